@@ -1,0 +1,2 @@
+//! The copyrator binary.
+fn main() {}
