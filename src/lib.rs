@@ -1,1 +1,12 @@
-//! Copyrator.
+//! Copyrator keeps configuration right across a Kubernetes cluster: declared ConfigMaps and Secrets appear in
+//! every namespace that should have them, bad ones are refused while they are written, and what uses a changed
+//! one restarts.
+//!
+//! The module list is the map, in reading order; `ARCHITECTURE.md` says what each must not do.
+
+pub mod api;
+pub mod digest;
+pub mod marks;
+pub mod model;
+pub mod plan;
+pub mod validate;

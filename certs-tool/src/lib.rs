@@ -1,1 +1,20 @@
 //! Certificates of an admission webhook: issue, inspect, rotate.
+//!
+//! Nothing here talks to a cluster, starts a task or reads a clock: `now` is always an argument.
+
+pub mod bundle;
+pub mod ca;
+pub mod certificate;
+pub mod error;
+pub mod inspect;
+pub mod key;
+pub mod leaf;
+pub mod validity;
+
+pub use bundle::{CaSecret, CaSecretError};
+pub use ca::Authority;
+pub use certificate::Certificate;
+pub use error::CertError;
+pub use key::PrivateKeyPem;
+pub use leaf::{Leaf, service_names};
+pub use validity::Validity;

@@ -1,0 +1,57 @@
+//! What can go wrong with a certificate or its key.
+
+use std::time::SystemTime;
+
+use crate::key::KeyError;
+use crate::validity::rfc3339;
+
+/// Why a certificate could not be read or made. Never quotes key material.
+#[derive(Debug, thiserror::Error)]
+pub enum CertError {
+    /// The PEM text holds no certificate.
+    #[error("no PEM certificate in it")]
+    NoCertificate,
+    /// There is a certificate, but it cannot be decoded.
+    #[error("the certificate cannot be decoded")]
+    Undecodable,
+    /// The certificate may not sign others: no `CA:TRUE`, or a key usage without `keyCertSign`.
+    #[error("the certificate of `{subject}` is not a certificate authority's")]
+    NotAnAuthority {
+        /// Subject of the certificate.
+        subject: String,
+    },
+    /// The private key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Certificate and key are each fine, but not of one pair.
+    #[error("the key does not belong to the certificate of `{subject}`")]
+    KeyMismatch {
+        /// Subject of the certificate.
+        subject: String,
+    },
+    /// The requested dates do not fit a certificate (1970–9999).
+    #[error("cannot issue `{subject}`: a certificate cannot express these dates")]
+    Dates {
+        /// Subject to be issued.
+        subject: String,
+    },
+    /// A leaf without any name would match no connection.
+    #[error("cannot issue a leaf for no DNS name and no IP address")]
+    NoNames,
+    /// The authority itself is over, so anything it signs would be refused.
+    #[error("cannot issue `{subject}`: its authority expired at {}", rfc3339(*.not_after))]
+    AuthorityExpired {
+        /// Subject to be issued.
+        subject: String,
+        /// Last second of the authority.
+        not_after: SystemTime,
+    },
+    /// A name was refused, or the signature failed.
+    #[error("cannot issue `{subject}`: {source}")]
+    Issue {
+        /// Subject to be issued.
+        subject: String,
+        /// What the library says.
+        source: rcgen::Error,
+    },
+}

@@ -1,0 +1,29 @@
+//! The kinds of group `copyrator.dev`, version `v1alpha1`, as users write them.
+//!
+//! Versions only gain fields. What a schema cannot say is said by [`crate::validate`].
+
+mod condition;
+mod monitor;
+mod policy;
+mod rule;
+mod span;
+
+pub use condition::{Problem, WORST_PROBLEMS, set_condition};
+pub use monitor::{
+    ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm,
+    WorkloadName, Workloads,
+};
+pub use policy::{
+    Action, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus, DataRule, Defaults, FailurePolicy, Format,
+    LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
+};
+pub use rule::{
+    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DeletionPolicy,
+    KeyShape, MetaShape, SourceSpec, TargetTerm,
+};
+pub use span::{Span, SpanError};
+
+/// The API group of every kind of ours.
+pub const GROUP: &str = "copyrator.dev";
+/// The one version that is served and stored.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,221 @@
+//! `ConfigPolicy`: what may be written.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+
+/// What may be written into ConfigMaps, Secrets and Namespaces, and what is added when missing.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "copyrator.dev",
+    version = "v1alpha1",
+    kind = "ConfigPolicy",
+    plural = "configpolicies",
+    shortname = "cfgpol",
+    category = "copyrator",
+    status = "ConfigPolicyStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Declares what ConfigMaps, Secrets and Namespaces must look like to be accepted.",
+    printcolumn(name = "Kinds", type_ = "string", json_path = ".spec.match.kinds"),
+    printcolumn(name = "Actions", type_ = "string", json_path = ".spec.validationActions"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!('Namespace' in self.match.kinds) || !has(self.data) || size(self.data) == 0")
+    .message("data rules speak of keys, which Namespaces do not have: use a policy of its own for Namespaces"))]
+pub struct ConfigPolicySpec {
+    /// The objects the policy speaks of.
+    #[serde(rename = "match")]
+    pub match_: PolicyMatch,
+    /// What keys must look like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub data: Vec<DataRule>,
+    /// What labels must look like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelRules>,
+    /// How large an object may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// CEL expressions, as in a ValidatingAdmissionPolicy, with the extra variable `text`: the data, decoded, by key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub validations: Vec<Validation>,
+    /// Labels and annotations that are added when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Defaults>,
+    /// What a violation does. Default: `[Deny]`.
+    #[serde(default = "deny", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 3))]
+    pub validation_actions: Vec<Action>,
+    /// What happens to a write while Copyrator is away.
+    #[serde(default)]
+    pub failure_policy: FailurePolicy,
+}
+
+fn deny() -> Vec<Action> {
+    vec![Action::Deny]
+}
+
+/// The objects a policy speaks of. Fields are AND-ed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyMatch {
+    /// ConfigMap, Secret or Namespace.
+    #[schemars(length(min = 1, max = 3))]
+    pub kinds: Vec<PolicyKind>,
+    /// Names or globs. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub names: Option<Vec<String>>,
+    /// Labels the objects carry. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_selector: Option<LabelSelector>,
+    /// Labels of the namespaces the objects are in. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Namespaces the policy does not speak of: names or globs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    pub exclude_namespaces: Vec<String>,
+}
+
+/// The kinds a policy can speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum PolicyKind {
+    ConfigMap,
+    Secret,
+    Namespace,
+}
+
+/// What some keys must look like.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.keys) || (has(self.format) && self.format == 'tls-pair')")
+    .message("keys is required, except for format tls-pair"))]
+pub struct DataRule {
+    /// The rule's name, as refusals quote it.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// Keys or globs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub keys: Option<Vec<String>>,
+    /// At least one key must match.
+    #[serde(default)]
+    pub required: bool,
+    /// What the value must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// A regular expression that the whole value must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub pattern: Option<String>,
+    /// Once set, the value never changes.
+    #[serde(default)]
+    pub immutable: bool,
+}
+
+/// What a value must be. `regex`: a regular expression itself; to match a value against one, use `pattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum Format {
+    Json,
+    Yaml,
+    Url,
+    Integer,
+    Boolean,
+    Regex,
+    PemCertificate,
+    TlsPair,
+}
+
+/// What labels must look like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelRules {
+    /// Labels that must be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 317)))]
+    pub required: Vec<String>,
+    /// Label to the regular expression that its whole value must match, where the label is set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub patterns: BTreeMap<String, String>,
+}
+
+/// How large an object may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Bytes of all keys and values together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub max_bytes: Option<i64>,
+}
+
+/// One CEL expression.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Validation {
+    /// Must evaluate to true. Variables: `object`, `oldObject`, `request`, `text`.
+    #[schemars(length(min = 1, max = 4096))]
+    pub expression: String,
+    /// What the refusal says. Default: the expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+}
+
+/// What is added when missing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Defaults {
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What a violation does: refuse the write, warn its author, or leave an audit annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum Action {
+    Deny,
+    Warn,
+    Audit,
+}
+
+/// What happens to a write while Copyrator is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum FailurePolicy {
+    #[default]
+    Ignore,
+    Fail,
+}
+
+/// What the operator saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigPolicyStatus {
+    /// The generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What keeps the policy from working, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub problems: Vec<Problem>,
+    /// Ready, Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,216 @@
+//! `CopyratorRule`: what is copied where.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Problem, Span};
+
+/// What is copied where: the sources, the target namespaces, and how a copy differs from its source.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "copyrator.dev",
+    version = "v1alpha1",
+    kind = "CopyratorRule",
+    shortname = "copyr",
+    category = "copyrator",
+    namespaced,
+    status = "CopyratorRuleStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Declares which ConfigMaps or Secrets exist as copies in which namespaces.",
+    printcolumn(name = "Kind", type_ = "string", json_path = ".spec.source.kind"),
+    printcolumn(name = "Sources", type_ = "integer", json_path = ".status.sources"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),
+    printcolumn(name = "Problems", type_ = "integer", json_path = ".status.problemCount"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyratorRuleSpec {
+    /// Which objects are copied.
+    pub source: SourceSpec,
+    /// The namespaces that get a copy. Terms are OR-ed, the fields of one term AND-ed.
+    #[schemars(length(min = 1, max = 64))]
+    pub targets: Vec<TargetTerm>,
+    /// Namespaces that never get a copy, whatever `targets` says: names or globs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    pub exclude_targets: Vec<String>,
+    /// How a copy differs from its source. By default only its namespace does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyShape>,
+    /// What to do where an object without our mark is in the way.
+    #[serde(default)]
+    pub conflict_policy: ConflictPolicy,
+    /// What happens to a copy that nobody wants any more.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// How long a copy that nobody wants is kept before it goes; `0s` removes it at once. Default: the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_grace: Option<Span>,
+    /// Act with this ServiceAccount of the rule's own namespace instead of with the rule's author.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_account_name: Option<String>,
+    /// Write and remove nothing for this rule.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// Which objects are copied.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.names) || has(self.objectSelector)")
+    .message("source needs names, objectSelector or both"))]
+pub struct SourceSpec {
+    /// The kind of the objects.
+    pub kind: CopyKind,
+    /// Names or globs. With `objectSelector`, both must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub names: Option<Vec<String>>,
+    /// Labels the objects carry; `{}` means every object of the kind. With `names`, both must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_selector: Option<LabelSelector>,
+    /// The namespaces that are looked in, by exact name. Default: the rule's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    pub namespaces: Vec<String>,
+}
+
+/// The kinds that can be copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum CopyKind {
+    #[default]
+    ConfigMap,
+    Secret,
+}
+
+/// One term of `targets`: a set of namespaces.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.names) || has(self.namespaceSelector)")
+    .message("a target needs names, namespaceSelector or both"))]
+pub struct TargetTerm {
+    /// Labels the namespaces carry; `{}` means every namespace but the source's and the system ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Names or globs of namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub names: Option<Vec<String>>,
+}
+
+/// How a copy differs from its source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyShape {
+    /// The copy's name, with the placeholders `{name}` and `{namespace}` of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
+    /// The copy's kind. Secret to ConfigMap needs literal `keys.include`; the reverse is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<CopyKind>,
+    /// Which keys are carried over, and under what name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeyShape>,
+    /// The copy's labels. By default none are carried over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<MetaShape>,
+    /// The copy's annotations. By default none are carried over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<MetaShape>,
+}
+
+/// Which keys a copy has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyShape {
+    /// Keys or globs that are carried over. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub include: Option<Vec<String>>,
+    /// Keys or globs that are not, whatever `include` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    pub exclude: Vec<String>,
+    /// Old key to new key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename: BTreeMap<String, String>,
+}
+
+/// Labels or annotations of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetaShape {
+    /// Set on every copy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Names or globs of those carried over from the source. Tracking marks of other tools never are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    pub keep: Vec<String>,
+}
+
+/// What to do where an object without our mark is in the way: leave it and say so (`Refuse`),
+/// take it over if its content is the same (`Adopt`), or replace its content (`Overwrite`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum ConflictPolicy {
+    #[default]
+    Refuse,
+    Adopt,
+    Overwrite,
+}
+
+/// What happens to a copy that nobody wants any more: it goes (`Delete`), or it stays as an ordinary object (`Retain`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum DeletionPolicy {
+    #[default]
+    Delete,
+    Retain,
+}
+
+/// What the operator saw and did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyratorRuleStatus {
+    /// The generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The generation that the rule's author was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_generation: Option<i64>,
+    /// Whose rights the rule acts with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// How many objects are copied.
+    #[serde(default)]
+    pub sources: i64,
+    /// How many copies should exist.
+    #[serde(default)]
+    pub desired: i64,
+    /// How many of them exist with the right content.
+    #[serde(default)]
+    pub current: i64,
+    /// How many problems there are.
+    #[serde(default)]
+    pub problem_count: i64,
+    /// The worst problems, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub problems: Vec<Problem>,
+    /// Ready, Authorized, Degraded, Reconciling, Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub conditions: Vec<Condition>,
+}

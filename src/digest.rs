@@ -1,0 +1,115 @@
+//! Keyed digests: of content, so that a leaked digest tells nothing of a guessable value, and of marks.
+
+use std::{collections::BTreeMap, fmt};
+
+use ring::hmac;
+
+use crate::model::{Fingerprint, KeyPrint, NamespacedName, ObjectKey};
+
+/// The key of every digest and mark, kept in a Secret of ours.
+#[derive(Clone)]
+pub struct DigestKey {
+    id: String,
+    key: hmac::Key,
+}
+
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DigestKey({})", self.id)
+    }
+}
+
+impl DigestKey {
+    /// How many random bytes make a key.
+    pub const LENGTH: usize = 32;
+
+    /// From the bytes of the key Secret.
+    pub fn new(bytes: &[u8]) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let id = hex(&hmac::sign(&key, b"copyrator key id").as_ref()[..4]);
+        Self { id, key }
+    }
+
+    /// Names the key in digests and marks, so that another key's are told from wrong ones.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Digest of one value.
+    pub fn value(&self, bytes: &[u8]) -> [u8; 16] {
+        self.sign(&[b"value", bytes])
+    }
+
+    /// Digest of what a copy is meant to be: type, immutability, keys and values, added labels and annotations.
+    pub fn content(
+        &self,
+        print: &Fingerprint,
+        labels: &BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+    ) -> String {
+        let mut parts: Vec<&[u8]> = vec![
+            b"content",
+            print.type_.as_deref().unwrap_or_default().as_bytes(),
+            if print.immutable { b"immutable" } else { b"" },
+        ];
+        for (key, KeyPrint { digest, .. }) in &print.keys {
+            parts.extend([key.as_bytes(), digest.as_slice()]);
+        }
+        for (section, map) in [(b"labels" as &[u8], labels), (b"annotations", annotations)] {
+            parts.push(section);
+            parts.extend(map.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]));
+        }
+        self.named(&parts)
+    }
+
+    /// Digest of everything a workload uses: per object its name and the used keys' digests.
+    pub fn inputs<'a>(&self, inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>) -> String {
+        let mut bytes: Vec<Vec<u8>> = vec![b"inputs".to_vec()];
+        for (object, keys) in inputs {
+            bytes.extend([object.kind.to_string().into_bytes(), object.name.as_bytes().to_vec()]);
+            bytes.push(keys.len().to_be_bytes().to_vec());
+            for (key, digest) in keys {
+                bytes.extend([key.as_bytes().to_vec(), digest.to_vec()]);
+            }
+        }
+        let parts: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        self.named(&parts)
+    }
+
+    /// Proof that the marks of a copy are ours: bound to the very object, so that YAML cloned into another
+    /// namespace proves nothing.
+    pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {
+        let kind = slot.kind.to_string();
+        self.named(&[
+            b"mark",
+            kind.as_bytes(),
+            slot.namespace.as_bytes(),
+            slot.name.as_bytes(),
+            rule.namespace.as_bytes(),
+            rule.name.as_bytes(),
+        ])
+    }
+
+    fn named(&self, parts: &[&[u8]]) -> String {
+        format!("{}.{}", self.id, hex(&self.sign(parts)))
+    }
+
+    /// HMAC-SHA256, truncated to 128 bits, over the parts with their lengths before them:
+    /// no two different lists of parts give the same bytes.
+    fn sign(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let mut context = hmac::Context::with_key(&self.key);
+        for part in parts {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part);
+        }
+        let tag = context.sign();
+        let mut short = [0; 16];
+        short.copy_from_slice(&tag.as_ref()[..16]);
+        short
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

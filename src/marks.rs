@@ -1,0 +1,241 @@
+//! Every annotation, label and field manager of ours: read and written here only.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{DeletionPolicy, Span},
+    digest::DigestKey,
+    model::{NamespacedName, ObjectKey},
+};
+
+/// Field manager of copies.
+pub const COPY_MANAGER: &str = "copyrator-copy";
+/// Field manager of the removal mark.
+pub const REMOVAL_MANAGER: &str = "copyrator-removal";
+/// Field manager of restarts: the applied label together with the pod template's annotation.
+pub const RESTART_MANAGER: &str = "copyrator-restart";
+/// Field manager of the applied label where nothing restarts.
+pub const ADOPT_MANAGER: &str = "copyrator-adopt";
+/// Field manager of statuses.
+pub const STATUS_MANAGER: &str = "copyrator-status";
+/// Field manager of the webhook configurations.
+pub const HOOKS_MANAGER: &str = "copyrator-hooks";
+
+/// Label every copy carries, with the value [`MANAGED_BY_VALUE`].
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY`].
+pub const MANAGED_BY_VALUE: &str = "copyrator";
+/// Label: hash of the rule's namespace and name, since names can exceed a label's 63 characters.
+pub const RULE_LABEL: &str = "copyrator.dev/rule";
+/// Annotation: the rule's `namespace/name`.
+pub const RULE: &str = "copyrator.dev/rule";
+/// Annotation: the source's `namespace/name`.
+pub const SOURCE: &str = "copyrator.dev/source";
+/// Annotation: the source's UID.
+pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
+/// Annotation: digest of everything we wrote.
+pub const DIGEST: &str = "copyrator.dev/digest";
+/// Annotation: what becomes of the copy when nobody wants it: `Delete/5m` or `Retain`.
+pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
+/// Annotation: keyed proof that the other marks are ours.
+pub const MARK: &str = "copyrator.dev/mark";
+/// Annotation: nobody wants the copy, and it goes at this time.
+pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
+/// Annotation of a workload, ConfigMap or Secret: take part in restarts, or not.
+pub const RESTART: &str = "copyrator.dev/restart";
+/// Annotation of a pod template: the content it was restarted for.
+pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
+/// Label of a workload: the content it runs with, `<key id>.<digest>`.
+pub const APPLIED: &str = "copyrator.dev/applied";
+/// Label of a namespace: `refuse` takes no copies.
+pub const COPIES: &str = "copyrator.dev/copies";
+/// Annotation of our own kinds: who wrote the spec.
+pub const AUTHOR: &str = "copyrator.dev/author";
+/// Annotation of our own kinds: the groups of who wrote the spec, as a JSON list.
+pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
+/// Annotation of a monitor: restart once, past window and interval.
+pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
+/// Annotation of a hook object: hands off, an emergency.
+pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
+
+/// What becomes of a copy when nobody wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRemoval {
+    /// It goes after the grace.
+    Delete(Duration),
+    /// It stays, as an ordinary object.
+    Retain,
+}
+
+impl OnRemoval {
+    /// From a rule's policy and grace.
+    pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
+        match policy {
+            DeletionPolicy::Delete => Self::Delete(grace),
+            DeletionPolicy::Retain => Self::Retain,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "Retain" {
+            return Some(Self::Retain);
+        }
+        let grace = Span::new(text.strip_prefix("Delete/")?).get().ok()?;
+        Some(Self::Delete(grace))
+    }
+
+    fn write(self) -> String {
+        match self {
+            Self::Retain => "Retain".into(),
+            Self::Delete(grace) => format!("Delete/{}s", grace.as_secs()),
+        }
+    }
+}
+
+/// The marks of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyMarks {
+    /// The rule it belongs to.
+    pub rule: NamespacedName,
+    /// The object it was copied from.
+    pub source: NamespacedName,
+    /// That object's UID.
+    pub source_uid: String,
+    /// Digest of everything we wrote.
+    pub digest: String,
+    /// What becomes of it when nobody wants it.
+    pub on_removal: OnRemoval,
+    /// Keyed proof that these marks are ours: `<key id>.<mac>`.
+    pub mark: String,
+    /// Nobody wants it, and it goes at this time.
+    pub remove_after: Option<Timestamp>,
+}
+
+/// Whether marks are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// They are.
+    Ours,
+    /// They were made with a key we do not have: kept as they are, never removed by us.
+    UnknownKey,
+    /// They were copied from elsewhere: the object is foreign.
+    Forged,
+}
+
+impl CopyMarks {
+    /// Reads the marks, or `None` where one is missing or unreadable: the object is foreign then.
+    pub fn read(
+        label: impl Fn(&str) -> Option<String>,
+        annotation: impl Fn(&str) -> Option<String>,
+    ) -> Option<Self> {
+        if label(MANAGED_BY)? != MANAGED_BY_VALUE {
+            return None;
+        }
+        let rule = NamespacedName::parse(&annotation(RULE)?)?;
+        if label(RULE_LABEL)? != rule_label(&rule) {
+            return None;
+        }
+        let remove_after = annotation(REMOVE_AFTER).and_then(|text| text.parse().ok());
+        Some(Self {
+            source: NamespacedName::parse(&annotation(SOURCE)?)?,
+            source_uid: annotation(SOURCE_UID)?,
+            digest: annotation(DIGEST)?,
+            on_removal: OnRemoval::parse(&annotation(ON_REMOVAL)?)?,
+            mark: annotation(MARK)?,
+            rule,
+            remove_after,
+        })
+    }
+
+    /// The labels that carry these marks.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (MANAGED_BY.to_owned(), MANAGED_BY_VALUE.to_owned()),
+            (RULE_LABEL.to_owned(), rule_label(&self.rule)),
+        ])
+    }
+
+    /// The annotations that carry these marks; the removal mark is written on its own.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        [
+            (RULE, self.rule.to_string()),
+            (SOURCE, self.source.to_string()),
+            (SOURCE_UID, self.source_uid.clone()),
+            (DIGEST, self.digest.clone()),
+            (ON_REMOVAL, self.on_removal.write()),
+            (MARK, self.mark.clone()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+    }
+
+    /// Whether these marks, found on `slot`, are ours.
+    pub fn proof(&self, slot: &ObjectKey, key: &DigestKey) -> Proof {
+        match self.mark.split_once('.') {
+            Some((id, _)) if id != key.id() => Proof::UnknownKey,
+            Some(_) if self.mark == key.mark(slot, &self.rule) => Proof::Ours,
+            _ => Proof::Forged,
+        }
+    }
+
+    /// The same marks but for the removal time.
+    pub fn same_but_for_removal(&self, other: &Self) -> bool {
+        Self { remove_after: None, ..self.clone() } == Self { remove_after: None, ..other.clone() }
+    }
+}
+
+/// The label value that stands for a rule: a hash, since names can exceed 63 characters
+/// (config-syncer#423, kyverno#8447).
+pub fn rule_label(rule: &NamespacedName) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, rule.to_string().as_bytes());
+    crate::digest::hex(&digest.as_ref()[..16])
+}
+
+/// A time as annotations carry it.
+pub fn write_time(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// Stands for the set of fields that an apply of ours owns: each field's path, in any order.
+pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
+    let mut paths: Vec<S> = paths.into_iter().collect();
+    paths.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
+    let mut hasher = DefaultHasher::new();
+    for path in &paths {
+        path.as_ref().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Keys of labels and annotations that are never carried over to a copy, whatever a rule says:
+/// other tools would take the copy for theirs (ClusterSecret#146, replicator#151, config-syncer#509).
+pub fn never_carried(key: &str) -> bool {
+    const EXACT: [&str; 3] = [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "app.kubernetes.io/instance",
+        "app.kubernetes.io/managed-by",
+    ];
+    const DOMAINS: [&str; 9] = [
+        "argocd.argoproj.io",
+        "toolkit.fluxcd.io",
+        "meta.helm.sh",
+        "helm.sh",
+        "config.k8s.io",
+        "applyset.kubernetes.io",
+        "velero.io",
+        "reloader.stakater.com",
+        "copyrator.dev",
+    ];
+    const SUFFIXES: [&str; 3] = [".toolkit.fluxcd.io", ".v1.mittwald.de", ".emberstack.com"];
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    EXACT.contains(&key)
+        || DOMAINS.contains(&domain)
+        || SUFFIXES.iter().any(|suffix| domain.ends_with(suffix))
+        || domain == "replicator.v1.mittwald.de"
+}

@@ -1,0 +1,91 @@
+//! What is known of workloads and, where a restart looks due, of their pods.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::{Kind, WorkloadKey};
+
+/// What is known of a Deployment, StatefulSet or DaemonSet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadFacts {
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Its resource version.
+    pub resource_version: Box<str>,
+    /// Marked for deletion.
+    pub deleting: bool,
+    /// Its pod selector.
+    pub selector: LabelSelector,
+    /// The labels of its pod template.
+    pub template_labels: BTreeMap<String, String>,
+    /// What its pod template uses, sorted, without duplicates.
+    pub references: Vec<Reference>,
+    /// The value of its annotation `copyrator.dev/restart`.
+    pub restart: Option<String>,
+    /// The value of its label `copyrator.dev/applied`.
+    pub applied: Option<String>,
+    /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
+    pub restarted_for: Option<String>,
+    /// When we last restarted it: the time of our own managedFields entry for restarts.
+    pub last_restart: Option<Timestamp>,
+    /// How its rollout stands.
+    pub rollout: Rollout,
+}
+
+/// How a rollout stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// Every pod is of the current template and available.
+    Complete,
+    /// Under way.
+    Unfinished,
+    /// Its progress deadline has passed (Deployments only).
+    Stuck,
+    /// `spec.paused` (Deployments only).
+    Paused,
+    /// The update strategy is OnDelete, or partitioned: pods are not replaced by a template change alone.
+    Manual,
+}
+
+/// A ConfigMap or Secret that a pod template names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// ConfigMap or Secret.
+    pub kind: Kind,
+    /// Its name, in the workload's namespace.
+    pub name: Arc<str>,
+    /// The keys used, sorted; `None` means all.
+    pub keys: Option<Vec<String>>,
+}
+
+/// The pods of one workload (or, for a monitor, those its podSelector finds), as listed when they mattered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodsSeen {
+    /// When they were listed.
+    pub at: Timestamp,
+    /// The pods, sorted by name.
+    pub pods: Vec<PodFacts>,
+}
+
+/// One pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Creation (resolution 1 s).
+    pub created: Timestamp,
+    /// Marked for deletion, succeeded or failed.
+    pub leaving: bool,
+    /// Ready.
+    pub ready: bool,
+    /// The workload that owns it, through its ReplicaSet where there is one.
+    pub workload: Option<WorkloadKey>,
+    /// It has a controller of any kind, so that another pod follows when it goes.
+    pub controlled: bool,
+    /// A mirror pod or a pod of a Job: never touched.
+    pub untouchable: bool,
+}

@@ -1,0 +1,179 @@
+//! Everything known of the cluster at one moment. Watches write it, planner and webhook read it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
+    PolicyFacts, RuleFacts, WorkloadFacts, WorkloadKey,
+};
+use crate::digest::DigestKey;
+
+/// A watch whose first list must be complete before anything is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is the plural of what it holds")]
+pub enum Store {
+    Namespaces,
+    ConfigMaps,
+    Secrets,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    CopyratorRules,
+    ConfigMonitors,
+    ConfigPolicies,
+}
+
+/// What became of the last attempt to write an object, kept until it succeeds or the object changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The version of the object that the attempt was decided on; `None` where it did not exist.
+    pub resource_version: Option<Box<str>>,
+    /// The content that was to be written.
+    pub digest: String,
+    /// Only deletion and creation anew can write it (an immutable object, a changed Secret type).
+    pub replace: bool,
+    /// One word from the documented list.
+    pub reason: &'static str,
+    /// What the API server said, without values.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Everything known of the cluster at one moment.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Namespaces by name.
+    pub namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
+    objects: BTreeMap<ObjectKey, ObjectFacts>,
+    copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
+    copies_by_source: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Rules.
+    pub rules: BTreeMap<NamespacedName, RuleFacts>,
+    /// Monitors.
+    pub monitors: BTreeMap<NamespacedName, MonitorFacts>,
+    /// Policies by name.
+    pub policies: BTreeMap<Arc<str>, PolicyFacts>,
+    /// Workloads.
+    pub workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
+    /// Digests of the content of sources and used objects, as last fetched.
+    pub fingerprints: BTreeMap<ObjectKey, Fingerprint>,
+    /// Pods of workloads whose restart looked due.
+    pub pods: BTreeMap<WorkloadKey, PodsSeen>,
+    /// Pods that a monitor's podSelector finds.
+    pub selected_pods: BTreeMap<NamespacedName, PodsSeen>,
+    /// Answers about the identities of rules.
+    pub rule_authority: BTreeMap<NamespacedName, Authority>,
+    /// Answers about the identities of monitors.
+    pub monitor_authority: BTreeMap<NamespacedName, Authority>,
+    /// What became of attempts that did not succeed.
+    pub attempts: BTreeMap<ObjectKey, Attempt>,
+    /// The stores whose first list is complete.
+    pub complete: BTreeSet<Store>,
+    /// The stores that this process keeps.
+    pub expected: BTreeSet<Store>,
+    /// The key of digests and marks, once read.
+    pub key: Option<DigestKey>,
+    /// Never targets.
+    pub system_namespaces: BTreeSet<String>,
+    /// Grace of rules that name none.
+    pub default_grace: Duration,
+    /// Where our own objects live.
+    pub own_namespace: String,
+    /// Whether annotations of ours on other people's objects count.
+    pub annotations: bool,
+}
+
+impl World {
+    /// Every store this process keeps is complete.
+    pub fn is_complete(&self) -> bool {
+        self.key.is_some() && self.expected.is_subset(&self.complete)
+    }
+
+    /// What is known of one ConfigMap or Secret.
+    pub fn object(&self, key: &ObjectKey) -> Option<&ObjectFacts> {
+        self.objects.get(key)
+    }
+
+    /// Every ConfigMap and Secret, in order.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
+        self.objects.iter()
+    }
+
+    /// The ConfigMaps or Secrets of one namespace.
+    pub fn objects_in<'w>(
+        &'w self,
+        kind: super::Kind,
+        namespace: &'w str,
+    ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+        let from = ObjectKey::new(kind, namespace, "");
+        self.objects
+            .range(from..)
+            .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
+    }
+
+    /// Takes in one ConfigMap or Secret, or its absence.
+    pub fn set_object(&mut self, key: ObjectKey, facts: Option<ObjectFacts>) {
+        self.unindex(&key);
+        match facts {
+            Some(facts) => {
+                if let Some(marks) = &facts.marks {
+                    self.copies_by_rule.entry(marks.rule.clone()).or_default().insert(key.clone());
+                    let source = ObjectKey::new(key.kind, marks.source.namespace.clone(), marks.source.name.clone());
+                    self.copies_by_source.entry(source).or_default().insert(key.clone());
+                }
+                self.objects.insert(key, facts);
+            }
+            None => {
+                self.objects.remove(&key);
+                self.fingerprints.remove(&key);
+            }
+        }
+    }
+
+    /// The objects whose marks name this rule, whether they verify or not.
+    pub fn copies_of_rule(&self, rule: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
+        self.copies_by_rule.get(rule).into_iter().flatten()
+    }
+
+    /// The objects whose marks name this source (or one of its name and the copy's kind).
+    pub fn copies_of_source(&self, source: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.copies_by_source.get(source).into_iter().flatten()
+    }
+
+    /// Every object that carries marks.
+    pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.copies_by_rule.values().flatten()
+    }
+
+    /// The fingerprint of an object, where it is of the version that the store knows.
+    pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
+        let facts = self.objects.get(key)?;
+        self.fingerprints.get(key).filter(|print| {
+            print.uid == facts.uid && print.resource_version == facts.resource_version
+        })
+    }
+
+    fn unindex(&mut self, key: &ObjectKey) {
+        let Some(marks) = self.objects.get(key).and_then(|facts| facts.marks.as_deref()) else { return };
+        let source = ObjectKey::new(key.kind, marks.source.namespace.clone(), marks.source.name.clone());
+        let rule = marks.rule.clone();
+        remove_from(&mut self.copies_by_rule, &rule, key);
+        remove_from(&mut self.copies_by_source, &source, key);
+    }
+}
+
+fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
+    if let Some(set) = index.get_mut(at) {
+        set.remove(key);
+        if set.is_empty() {
+            index.remove(at);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The one validator: our own kinds, from as written to as understood, or everything that is wrong with them.
+//! Webhook, reconciler and command line all come through here.
+
+mod glob;
+mod monitor;
+mod policy;
+mod rule;
+mod selector;
+
+pub use glob::Globs;
+pub use monitor::{CompiledMonitor, CompiledWatch, WorkloadChoice};
+pub use policy::CompiledPolicy;
+pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
+pub use selector::Selector;
+
+use crate::api::Problem;
+
+/// A finding about a spec: the field, what is wrong, and what to write instead.
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
+}

@@ -1,0 +1,268 @@
+//! A `CopyratorRule`, understood.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Globs, Selector, invalid, selector::{is_label_key, is_label_value}};
+use crate::{
+    api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
+    model::{Kind, ObjectKey},
+};
+
+/// A `CopyratorRule`, understood.
+#[derive(Clone, Debug)]
+pub struct CompiledRule {
+    /// The kind of the sources.
+    pub kind: Kind,
+    /// The sources' names; `None`: any.
+    pub names: Option<Globs>,
+    /// The sources' labels; `None`: any.
+    pub object_selector: Option<Selector>,
+    /// Where sources are looked for; empty: the rule's own namespace.
+    pub source_namespaces: Vec<String>,
+    /// The targets.
+    pub targets: Vec<CompiledTarget>,
+    /// Never targets.
+    pub exclude: Globs,
+    /// How a copy differs.
+    pub shape: CompiledShape,
+    /// What to do about foreign objects.
+    pub conflict: ConflictPolicy,
+    /// What becomes of unwanted copies.
+    pub deletion: DeletionPolicy,
+    /// How long they stay; `None`: the operator's default.
+    pub grace: Option<Duration>,
+    /// Act with this account.
+    pub service_account: Option<String>,
+    /// Write and remove nothing.
+    pub suspend: bool,
+}
+
+/// One term of the targets.
+#[derive(Clone, Debug)]
+pub struct CompiledTarget {
+    /// Labels of the namespaces; `None`: any.
+    pub selector: Option<Selector>,
+    /// Names; `None`: any.
+    pub names: Option<Globs>,
+}
+
+/// How a copy differs from its source.
+#[derive(Clone, Debug)]
+pub struct CompiledShape {
+    /// The copy's name, with placeholders.
+    pub name: String,
+    /// The copy's kind.
+    pub kind: Kind,
+    /// Its keys.
+    pub keys: CompiledKeys,
+    /// Its labels.
+    pub labels: CompiledMeta,
+    /// Its annotations.
+    pub annotations: CompiledMeta,
+}
+
+/// Which keys a copy has.
+#[derive(Clone, Debug, Default)]
+pub struct CompiledKeys {
+    /// Carried over; `None`: all.
+    pub include: Option<Globs>,
+    /// Not carried over.
+    pub exclude: Globs,
+    /// Old to new.
+    pub rename: BTreeMap<String, String>,
+}
+
+/// Which labels or annotations a copy has.
+#[derive(Clone, Debug, Default)]
+pub struct CompiledMeta {
+    /// Set on every copy.
+    pub set: BTreeMap<String, String>,
+    /// Carried over.
+    pub keep: Globs,
+}
+
+impl CompiledRule {
+    /// Understands a spec, or says everything that is wrong with it.
+    ///
+    /// # Errors
+    /// At least one problem, each naming its field and the fix.
+    pub fn compile(spec: &CopyratorRuleSpec) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let source = &spec.source;
+        if source.names.is_none() && source.object_selector.is_none() {
+            problems.push(invalid("spec.source", "needs names, objectSelector or both"));
+        }
+        if spec.targets.is_empty() {
+            problems.push(invalid("spec.targets", "needs at least one entry"));
+        }
+        let names = source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
+        let object_selector = source
+            .object_selector
+            .as_ref()
+            .map(|selector| Selector::compile("spec.source.objectSelector", selector, &mut problems));
+        for (index, namespace) in source.namespaces.iter().enumerate() {
+            if !is_namespace_name(namespace) {
+                problems.push(invalid(
+                    &format!("spec.source.namespaces[{index}]"),
+                    format!("{namespace:?} is no namespace name; globs are not taken here"),
+                ));
+            }
+        }
+        let targets = spec.targets.iter().enumerate().map(|(index, term)| {
+            let at = format!("spec.targets[{index}]");
+            if term.names.is_none() && term.namespace_selector.is_none() {
+                problems.push(invalid(&at, "needs names, namespaceSelector or both"));
+            }
+            CompiledTarget {
+                selector: term.namespace_selector.as_ref().map(|selector| {
+                    Selector::compile(&format!("{at}.namespaceSelector"), selector, &mut problems)
+                }),
+                names: term.names.as_ref().map(|names| Globs::compile(&format!("{at}.names"), names, &mut problems)),
+            }
+        });
+        let targets = targets.collect();
+        let exclude = Globs::compile("spec.excludeTargets", &spec.exclude_targets, &mut problems);
+        let shape = compile_shape(source.kind, spec.copy.as_ref(), &mut problems);
+        let grace = spec.deletion_grace.as_ref().and_then(|span| {
+            span.get().map_err(|error| problems.push(invalid("spec.deletionGrace", error))).ok()
+        });
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self {
+            kind: source.kind,
+            names,
+            object_selector,
+            source_namespaces: source.namespaces.clone(),
+            targets,
+            exclude,
+            shape,
+            conflict: spec.conflict_policy,
+            deletion: spec.deletion_policy,
+            grace,
+            service_account: spec.service_account_name.clone(),
+            suspend: spec.suspend,
+        })
+    }
+}
+
+fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Problem>) -> CompiledShape {
+    let none = CopyShape::default();
+    let shape = shape.unwrap_or(&none);
+    let name = shape.name.clone().unwrap_or_else(|| "{name}".into());
+    let sample = name.replace("{name}", "a").replace("{namespace}", "a");
+    if !is_object_name(&sample) {
+        problems.push(invalid(
+            "spec.copy.name",
+            format!("{name:?} gives no object name; the placeholders are {{name}} and {{namespace}}"),
+        ));
+    }
+    let copy_kind = shape.kind.unwrap_or(kind);
+    let keys = compile_keys(shape.keys.as_ref(), problems);
+    match (kind, copy_kind) {
+        (Kind::ConfigMap, Kind::Secret) => problems.push(invalid(
+            "spec.copy.kind",
+            "a ConfigMap is not copied into a Secret: write the source as a Secret",
+        )),
+        (Kind::Secret, Kind::ConfigMap)
+            if keys.include.as_ref().and_then(Globs::literals).is_none_or(<[String]>::is_empty) =>
+        {
+            problems.push(invalid(
+                "spec.copy.kind",
+                "a Secret becomes a ConfigMap only with literal keys.include: name each key that may be seen",
+            ));
+        }
+        _ => {}
+    }
+    CompiledShape {
+        name,
+        kind: copy_kind,
+        keys,
+        labels: compile_meta("spec.copy.labels", shape.labels.as_ref(), true, problems),
+        annotations: compile_meta("spec.copy.annotations", shape.annotations.as_ref(), false, problems),
+    }
+}
+
+fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> CompiledKeys {
+    let Some(keys) = keys else { return CompiledKeys::default() };
+    let mut seen = BTreeMap::new();
+    for (old, new) in &keys.rename {
+        if !is_data_key(new) {
+            problems.push(invalid(
+                &format!("spec.copy.keys.rename[{old}]"),
+                format!("{new:?} is no key (letters, digits, - _ .)"),
+            ));
+        }
+        if let Some(other) = seen.insert(new, old) {
+            problems.push(invalid("spec.copy.keys.rename", format!("{other:?} and {old:?} both become {new:?}")));
+        }
+    }
+    CompiledKeys {
+        include: keys.include.as_ref().map(|list| Globs::compile("spec.copy.keys.include", list, problems)),
+        exclude: Globs::compile("spec.copy.keys.exclude", &keys.exclude, problems),
+        rename: keys.rename.clone(),
+    }
+}
+
+fn compile_meta(at: &str, meta: Option<&MetaShape>, labels: bool, problems: &mut Vec<Problem>) -> CompiledMeta {
+    let Some(meta) = meta else { return CompiledMeta::default() };
+    for (key, value) in &meta.set {
+        if !is_label_key(key) {
+            problems.push(invalid(&format!("{at}.set"), format!("{key:?} is no valid key")));
+        } else if crate::marks::never_carried(key) {
+            problems.push(invalid(&format!("{at}.set"), format!("{key:?} belongs to another tool or to Copyrator")));
+        }
+        if labels && !is_label_value(value) {
+            problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is no label value")));
+        }
+    }
+    CompiledMeta { set: meta.set.clone(), keep: Globs::compile(&format!("{at}.keep"), &meta.keep, problems) }
+}
+
+impl CompiledShape {
+    /// The name of a source's copy.
+    pub fn copy_name(&self, source: &ObjectKey) -> String {
+        self.name.replace("{name}", &source.name).replace("{namespace}", &source.namespace)
+    }
+}
+
+impl CompiledKeys {
+    /// The name under which a source's key is carried over; `None` where it is not.
+    pub fn carried<'a>(&'a self, key: &'a str) -> Option<&'a str> {
+        let wanted = self.include.as_ref().is_none_or(|include| include.matches(key)) && !self.exclude.matches(key);
+        wanted.then(|| self.rename.get(key).map_or(key, String::as_str))
+    }
+}
+
+impl CompiledMeta {
+    /// What a copy carries, from what its source has.
+    pub fn carried<'a>(&self, source: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
+        let kept = source
+            .into_iter()
+            .filter(|(key, _)| self.keep.matches(key) && !crate::marks::never_carried(key))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut all: BTreeMap<String, String> = kept.collect();
+        all.extend(self.set.clone());
+        all
+    }
+}
+
+fn is_namespace_name(name: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    name.len() <= 63
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && edge(name.bytes().next())
+        && edge(name.bytes().last())
+}
+
+fn is_object_name(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(|part| !part.is_empty() && is_namespace_name(&part.replace('_', "?")))
+}
+
+fn is_data_key(key: &str) -> bool {
+    !key.is_empty()
+        && key.len() <= 253
+        && key != "."
+        && !key.starts_with("..")
+        && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}

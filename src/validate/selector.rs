@@ -1,0 +1,152 @@
+//! Label selectors: Kubernetes' own rules, understood once.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+use super::invalid;
+use crate::api::Problem;
+
+/// An understood LabelSelector. An empty one matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operator {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+}
+
+impl Selector {
+    /// Understands a selector, reporting what is wrong below `field`.
+    pub fn compile(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
+        let mut requirements = Vec::new();
+        for (key, value) in selector.match_labels.iter().flatten() {
+            check_key(&format!("{field}.matchLabels"), key, problems);
+            check_value(&format!("{field}.matchLabels[{key}]"), value, problems);
+            requirements.push(Requirement { key: key.clone(), operator: Operator::In(vec![value.clone()]) });
+        }
+        for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
+            let at = format!("{field}.matchExpressions[{index}]");
+            check_key(&at, &requirement.key, problems);
+            match operator(requirement) {
+                Ok(operator) => requirements.push(Requirement { key: requirement.key.clone(), operator }),
+                Err(message) => problems.push(invalid(&at, message)),
+            }
+        }
+        Self(requirements)
+    }
+
+    /// Whether labels, given as a look-up, satisfy every requirement.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = label(&requirement.key);
+            match &requirement.operator {
+                Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+                // As in Kubernetes: NotIn holds where the label is absent.
+                Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|one| one == value)),
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+            }
+        })
+    }
+}
+
+fn operator(requirement: &LabelSelectorRequirement) -> Result<Operator, String> {
+    let values = requirement.values.clone().unwrap_or_default();
+    match (requirement.operator.as_str(), values.is_empty()) {
+        ("In", false) => Ok(Operator::In(values)),
+        ("NotIn", false) => Ok(Operator::NotIn(values)),
+        ("Exists", true) => Ok(Operator::Exists),
+        ("DoesNotExist", true) => Ok(Operator::DoesNotExist),
+        ("In" | "NotIn", true) => Err(format!("{} needs values", requirement.operator)),
+        ("Exists" | "DoesNotExist", false) => Err(format!("{} takes no values", requirement.operator)),
+        (other, _) => Err(format!("operator {other:?} is none of In, NotIn, Exists, DoesNotExist")),
+    }
+}
+
+/// A qualified name: an optional DNS prefix of up to 253 characters, and a name of up to 63.
+pub(crate) fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let prefix_is_fine = prefix.is_none_or(|prefix| {
+        !prefix.is_empty()
+            && prefix.len() <= 253
+            && prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
+    });
+    prefix_is_fine && !name.is_empty() && is_label_value(name)
+}
+
+/// Empty, or up to 63 characters of `[A-Za-z0-9_.-]` that begin and end with a letter or digit.
+pub(crate) fn is_label_value(value: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
+    value.len() <= 63
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && edge(value.bytes().next())
+        && edge(value.bytes().last())
+}
+
+fn check_key(at: &str, key: &str, problems: &mut Vec<Problem>) {
+    if !is_label_key(key) {
+        problems.push(invalid(at, format!("{key:?} is no label key")));
+    }
+}
+
+fn check_value(at: &str, value: &str, problems: &mut Vec<Problem>) {
+    if !is_label_value(value) {
+        problems.push(invalid(at, format!("{value:?} is no label value (at most 63 of A-Z a-z 0-9 - _ .)")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(json: serde_json::Value) -> (Selector, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let selector: LabelSelector = serde_json::from_value(json).unwrap();
+        (Selector::compile("objectSelector", &selector, &mut problems), problems)
+    }
+
+    fn matches(selector: &Selector, labels: &[(&'static str, &'static str)]) -> bool {
+        selector.matches(|key| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
+    }
+
+    #[test]
+    fn requirements_mean_what_kubernetes_means() {
+        let (all, _) = compile(serde_json::json!({}));
+        assert!(matches(&all, &[]));
+        let (some, problems) = compile(serde_json::json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "NotIn", "values": ["db"]},
+                {"key": "old", "operator": "DoesNotExist"},
+            ]
+        }));
+        assert!(problems.is_empty());
+        assert!(matches(&some, &[("app", "web")]));
+        assert!(matches(&some, &[("app", "web"), ("tier", "front")]));
+        assert!(!matches(&some, &[("app", "web"), ("tier", "db")]));
+        assert!(!matches(&some, &[("app", "web"), ("old", "")]));
+        assert!(!matches(&some, &[("app", "shop")]));
+    }
+
+    /// config-syncer#472: a bad selector took the whole process down.
+    #[test]
+    fn bad_selectors_are_named_and_harm_nobody() {
+        let (_, problems) = compile(serde_json::json!({
+            "matchLabels": {"a b": "x", "app": "no spaces"},
+            "matchExpressions": [{"key": "k", "operator": "Near"}, {"key": "k", "operator": "In"}]
+        }));
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert!(problems[2].message.contains("\"Near\" is none of"), "{problems:?}");
+    }
+}

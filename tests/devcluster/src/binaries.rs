@@ -1,0 +1,62 @@
+//! Finds the programs of a cluster: in `KUBEBUILDER_ASSETS` where that is set, else those we build.
+
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::tools::{self, HELM, KUBERNETES, KWOK, Module};
+
+/// Where each program is.
+#[derive(Debug)]
+pub(crate) struct Binaries {
+    pub(crate) etcd: PathBuf,
+    pub(crate) api_server: PathBuf,
+    pub(crate) controller_manager: PathBuf,
+    pub(crate) scheduler: PathBuf,
+    pub(crate) kubectl: PathBuf,
+    pub(crate) kwok: PathBuf,
+    /// kwok's behaviour of nodes and pods.
+    pub(crate) stages: Vec<PathBuf>,
+}
+
+impl Binaries {
+    pub(crate) fn find(environment: &Environment) -> Result<Binaries, Error> {
+        let kubernetes = |tool| find(&KUBERNETES, tool, environment);
+        let kwok = find(&KWOK, "kwok", environment)?;
+        Ok(Binaries {
+            etcd: kubernetes("etcd")?,
+            api_server: kubernetes("kube-apiserver")?,
+            controller_manager: kubernetes("kube-controller-manager")?,
+            scheduler: kubernetes("kube-scheduler")?,
+            kubectl: kubernetes("kubectl")?,
+            stages: tools::stage_files(kwok.parent().unwrap_or(Path::new("/")))?,
+            kwok,
+        })
+    }
+}
+
+/// One program. envtest's folders have no controller-manager and no scheduler, so what is not in
+/// `KUBEBUILDER_ASSETS` is built all the same; kwok and helm always are, to have one version of each.
+fn find(module: &'static Module, tool: &str, environment: &Environment) -> Result<PathBuf, Error> {
+    let given = environment.assets.as_ref().map(|folder| folder.join(tool));
+    match given {
+        Some(path) if module.name == KUBERNETES.name && path.is_file() => Ok(path),
+        _ => Ok(tools::ensure(module, &environment.cache()?)?.join(tool)),
+    }
+}
+
+/// Where helm is, built if need be.
+pub fn helm() -> Result<PathBuf, Error> {
+    find(&HELM, "helm", &Environment::read())
+}
+
+/// Where kubectl is, built if need be.
+pub fn kubectl() -> Result<PathBuf, Error> {
+    find(&KUBERNETES, "kubectl", &Environment::read())
+}
+
+/// Builds every program that is missing, helm included: the folders they are in.
+pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
+    let cache = Environment::read().cache()?;
+    [&KUBERNETES, &KWOK, &HELM].into_iter().map(|module| tools::ensure(module, &cache)).collect()
+}

@@ -1,0 +1,117 @@
+//! The command line of each component.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Component;
+use crate::binaries::Binaries;
+use crate::certificates::Certificates;
+use crate::error::Error;
+use crate::ports::Ports;
+
+/// What the command lines are made of.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) ports: &'a Ports,
+    pub(crate) binaries: &'a Binaries,
+    pub(crate) certificates: &'a Certificates,
+    pub(crate) tokens: &'a Path,
+    pub(crate) audit_log: Option<&'a Path>,
+}
+
+/// Every finished request, once, with who, what and how it ended.
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+/// The program and its arguments. `kubeconfig` is that of the component's user, where it has one.
+pub(crate) fn arguments(
+    component: Component,
+    setup: &Setup<'_>,
+    kubeconfig: &Path,
+) -> Result<(PathBuf, Vec<String>), Error> {
+    let Binaries { etcd, api_server, controller_manager, scheduler, kwok, .. } = setup.binaries;
+    let kubeconfig = flag("kubeconfig", kubeconfig);
+    Ok(match component {
+        Component::Etcd => (etcd.clone(), etcd_arguments(setup)),
+        Component::ApiServer => (api_server.clone(), api_server_arguments(setup)?),
+        Component::ControllerManager => {
+            let mut arguments = controller_manager_arguments(setup);
+            arguments.push(kubeconfig);
+            (controller_manager.clone(), arguments)
+        }
+        Component::Scheduler => {
+            (scheduler.clone(), vec![kubeconfig, "--leader-elect=false".into(), "--secure-port=0".into()])
+        }
+        Component::Kwok => {
+            let mut arguments = vec![kubeconfig, "--manage-all-nodes".into(), "--cidr=10.244.0.1/16".into()];
+            arguments.push("--node-lease-duration-seconds=40".into());
+            arguments.extend(setup.binaries.stages.iter().map(|stage| flag("config", stage)));
+            (kwok.clone(), arguments)
+        }
+    })
+}
+
+fn etcd_arguments(setup: &Setup<'_>) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{}", setup.ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", setup.ports.etcd_peer);
+    vec![
+        flag("data-dir", &setup.folder.join("etcd")),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        // A crash of the machine may cost the data, which nobody wants then; writes are far faster.
+        "--unsafe-no-fsync".into(),
+        "--log-level=warn".into(),
+    ]
+}
+
+fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
+    let Certificates { server, server_key, service_account_key, service_account_public_key, .. } =
+        setup.certificates;
+    let mut arguments = vec![
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        format!("--secure-port={}", setup.ports.api_server),
+        format!("--etcd-servers=http://127.0.0.1:{}", setup.ports.etcd),
+        "--authorization-mode=Node,RBAC".into(),
+        flag("token-auth-file", setup.tokens),
+        flag("tls-cert-file", server),
+        flag("tls-private-key-file", server_key),
+        flag("cert-dir", setup.folder),
+        flag("service-account-key-file", service_account_public_key),
+        flag("service-account-signing-key-file", service_account_key),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        // The Service `kubernetes` would get 127.0.0.1 as its endpoint, which is refused as invalid.
+        "--endpoint-reconciler-type=none".into(),
+    ];
+    if let Some(log) = setup.audit_log {
+        let policy = setup.folder.join("audit-policy.yaml");
+        fs::write(&policy, AUDIT_POLICY).map_err(Error::file("write", &policy))?;
+        arguments.push(flag("audit-policy-file", &policy));
+        arguments.push(flag("audit-log-path", log));
+    }
+    Ok(arguments)
+}
+
+fn controller_manager_arguments(setup: &Setup<'_>) -> Vec<String> {
+    vec![
+        // As in a real cluster, each controller has a ServiceAccount with its own rights.
+        "--use-service-account-credentials".into(),
+        flag("service-account-private-key-file", &setup.certificates.service_account_key),
+        flag("root-ca-file", &setup.certificates.ca),
+        "--leader-elect=false".into(),
+        "--secure-port=0".into(),
+    ]
+}
+
+fn flag(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
+}

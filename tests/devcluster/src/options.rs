@@ -1,0 +1,56 @@
+//! What a caller can ask of a cluster.
+
+/// Somebody who can talk to the API server, with a token of its own. Tokens are read at the API server's
+/// start only, so users are named before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The user's name as RBAC sees it.
+    pub name: String,
+    /// The user's groups as RBAC sees them (`system:authenticated` comes by itself).
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// A user by name and groups.
+    pub fn new(name: impl Into<String>, groups: &[&str]) -> User {
+        User { name: name.into(), groups: groups.iter().map(ToString::to_string).collect() }
+    }
+}
+
+/// How a cluster is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) nodes: u32,
+    pub(crate) audit: bool,
+    pub(crate) users: Vec<User>,
+}
+
+impl Default for Options {
+    /// Two nodes, no audit log, and the users `alice` and `bob` without groups or rights.
+    fn default() -> Options {
+        Options { nodes: 2, audit: false, users: vec![User::new("alice", &[]), User::new("bob", &[])] }
+    }
+}
+
+impl Options {
+    /// How many simulated nodes there are: `node-0`, `node-1`, …
+    pub fn nodes(mut self, nodes: u32) -> Options {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Whether the API server writes an audit log (one JSON line per finished request, metadata only).
+    pub fn audit(mut self, audit: bool) -> Options {
+        self.audit = audit;
+        self
+    }
+
+    /// More users, beside `alice` and `bob`. A user named again gets the later groups.
+    pub fn users(mut self, users: impl IntoIterator<Item = User>) -> Options {
+        for user in users {
+            self.users.retain(|known| known.name != user.name);
+            self.users.push(user);
+        }
+        self
+    }
+}

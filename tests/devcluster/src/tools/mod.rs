@@ -1,0 +1,144 @@
+//! The programs a cluster consists of, built with Go from the modules under `tools/`, once, and kept in the
+//! user's cache folder under a hash of what they were built from.
+
+mod install;
+mod progress;
+mod stages;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ring::digest;
+
+use crate::error::Error;
+
+pub(crate) use install::ensure;
+pub(crate) use stages::files as stage_files;
+
+/// One Go module under `tools/` that holds nothing but `tool` directives.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// Its folder under `tools/`.
+    pub(crate) name: &'static str,
+    /// The programs it builds.
+    pub(crate) tools: &'static [&'static str],
+    /// What a person without Go can do instead.
+    alternative: &'static str,
+    /// The requirement in `go.mod` whose version is the module's.
+    requirement: &'static str,
+    /// The Go variables that get the version, its major and its minor part.
+    version_variables: [Option<&'static str>; 3],
+    /// How long a build from nothing takes on two cores.
+    minutes: u32,
+}
+
+/// The control plane.
+pub(crate) static KUBERNETES: Module = Module {
+    name: "kubernetes",
+    tools: &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"],
+    alternative: ", or set KUBEBUILDER_ASSETS",
+    requirement: "k8s.io/kubernetes",
+    version_variables: [
+        Some("k8s.io/component-base/version.gitVersion"),
+        Some("k8s.io/component-base/version.gitMajor"),
+        Some("k8s.io/component-base/version.gitMinor"),
+    ],
+    minutes: 6,
+};
+
+/// The simulated nodes.
+pub(crate) static KWOK: Module = Module {
+    name: "kwok",
+    tools: &["kwok"],
+    alternative: "",
+    requirement: "sigs.k8s.io/kwok",
+    version_variables: [None; 3],
+    minutes: 4,
+};
+
+/// The chart installer.
+pub(crate) static HELM: Module = Module {
+    name: "helm",
+    tools: &["helm"],
+    alternative: "",
+    requirement: "helm.sh/helm/v3",
+    version_variables: [Some("helm.sh/helm/v3/internal/version.version"), None, None],
+    minutes: 4,
+};
+
+impl Module {
+    /// The module's folder in the source tree.
+    fn source(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tools").join(self.name)
+    }
+
+    fn read(&self, file: &str) -> Result<String, Error> {
+        let path = self.source().join(file);
+        fs::read_to_string(&path).map_err(Error::file("read", &path))
+    }
+
+    /// The word after `name` on its own line of `go.mod`.
+    fn version_of(&self, name: &'static str) -> Result<String, Error> {
+        let text = self.read("go.mod")?;
+        let version = text.lines().find_map(|line| {
+            let mut words = line.trim().trim_start_matches("require ").split_whitespace();
+            (words.next() == Some(name)).then(|| words.next()).flatten()
+        });
+        version
+            .map(str::to_owned)
+            .ok_or_else(|| Error::NoVersion { file: self.source().join("go.mod"), wanted: name })
+    }
+
+    /// The oldest Go that can build the module.
+    fn go_version(&self) -> Result<String, Error> {
+        let version = self.version_of("go")?;
+        Ok(version.trim_end_matches(".0").to_owned())
+    }
+
+    /// The linker flags: no debug information, and the version that `go install` of a dependency leaves out
+    /// (the API server would call itself v0.0.0-master).
+    fn linker_flags(&self) -> Result<String, Error> {
+        let version = self.version_of(self.requirement)?;
+        let mut numbers = version.trim_start_matches('v').split('.');
+        let parts = [Some(version.as_str()), numbers.next(), numbers.next()];
+        let mut flags = "-s -w".to_owned();
+        for (variable, part) in self.version_variables.iter().zip(parts) {
+            if let (Some(variable), Some(part)) = (variable, part) {
+                flags.push_str(&format!(" -X {variable}={part}"));
+            }
+        }
+        Ok(flags)
+    }
+
+    /// A name for what the module builds from: another version, or other flags, gives another name.
+    fn hash(&self) -> Result<String, Error> {
+        let recipe = [self.read("go.mod")?, self.read("go.sum")?, self.linker_flags()?].join("\0");
+        let hash = digest::digest(&digest::SHA256, recipe.as_bytes());
+        Ok(hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HELM, KUBERNETES, KWOK};
+
+    #[test]
+    fn the_version_comes_from_go_mod() {
+        let version = KUBERNETES.version_of("k8s.io/kubernetes").unwrap();
+        assert!(version.starts_with("v1."), "{version}");
+        assert!(KUBERNETES.linker_flags().unwrap().contains(&format!("version.gitVersion={version} -X")));
+        assert!(HELM.linker_flags().unwrap().contains("version.version=v3."));
+    }
+
+    #[test]
+    fn each_module_has_a_hash_of_its_own() {
+        let hashes = [&KUBERNETES, &KWOK, &HELM].map(|module| module.hash().unwrap());
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+        assert!(hashes.iter().all(|hash| hash.len() == 16));
+    }
+
+    #[test]
+    fn the_go_version_reads_as_people_say_it() {
+        assert!(!KUBERNETES.go_version().unwrap().ends_with(".0"));
+    }
+}
