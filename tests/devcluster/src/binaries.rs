@@ -22,13 +22,15 @@ pub(crate) struct Binaries {
 impl Binaries {
     pub(crate) fn find(environment: &Environment) -> Result<Binaries, Error> {
         let kubernetes = |tool| find(&KUBERNETES, tool, environment);
+        // Kubernetes comes first: without Go, that is what to say is missing.
+        let kubectl = kubernetes("kubectl")?;
         let kwok = find(&KWOK, "kwok", environment)?;
         Ok(Binaries {
             etcd: kubernetes("etcd")?,
             api_server: kubernetes("kube-apiserver")?,
             controller_manager: kubernetes("kube-controller-manager")?,
             scheduler: kubernetes("kube-scheduler")?,
-            kubectl: kubernetes("kubectl")?,
+            kubectl,
             stages: tools::stage_files(kwok.parent().unwrap_or(Path::new("/")))?,
             kwok,
         })

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::client::Client;
 use crate::control::{Component, ComponentHandle, Process};
-use crate::environment::Environment;
+use crate::environment::{self, Environment};
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::kubectl::Kubectl;
 use crate::options::Options;
 use crate::ports::Ports;
 use crate::{binaries, existing, kubeconfig, launch};
@@ -23,7 +23,7 @@ pub struct DevCluster {
     pub(crate) processes: Vec<Process>,
     pub(crate) folder: Folder,
     pub(crate) ports: Option<Ports>,
-    pub(crate) kubectl: Kubectl,
+    pub(crate) kubectl: Client,
     pub(crate) server_url: String,
     pub(crate) ca_pem: String,
     /// The `cluster` part of kubeconfigs.
@@ -90,7 +90,10 @@ impl DevCluster {
     /// helm as admin, built first if need be. Its settings and caches are the cluster's, not the user's.
     pub fn helm(&self) -> Result<Command, Error> {
         let program = binaries::helm()?;
-        let mut command = Kubectl { program }.command(&self.folder, &self.admin);
+        let mut command = Client { program }.command(&self.folder, &self.admin);
+        environment::variables("HELM_").for_each(|name| {
+            command.env_remove(name);
+        });
         let home = self.folder.subfolder("helm")?;
         for (variable, part) in
             [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
@@ -112,7 +115,8 @@ impl DevCluster {
         self.folder.path()
     }
 
-    /// The audit log, if [`Options::audit`] asked for one: a JSON object per line.
+    /// The audit log, if [`Options::audit`] asked for one: a JSON object per line. A line may
+    /// come a moment after the answer that it is about.
     pub fn audit_log(&self) -> Option<&Path> {
         self.audit_log.as_deref()
     }

@@ -1,6 +1,7 @@
 //! The environment variables that steer this crate, read in one place.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::Error;
@@ -33,4 +34,11 @@ impl Environment {
     pub(crate) fn cache(&self) -> Result<PathBuf, Error> {
         self.cache.clone().ok_or(Error::NoCacheFolder)
     }
+}
+
+/// The names of the variables that begin with `prefix`.
+pub(crate) fn variables(prefix: &str) -> impl Iterator<Item = OsString> {
+    env::vars_os()
+        .map(|(name, _)| name)
+        .filter(move |name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
 }

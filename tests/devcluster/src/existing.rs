@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::client::{self, Client};
 use crate::cluster::DevCluster;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identities;
-use crate::kubectl::{self, Kubectl};
 use crate::options::Options;
 use crate::{kubeconfig, ready};
 
@@ -18,13 +18,13 @@ use crate::{kubeconfig, ready};
 pub(crate) fn attach(source: &Path, options: &Options) -> Result<DevCluster, Error> {
     fs::metadata(source).map_err(Error::file("read", source))?;
     let folder = Folder::create()?;
-    let kubectl = Kubectl { program: PathBuf::from("kubectl") };
+    let kubectl = Client { program: PathBuf::from("kubectl") };
 
     let mut view = kubectl.command(&folder, source);
     view.args(["config", "view", "--raw", "--minify", "--flatten", "--output=json"]);
-    let answer = kubectl::run(&mut view, None)?;
+    let answer = client::run(&mut view, None)?;
     let config: Value = serde_json::from_str(&answer)
-        .map_err(|source| Error::Answer { command: kubectl::words(&view), source })?;
+        .map_err(|source| Error::Answer { command: client::words(&view), source })?;
     let lacks = |wanted| Error::Kubeconfig { path: source.to_owned(), wanted };
     let endpoint = config["clusters"][0]["cluster"].clone();
     let user = config["users"][0]["user"].clone();

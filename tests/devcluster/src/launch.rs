@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::binaries::Binaries;
 use crate::certificates::Certificates;
+use crate::client::Client;
 use crate::cluster::DevCluster;
 use crate::control::{Component, Process, Setup, arguments};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identities::{self, Identity};
-use crate::kubectl::Kubectl;
 use crate::options::Options;
 use crate::ports::Ports;
 use crate::{kubeconfig, nodes, ready};
@@ -72,7 +72,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
 
     Ok(DevCluster {
         processes,
-        kubectl: Kubectl { program: binaries.kubectl.clone() },
+        kubectl: Client { program: binaries.kubectl.clone() },
         server_url,
         ca_pem: certificates.ca_pem,
         endpoint,

@@ -14,17 +14,18 @@
 //!
 //! How it reads, in the order things happen:
 //!
-//! 1. [`environment`] reads the variables that matter, once; [`options`] is what the caller wants.
-//! 2. [`binaries`] finds the programs, and [`tools`] builds with Go the ones that are missing.
-//! 3. [`folder`] makes the cluster's folder together with the reaper that outlives this process by just as
+//! 1. `environment` reads the variables that matter, once; `options` is what the caller wants.
+//! 2. `binaries` finds the programs, and `tools` builds with Go the ones that are missing.
+//! 3. `folder` makes the cluster's folder together with the reaper that outlives this process by just as
 //!    long as it takes to end the cluster.
-//! 4. [`launch`] reserves [`ports`], makes [`certificates`], [`identities`] and [`kubeconfig`]s, starts the
-//!    processes of [`control`], and waits until they are [`ready`] and the nodes of [`nodes`] are there.
-//! 5. [`cluster`] is what callers hold; dropping it ends everything. [`existing`] makes one for a cluster
+//! 4. `launch` reserves `ports`, makes `certificates`, `identities` and `kubeconfig`s, starts the
+//!    processes of `control`, and waits until they are `ready` and the nodes of `nodes` are there.
+//! 5. `cluster` is what callers hold; dropping it ends everything. `existing` makes one for a cluster
 //!    that somebody else runs.
 
 mod binaries;
 mod certificates;
+mod client;
 mod cluster;
 mod control;
 mod environment;
@@ -33,7 +34,6 @@ mod existing;
 mod folder;
 mod identities;
 mod kubeconfig;
-mod kubectl;
 mod launch;
 mod logs;
 mod nodes;

@@ -24,12 +24,12 @@ Examples:
   devcluster up                        a cluster with two nodes, until Ctrl-C
   devcluster up --nodes 50 --audit     a bigger one that logs each request
   devcluster up --keep                 one that runs on until `devcluster stop DIR`
-  devcluster build                     build kubernetes, etcd, kwok and helm now rather than at first use
+  devcluster build                     build everything now, not at first use
   devcluster helm -- list --all-namespaces
 
 Environment:
-  XDG_CACHE_HOME              built programs are kept in copyrator/devcluster in there (default ~/.cache)
-  KUBEBUILDER_ASSETS          a folder with etcd, kube-apiserver and kubectl to use instead of building them
+  XDG_CACHE_HOME              where built programs are kept (default ~/.cache)
+  KUBEBUILDER_ASSETS          a folder with etcd, kube-apiserver and kubectl to use
   COPYRATOR_TEST_KUBECONFIG   a cluster to use instead of starting one";
 
 #[derive(Subcommand)]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cluster::DevCluster;
 use crate::identities;
 
 /// What the cluster gets before kwok starts: kwok's rights, and the nodes.
@@ -9,6 +10,13 @@ pub(crate) fn objects(nodes: u32) -> Value {
     let mut items = vec![role(), binding()];
     items.extend((0..nodes).map(node));
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}
+
+/// Frees the nodes of the kwok that ended: the next one has another identity, and would leave them alone
+/// until their leases run out, 40 seconds later.
+pub(crate) fn give_up_leases(cluster: &DevCluster) {
+    // Without an API server there is nothing to free yet, and kwok waits by itself.
+    let _ = cluster.ask(&["delete", "leases", "--all", "--namespace=kube-node-lease", "--wait=false"]);
 }
 
 fn node(number: u32) -> Value {

@@ -13,12 +13,16 @@ use crate::error::Error;
 
 /// Generous: on a loaded two-core machine several clusters may start at once.
 const DEADLINE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(75);
 
 /// Waits until a component answers, for those that can be asked.
 pub(crate) fn component(cluster: &DevCluster, component: Component) -> Result<(), Error> {
     match component {
-        Component::Etcd => etcd(cluster),
+        Component::Etcd => {
+            etcd(cluster)?;
+            // The API server takes a moment to find etcd again, unless it is stopped as well.
+            if cluster.component(Component::ApiServer).pid().is_some() { api_server(cluster) } else { Ok(()) }
+        }
         Component::ApiServer => api_server(cluster),
         Component::ControllerManager | Component::Scheduler | Component::Kwok => Ok(()),
     }

@@ -109,6 +109,12 @@ fn controller_manager_arguments(setup: &Setup<'_>) -> Vec<String> {
         flag("root-ca-file", &setup.certificates.ca),
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
+        // Its own limit of 20 requests a second would make each start wait some 4 seconds for the tokens of
+        // all those ServiceAccounts.
+        "--kube-api-qps=500".into(),
+        "--kube-api-burst=1000".into(),
+        // By default it creates a folder under /usr/libexec, where it may.
+        flag("flex-volume-plugin-dir", &setup.folder.join("volume-plugins")),
     ]
 }
 

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::{Component, Process};
 use crate::cluster::DevCluster;
 use crate::error::Error;
-use crate::ready;
+use crate::{nodes, ready};
 
 /// One component of a running cluster. In a cluster that somebody else runs, everything here is refused.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +16,18 @@ pub struct ComponentHandle<'a> {
 
 impl ComponentHandle<'_> {
     /// Starts the component, unless it runs, on the ports it had, and waits until etcd or the API server
-    /// answers; the others have no such sign.
+    /// answers. The others have no such sign, and those that were connected take some seconds to find an API
+    /// server again: wait for what you expect of them.
     pub fn start(&self) -> Result<(), Error> {
-        self.process("start")?.start(&self.cluster.folder)?;
+        let process = self.process("start")?;
+        if self.component == Component::Kwok && process.pid().is_none() {
+            nodes::give_up_leases(self.cluster);
+        }
+        process.start(&self.cluster.folder)?;
         ready::component(self.cluster, self.component)
     }
 
-    /// Asks the component to end, and ends it for good after a few seconds. Fine if it has ended.
+    /// Asks the component to end, and ends it for good after a second. Fine if it has ended.
     pub fn stop(&self) -> Result<(), Error> {
         self.process("stop")?.stop(Signal::SIGTERM)
     }
@@ -57,5 +62,36 @@ impl ComponentHandle<'_> {
         let component = self.component;
         let process = self.cluster.processes.iter().find(|process| process.component == component);
         process.ok_or(Error::NotOurs { action, component })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::{Component, DevCluster, Error};
+    use crate::client::Client;
+    use crate::folder::Folder;
+
+    #[test]
+    fn components_of_a_cluster_that_is_not_ours_are_left_alone() {
+        let cluster = DevCluster {
+            processes: Vec::new(),
+            folder: Folder::create().unwrap(),
+            ports: None,
+            kubectl: Client { program: PathBuf::from("kubectl") },
+            server_url: String::new(),
+            ca_pem: String::new(),
+            endpoint: serde_json::Value::Null,
+            admin: PathBuf::new(),
+            users: BTreeMap::new(),
+            audit_log: None,
+        };
+        let api_server = cluster.component(Component::ApiServer);
+        assert_eq!(api_server.pid(), None);
+        for refused in [api_server.start(), api_server.stop(), api_server.pause(), api_server.resume()] {
+            assert!(matches!(refused, Err(Error::NotOurs { .. })), "{refused:?}");
+        }
     }
 }

@@ -16,8 +16,9 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::logs;
 
-/// How long an orderly end may take before it is cut short.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an orderly end may take before it is cut short. etcd and the API server would wait far longer
+/// for clients that watch to go away. What was written is in the kernel's hands and outlives the process.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A component's process, running or not.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! kubectl as one user: for our own questions to the API server, and for callers.
+//! kubectl and helm as one user: for our own questions to the API server, and for callers.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,18 +10,22 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::folder::Folder;
 
-/// A kubectl, and where it may keep what it learns about a server. By default that is the home folder, by
-/// address and port, where a later cluster on the same port would find it and miss its own types.
+/// kubectl or helm, which share how they find a server and what they keep.
 #[derive(Clone, Debug)]
-pub(crate) struct Kubectl {
+pub(crate) struct Client {
     pub(crate) program: PathBuf,
 }
 
-impl Kubectl {
-    /// A command as the user of `kubeconfig`, ending with the cluster.
+impl Client {
+    /// A command as the user of `kubeconfig`, ending with the cluster, and the same whoever runs it.
     pub(crate) fn command(&self, folder: &Folder, kubeconfig: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.env("KUBECONFIG", kubeconfig).env("KUBECACHEDIR", folder.path().join("kubectl-cache"));
+        command.env("KUBECONFIG", kubeconfig);
+        // What a client learns about a server it would keep in the home folder by address and port, where a
+        // later cluster on the same port would find it and miss its own types.
+        command.env("KUBECACHEDIR", folder.path().join("kubectl-cache"));
+        // A user's own defaults and aliases for kubectl.
+        command.env("KUBERC", "off");
         folder.tie(&mut command);
         command
     }
