@@ -4,9 +4,20 @@
 //!
 //! The module list is the map, in reading order; `ARCHITECTURE.md` says what each must not do.
 
+pub mod act;
+pub mod admit;
 pub mod api;
+pub mod authority;
+pub mod cli;
+pub mod config;
+pub mod crds;
 pub mod digest;
+pub mod hooks;
 pub mod marks;
 pub mod model;
+pub mod observe;
 pub mod plan;
+pub mod reconcile;
+pub mod run;
+pub mod serve;
 pub mod validate;

@@ -1,2 +1,12 @@
-//! The copyrator binary.
-fn main() {}
+//! The copyrator binary: command line in, exit code out.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use copyrator::cli::Cli;
+
+fn main() -> ExitCode {
+    // Whoever asks for TLS without naming a provider gets this one; a second installation cannot happen here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Cli::parse().run().into()
+}

@@ -213,6 +213,11 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
     hasher.finish()
 }
 
+/// Whether a label or annotation is one of the marks of a copy (the removal mark, which is written on its own, is not).
+pub fn is_mark(key: &str) -> bool {
+    [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
+}
+
 /// Keys of labels and annotations that are never carried over to a copy, whatever a rule says:
 /// other tools would take the copy for theirs (ClusterSecret#146, replicator#151, config-syncer#509).
 pub fn never_carried(key: &str) -> bool {

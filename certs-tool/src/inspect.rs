@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use rcgen::KeyPair;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde::Serialize;
@@ -78,6 +77,16 @@ pub enum Finding {
     },
 }
 
+/// Why a text could not be inspected.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot inspect `{origin}`: {source}")]
+pub struct InspectError {
+    /// Where it was read.
+    pub origin: String,
+    /// What is wrong with it.
+    pub source: CertError,
+}
+
 /// Everything found in a set of PEM texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -95,14 +104,14 @@ pub struct Report {
 pub fn inspect<'a>(
     texts: impl IntoIterator<Item = (&'a str, &'a str)>,
     now: SystemTime,
-) -> Result<Report, (String, CertError)> {
+) -> Result<Report, InspectError> {
     let mut certificates = Vec::new();
     let mut keys = Vec::new();
     for (origin, text) in texts {
-        let read = Certificate::all_from_pem(text).map_err(|error| (origin.to_owned(), error))?;
+        let read = Certificate::all_from_pem(text).map_err(failed(origin))?;
         certificates.extend(read.into_iter().map(|certificate| (origin, certificate)));
         if PrivateKeyDer::from_pem_slice(text.as_bytes()).is_ok() {
-            keys.push((origin, key::read(text.as_bytes())));
+            keys.push((origin, key::public_bits(text.as_bytes())));
         }
     }
     let mut report = Report::default();
@@ -110,14 +119,18 @@ pub fn inspect<'a>(
         let readable: Vec<_> = keys.iter().filter_map(|(_, key)| key.as_ref().ok()).collect();
         let matches_key =
             (!readable.is_empty()).then(|| readable.iter().any(|key| is_pair(key, certificate)));
-        let described = describe(origin, certificate, matches_key);
-        report.certificates.push(described.map_err(|error| ((*origin).to_owned(), error))?);
+        let described = describe(origin, certificate, matches_key).map_err(failed(origin))?;
+        report.certificates.push(described);
         report.findings.extend(out_of_date(origin, certificate, now));
     }
     for (origin, key) in &keys {
         report.findings.extend(unmatched(origin, key, &certificates));
     }
     Ok(report)
+}
+
+fn failed(origin: &str) -> impl FnOnce(CertError) -> InspectError {
+    move |source| InspectError { origin: origin.to_owned(), source }
 }
 
 fn out_of_date(origin: &str, certificate: &Certificate, now: SystemTime) -> Option<Finding> {
@@ -131,7 +144,7 @@ fn out_of_date(origin: &str, certificate: &Certificate, now: SystemTime) -> Opti
 
 fn unmatched(
     origin: &str,
-    key: &Result<KeyPair, KeyError>,
+    key: &Result<Vec<u8>, KeyError>,
     certificates: &[(&str, Certificate)],
 ) -> Option<Finding> {
     let origin = origin.to_owned();
@@ -143,8 +156,8 @@ fn unmatched(
     }
 }
 
-fn is_pair(key: &KeyPair, certificate: &Certificate) -> bool {
-    key.public_key_raw() == certificate.public_key()
+fn is_pair(public_bits: &[u8], certificate: &Certificate) -> bool {
+    public_bits == certificate.public_key()
 }
 
 fn describe(

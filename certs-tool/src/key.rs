@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rcgen::KeyPair;
+use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -53,8 +54,36 @@ pub(crate) fn read(pem: &[u8]) -> Result<KeyPair, KeyError> {
     KeyPair::try_from(&der).map_err(|_| KeyError::Undecodable)
 }
 
+/// DER of a SEC1 key's public half, up to its bits: `[1] { BIT STRING }` holding an uncompressed point
+/// of P-256 or P-384. It is the last field (RFC 5915 §3).
+const SEC1_POINTS: [(&[u8], usize); 2] =
+    [(&[0xa1, 0x44, 0x03, 0x42, 0x00], 65), (&[0xa1, 0x64, 0x03, 0x62, 0x00], 97)];
+
+/// The public key's bits of the first private key of a PEM text, in any of the forms a server accepts;
+/// cert-manager, for one, writes SEC1 and PKCS#1 unless told otherwise.
+pub(crate) fn public_bits(pem: &[u8]) -> Result<Vec<u8>, KeyError> {
+    match PrivateKeyDer::from_pem_slice(pem).map_err(|_| KeyError::Absent)? {
+        PrivateKeyDer::Pkcs1(der) => {
+            let key = RsaKeyPair::from_der(der.secret_pkcs1_der()).map_err(|_| KeyError::Undecodable)?;
+            Ok(key.public_key().as_ref().to_vec())
+        }
+        PrivateKeyDer::Sec1(der) => {
+            let der = der.secret_sec1_der();
+            let point = SEC1_POINTS.iter().find_map(|(prefix, length)| {
+                let (before, point) = der.split_at_checked(der.len().checked_sub(*length)?)?;
+                before.ends_with(prefix).then_some(point)
+            });
+            point.map(<[u8]>::to_vec).ok_or(KeyError::Undecodable)
+        }
+        _ => Ok(read(pem)?.public_key_raw().to_vec()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
@@ -63,6 +92,17 @@ mod tests {
         let shown = format!("{:?}", PrivateKeyPem::new(pem.clone()));
         assert_eq!(shown, "PrivateKeyPem(…)");
         assert!(pem.lines().skip(1).all(|line| !shown.contains(line)));
+    }
+
+    #[test]
+    fn a_traditional_key_shows_its_public_half() {
+        // PKCS#8 wraps the traditional form, which starts like this (RFC 5915 §3, P-256).
+        let made = KeyPair::generate().unwrap();
+        let start = [0x30, 0x6b, 0x02, 0x01, 0x01, 0x04, 0x20];
+        let at = made.serialized_der().windows(start.len()).position(|window| window == start).unwrap();
+        let sec1 = STANDARD.encode(&made.serialized_der()[at..]);
+        let pem = format!("-----BEGIN EC PRIVATE KEY-----\n{sec1}\n-----END EC PRIVATE KEY-----\n");
+        assert_eq!(public_bits(pem.as_bytes()).unwrap(), made.public_key_raw());
     }
 
     #[test]

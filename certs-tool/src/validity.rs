@@ -25,8 +25,7 @@ impl Validity {
     /// The period of a certificate issued at `now`, usable for `lifetime` and backdated by [`BACKDATE`].
     /// `None` where a certificate cannot express it: before 1970 or after the year 9999.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Option<Self> {
-        let period =
-            Self { not_before: now.checked_sub(BACKDATE)?, not_after: now.checked_add(lifetime)? };
+        let period = Self { not_before: now.checked_sub(BACKDATE)?, not_after: now.checked_add(lifetime)? };
         (period.not_before >= UNIX_EPOCH && to_date(period.not_after).is_some()).then_some(period)
     }
 

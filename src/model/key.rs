@@ -60,6 +60,11 @@ impl ObjectKey {
     pub fn new(kind: Kind, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
+
+    /// The same name without the kind.
+    pub fn named(&self) -> NamespacedName {
+        NamespacedName { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
 }
 
 impl fmt::Display for ObjectKey {

@@ -10,5 +10,5 @@ mod world;
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
-pub use workload::{PodFacts, PodsSeen, Reference, Rollout, WorkloadFacts};
+pub use workload::{PodFacts, PodsSeen, Reference, RestartAttempt, Rollout, WorkloadFacts};
 pub use world::{Attempt, Store, World};

@@ -30,8 +30,12 @@ pub struct WorkloadFacts {
     pub restarted_for: Option<String>,
     /// When we last restarted it: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
+    /// When we last wrote the applied label, for whatever purpose (1 s resolution).
+    pub recorded: Option<Timestamp>,
     /// How its rollout stands.
     pub rollout: Rollout,
+    /// How many pods it wants.
+    pub desired: i32,
 }
 
 /// How a rollout stands.
@@ -58,6 +62,8 @@ pub struct Reference {
     pub name: Arc<str>,
     /// The keys used, sorted; `None` means all.
     pub keys: Option<Vec<String>>,
+    /// Every use is marked optional: pods start without it.
+    pub optional: bool,
 }
 
 /// The pods of one workload (or, for a monitor, those its podSelector finds), as listed when they mattered.
@@ -65,6 +71,8 @@ pub struct Reference {
 pub struct PodsSeen {
     /// When they were listed.
     pub at: Timestamp,
+    /// The version of the workload (or monitor) that they were listed for.
+    pub resource_version: Box<str>,
     /// The pods, sorted by name.
     pub pods: Vec<PodFacts>,
 }
@@ -78,8 +86,10 @@ pub struct PodFacts {
     pub uid: String,
     /// Creation (resolution 1 s).
     pub created: Timestamp,
-    /// Marked for deletion, succeeded or failed.
+    /// Marked for deletion.
     pub leaving: bool,
+    /// Succeeded or failed.
+    pub finished: bool,
     /// Ready.
     pub ready: bool,
     /// The workload that owns it, through its ReplicaSet where there is one.
@@ -88,4 +98,26 @@ pub struct PodFacts {
     pub controlled: bool,
     /// A mirror pod or a pod of a Job: never touched.
     pub untouchable: bool,
+}
+
+impl PodFacts {
+    /// Runs, or is about to, and nobody has asked it to go.
+    pub fn is_staying(&self) -> bool {
+        !self.leaving && !self.finished
+    }
+}
+
+/// What became of the last attempt to restart something, kept until it succeeds or the content changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartAttempt {
+    /// The content that was to be run.
+    pub digest: String,
+    /// How often it has been tried for that content.
+    pub tries: u32,
+    /// One word from the list in [`crate::plan::monitor_status`].
+    pub reason: &'static str,
+    /// What the API server said, without values.
+    pub message: String,
+    /// It is not tried again before.
+    pub retry_at: Timestamp,
 }

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
-    PolicyFacts, RuleFacts, WorkloadFacts, WorkloadKey,
+    PolicyFacts, RestartAttempt, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
-/// A watch whose first list must be complete before anything is decided.
+/// What must be known before anything is decided: the first list of each watch, and the key of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the plural of what it holds")]
 pub enum Store {
@@ -27,6 +27,7 @@ pub enum Store {
     CopyratorRules,
     ConfigMonitors,
     ConfigPolicies,
+    DigestKey,
 }
 
 /// What became of the last attempt to write an object, kept until it succeeds or the object changes.
@@ -53,7 +54,7 @@ pub struct World {
     pub namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
     objects: BTreeMap<ObjectKey, ObjectFacts>,
     copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
-    copies_by_source: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     /// Rules.
     pub rules: BTreeMap<NamespacedName, RuleFacts>,
     /// Monitors.
@@ -74,6 +75,10 @@ pub struct World {
     pub monitor_authority: BTreeMap<NamespacedName, Authority>,
     /// What became of attempts that did not succeed.
     pub attempts: BTreeMap<ObjectKey, Attempt>,
+    /// What became of attempts to restart a workload that did not succeed.
+    pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
+    /// What became of attempts to remove pods that a monitor selects, that did not succeed.
+    pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
     /// The stores whose first list is complete.
     pub complete: BTreeSet<Store>,
     /// The stores that this process keeps.
@@ -93,7 +98,7 @@ pub struct World {
 impl World {
     /// Every store this process keeps is complete.
     pub fn is_complete(&self) -> bool {
-        self.key.is_some() && self.expected.is_subset(&self.complete)
+        !self.expected.is_empty() && self.expected.is_subset(&self.complete)
     }
 
     /// What is known of one ConfigMap or Secret.
@@ -118,6 +123,31 @@ impl World {
             .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
     }
 
+    /// The workloads of one namespace.
+    pub fn workloads_in<'w>(
+        &'w self,
+        namespace: &'w Arc<str>,
+    ) -> impl Iterator<Item = (&'w WorkloadKey, &'w WorkloadFacts)> {
+        [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet].into_iter().flat_map(
+            move |kind| {
+                let from = WorkloadKey { kind, namespace: namespace.clone(), name: "".into() };
+                self.workloads
+                    .range(from..)
+                    .take_while(move |(key, _)| key.kind == kind && key.namespace == *namespace)
+            },
+        )
+    }
+
+    /// The monitors of one namespace.
+    pub fn monitors_in<'w>(
+        &'w self,
+        namespace: &'w str,
+    ) -> impl Iterator<Item = (&'w NamespacedName, &'w MonitorFacts)> {
+        self.monitors
+            .range(NamespacedName::new(namespace, "")..)
+            .take_while(move |(key, _)| &*key.namespace == namespace)
+    }
+
     /// Takes in one ConfigMap or Secret, or its absence.
     pub fn set_object(&mut self, key: ObjectKey, facts: Option<ObjectFacts>) {
         self.unindex(&key);
@@ -125,8 +155,7 @@ impl World {
             Some(facts) => {
                 if let Some(marks) = &facts.marks {
                     self.copies_by_rule.entry(marks.rule.clone()).or_default().insert(key.clone());
-                    let source = ObjectKey::new(key.kind, marks.source.namespace.clone(), marks.source.name.clone());
-                    self.copies_by_source.entry(source).or_default().insert(key.clone());
+                    self.copies_by_source.entry(marks.source.clone()).or_default().insert(key.clone());
                 }
                 self.objects.insert(key, facts);
             }
@@ -142,8 +171,8 @@ impl World {
         self.copies_by_rule.get(rule).into_iter().flatten()
     }
 
-    /// The objects whose marks name this source (or one of its name and the copy's kind).
-    pub fn copies_of_source(&self, source: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+    /// The objects whose marks name this source; marks do not say its kind.
+    pub fn copies_of_source(&self, source: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
         self.copies_by_source.get(source).into_iter().flatten()
     }
 
@@ -162,8 +191,7 @@ impl World {
 
     fn unindex(&mut self, key: &ObjectKey) {
         let Some(marks) = self.objects.get(key).and_then(|facts| facts.marks.as_deref()) else { return };
-        let source = ObjectKey::new(key.kind, marks.source.namespace.clone(), marks.source.name.clone());
-        let rule = marks.rule.clone();
+        let (rule, source) = (marks.rule.clone(), marks.source.clone());
         remove_from(&mut self.copies_by_rule, &rule, key);
         remove_from(&mut self.copies_by_source, &source, key);
     }

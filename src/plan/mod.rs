@@ -2,6 +2,33 @@
 //! value. Every function here answers for one key, reads the whole [`World`](crate::model::World), and gives
 //! the same answer for the same world.
 
+mod affected;
+mod brake;
+pub mod claims;
+mod clock;
+mod copies;
+mod inputs;
+mod intent;
+mod monitor_status;
 mod need;
+mod pods;
+mod reach;
+mod removal;
+mod restarts;
+mod rule_status;
+mod selected;
+pub mod targets;
 
+pub use affected::{Changed, Key, affected, everything, slots_to_check};
+pub use brake::{Pace, Wait, WaitReason};
+pub use clock::at_after;
+pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
+pub use inputs::{Content, Inputs};
+pub use intent::Intent;
+pub use monitor_status::monitor_status;
 pub use need::Need;
+pub use pods::{Removal, RemovePod};
+pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using};
+pub use restarts::{RestartAction, WorkloadPlan, WorkloadState, plan_workload};
+pub use rule_status::rule_status;
+pub use selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, plan_selected_pods};

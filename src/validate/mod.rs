@@ -8,8 +8,8 @@ mod rule;
 mod selector;
 
 pub use glob::Globs;
-pub use monitor::{CompiledMonitor, CompiledWatch, WorkloadChoice};
-pub use policy::CompiledPolicy;
+pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
+pub use policy::{Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestUser, Violation, Write, printable};
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;
 

@@ -115,6 +115,11 @@ impl CompiledMonitor {
         })
     }
 
+    /// Every term that watches this object.
+    pub fn terms(&self, kind: Kind, name: &str) -> impl Iterator<Item = &CompiledWatch> {
+        self.watch.iter().filter(move |term| term.kind == kind && term.names.matches(name))
+    }
+
     /// The term that watches this object, if any.
     pub fn watches(&self, kind: Kind, name: &str) -> Option<&CompiledWatch> {
         self.watch.iter().find(|term| term.kind == kind && term.names.matches(name))

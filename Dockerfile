@@ -1,0 +1,18 @@
+# syntax=docker/dockerfile:1
+# The image holds one static binary and nothing else. Build at the repository's root:
+#   docker build -t copyrator .
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /src
+COPY . .
+# Naming the target keeps the flag away from build scripts and procedural macros, which cannot be static.
+ENV RUSTFLAGS="-C target-feature=+crt-static" CARGO_INCREMENTAL=0
+RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
+ && cargo build --release --locked --target "$target" --package copyrator --bin copyrator \
+ && cp "target/$target/release/copyrator" /copyrator
+
+# No certificates either: the API server's CA is mounted, and nothing else is called.
+FROM scratch
+COPY --from=build /copyrator /copyrator
+# Numeric, so that runAsNonRoot can be checked.
+USER 65532:65532
+ENTRYPOINT ["/copyrator"]

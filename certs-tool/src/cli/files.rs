@@ -1,0 +1,89 @@
+//! Files with certificates and keys: never half written, keys never readable by others.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Name of the file that clients trust.
+pub const BUNDLE: &str = "ca-bundle.crt";
+/// Name of the server's chain.
+pub const LEAF_CERT: &str = "tls.crt";
+/// Name of the server's key.
+pub const LEAF_KEY: &str = "tls.key";
+
+/// What was attempted on which file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Reading failed.
+    #[error("cannot read `{path}`: {source}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Writing failed; what was there before is untouched.
+    #[error("cannot write `{path}`: {source}", path = .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is there already, and nobody said to replace it.
+    #[error("`{path}` exists; give another --out-dir, or --force", path = .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a text file.
+pub fn read(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
+}
+
+/// Reads the files of a directory that hold an authority, under the names its Secret uses.
+pub fn read_authority(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>, FileError> {
+    let mut data = BTreeMap::new();
+    for name in ["ca.crt", "ca.key", "ca-next.crt", "ca-next.key", "ca-old.crt"] {
+        let path = dir.join(name);
+        match fs::read(&path) {
+            Ok(content) => data.extend([(name.to_owned(), content)]),
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(FileError::Read { path, source }),
+        }
+    }
+    Ok(data)
+}
+
+/// Replaces a file whole: a reader sees the old or the new content. Keys (`*.key`) get mode 0600 from
+/// the first byte on, everything else 0644.
+pub fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), FileError> {
+    let path = dir.join(name);
+    let beside = dir.join(format!(".{name}.{}", std::process::id()));
+    let written = write_new(&beside, name, content).and_then(|()| fs::rename(&beside, &path));
+    written.map_err(|source| {
+        // The write failed already; a leftover beside it is the lesser evil.
+        let _ = fs::remove_file(&beside);
+        FileError::Write { path, source }
+    })
+}
+
+/// Removes a file that a rotation has used up.
+pub fn remove(dir: &Path, name: &str) -> Result<(), FileError> {
+    let path = dir.join(name);
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FileError::Write { path, source }),
+        _ => Ok(()),
+    }
+}
+
+fn write_new(path: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let mode = if name.ends_with(".key") { 0o600 } else { 0o644 };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}

@@ -1,0 +1,261 @@
+//! The only place that writes ConfigMaps and Secrets of users: one action, with the version it was decided on.
+
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    lead::{Lead, WRITE_TIMEOUT},
+    outcome::Outcome,
+};
+use crate::{
+    marks::{COPY_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
+    model::{ForeignField, Kind, ObjectKey},
+    observe::content::{Content, ContentError, Contents},
+    plan::{CopyAction, CopyWrite, Intent, Version},
+};
+
+/// Writes copies.
+#[derive(Clone)]
+pub struct CopyWriter {
+    client: Client,
+    contents: Arc<Contents>,
+    lead: Lead,
+}
+
+impl CopyWriter {
+    /// Writes through `client` while `lead` holds.
+    pub fn new(client: Client, contents: Arc<Contents>, lead: Lead) -> Self {
+        Self { client, contents, lead }
+    }
+
+    /// Carries out one action on one slot.
+    pub async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Outcome {
+        match action {
+            CopyAction::Write(write) => self.write(slot, write).await,
+            CopyAction::MarkRemoval(version, after) => {
+                self.annotate(slot, version, json!(write_time(*after))).await
+            }
+            CopyAction::Unmark(version) => self.annotate(slot, version, Value::Null).await,
+            CopyAction::Delete(version) => self.delete(slot, version).await,
+            CopyAction::Release(version) => self.release(slot, version).await,
+        }
+    }
+
+    async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Outcome {
+        let content = match self.contents.get(&write.source, Some(&write.source_version.resource_version)).await {
+            Ok(content) => content,
+            Err(ContentError::Gone(_)) => return Outcome::Stale,
+            Err(error) => return Outcome::Retry { after: None, message: error.to_string() },
+        };
+        let version = &write.source_version;
+        if content.uid != version.uid || content.resource_version != version.resource_version {
+            return Outcome::Stale;
+        }
+        let body = manifest(slot, &write.intent, &content);
+        let Some(existing) = &write.replaces else { return self.create(slot, body).await };
+        if write.anew {
+            return match self.delete(slot, existing).await {
+                Outcome::Done => self.create(slot, body).await,
+                other => other,
+            };
+        }
+        let mut existing = existing.clone();
+        if let Some(fields) = &write.take_over {
+            match self.take_over(slot, &existing, fields).await {
+                Ok(version) => existing = version,
+                Err(outcome) => return outcome,
+            }
+        }
+        if !write.surplus.is_empty() {
+            match self.null(slot, &existing, &write.surplus).await {
+                Ok(version) => existing = version,
+                Err(outcome) => return outcome,
+            }
+        }
+        self.apply(slot, body, &existing).await
+    }
+
+    /// Create-only apply: resourceVersion "1" is accepted only where nothing is there, else 409 (undocumented,
+    /// tried on 1.36.3; the control-plane tests hold it).
+    async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
+        body["metadata"]["resourceVersion"] = json!("1");
+        self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+    }
+
+    async fn apply(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> Outcome {
+        body["metadata"]["uid"] = json!(version.uid);
+        body["metadata"]["resourceVersion"] = json!(version.resource_version);
+        self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+    }
+
+    /// Nulls keys that the copy must not have. Nothing else in this patch: a merge patch that also set values
+    /// would make an `Update` entry of ours, after which our apply could not delete those keys.
+    async fn null(&self, slot: &ObjectKey, version: &Version, fields: &[ForeignField]) -> Result<Version, Outcome> {
+        let mut body = json!({"metadata": {"uid": version.uid, "resourceVersion": version.resource_version}});
+        for field in fields {
+            match field {
+                ForeignField::Data(key) => body["data"][key] = Value::Null,
+                ForeignField::BinaryData(key) => body["binaryData"][key] = Value::Null,
+                ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
+            }
+        }
+        self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
+    }
+
+    /// Makes the content of a foreign object ours, so that the apply that follows decides all of it. Emptying
+    /// managedFields would not do: the apply would then give everything to a manager "before-first-apply".
+    async fn take_over(
+        &self,
+        slot: &ObjectKey,
+        version: &Version,
+        fields: &[ForeignField],
+    ) -> Result<Version, Outcome> {
+        let mut owned = json!({});
+        for field in fields {
+            match field {
+                ForeignField::Data(key) => owned["f:data"][format!("f:{key}")] = json!({}),
+                ForeignField::BinaryData(key) => owned["f:binaryData"][format!("f:{key}")] = json!({}),
+                ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
+            }
+        }
+        let entry = json!({
+            "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": owned,
+        });
+        let patch: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/uid", "value": version.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": [entry]},
+        ]))
+        .map_err(|error| Outcome::Retry { after: None, message: error.to_string() })?;
+        self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
+    }
+
+    async fn annotate(&self, slot: &ObjectKey, version: &Version, remove_after: Value) -> Outcome {
+        let body = json!({"metadata": {
+            "uid": version.uid,
+            "resourceVersion": version.resource_version,
+            "annotations": {REMOVE_AFTER: remove_after},
+        }});
+        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+    }
+
+    /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with them.
+    async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
+        use crate::marks::{DIGEST, MANAGED_BY, MARK, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
+        let nulls = |keys: &[&str]| -> Map<String, Value> {
+            keys.iter().map(|key| ((*key).to_owned(), Value::Null)).collect()
+        };
+        let body = json!({"metadata": {
+            "uid": version.uid,
+            "resourceVersion": version.resource_version,
+            "labels": nulls(&[MANAGED_BY, RULE_LABEL]),
+            "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, REMOVE_AFTER]),
+        }});
+        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+    }
+
+    async fn delete(&self, slot: &ObjectKey, version: &Version) -> Outcome {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(version.uid.to_string()),
+                resource_version: Some(version.resource_version.to_string()),
+            }),
+            ..DeleteParams::background()
+        };
+        let name = &*slot.name;
+        let deleted = match slot.kind {
+            Kind::ConfigMap => {
+                let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.delete(name, &params).await.map(drop) }).await
+            }
+            Kind::Secret => {
+                let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.delete(name, &params).await.map(drop) }).await
+            }
+        };
+        deleted.map_or_else(|outcome| outcome, |()| Outcome::Done)
+    }
+
+    async fn patch<P: serde::Serialize + std::fmt::Debug>(
+        &self,
+        slot: &ObjectKey,
+        manager: &str,
+        patch: &Patch<P>,
+    ) -> Result<Version, Outcome> {
+        let params = match patch {
+            Patch::Apply(_) => PatchParams::apply(manager).force(),
+            _ => PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() },
+        };
+        let name = &*slot.name;
+        let meta = match slot.kind {
+            Kind::ConfigMap => {
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) }).await
+            }
+            Kind::Secret => {
+                let api: Api<Secret> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) }).await
+            }
+        }?;
+        Ok(Version {
+            uid: meta.uid.unwrap_or_default().into(),
+            resource_version: meta.resource_version.unwrap_or_default().into(),
+        })
+    }
+
+    async fn guarded<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<T, Outcome> {
+        if !self.lead.leads() {
+            return Err(Outcome::NotLeading);
+        }
+        match tokio::time::timeout(WRITE_TIMEOUT, write).await {
+            Ok(result) => result.map_err(Outcome::from),
+            Err(_) => Err(Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") }),
+        }
+    }
+}
+
+/// The whole of what we want an object to be; what is not in it is not ours.
+fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
+    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut binary: BTreeMap<&str, Value> = BTreeMap::new();
+    for (from, to) in &intent.keys {
+        let Some(value) = content.values.get(from) else { continue };
+        match (slot.kind, value.binary, std::str::from_utf8(&value.bytes)) {
+            (Kind::ConfigMap, false, Ok(text)) => data.insert(to, json!(text)),
+            (Kind::ConfigMap, ..) => binary.insert(to, json!(STANDARD.encode(&value.bytes))),
+            (Kind::Secret, ..) => data.insert(to, json!(STANDARD.encode(&value.bytes))),
+        };
+    }
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": slot.kind.to_string(),
+        "metadata": {
+            "name": &*slot.name,
+            "namespace": &*slot.namespace,
+            "labels": intent.labels,
+            "annotations": intent.annotations,
+        },
+    });
+    if !data.is_empty() {
+        body["data"] = json!(data);
+    }
+    if !binary.is_empty() {
+        body["binaryData"] = json!(binary);
+    }
+    if let Some(type_) = &intent.type_ {
+        body["type"] = json!(type_);
+    }
+    if intent.immutable {
+        body["immutable"] = json!(true);
+    }
+    body
+}

@@ -1,0 +1,208 @@
+//! Writes the webhook configurations, once calls have been seen to arrive: a hook that nobody answers, with
+//! `failurePolicy: Fail`, is an outage (kubevela PR 6919, cert-manager#2908).
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::ValidatingWebhookConfiguration,
+        rbac::v1::ClusterRole,
+    },
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    certificates::{CaError, keep_ca},
+    lead::{Lead, WRITE_TIMEOUT},
+};
+use crate::{
+    admit::decide::CANARY,
+    api::{ConfigPolicySpec, CopyratorRule},
+    config::Config,
+    hooks::{Endpoint, render},
+    marks::{HANDS_OFF, HOOKS_MANAGER},
+    serve::Condition,
+};
+
+/// The hook by which the canary comes.
+const OWN_KINDS: &str = "own-kinds.copyrator.dev";
+
+/// Why the hooks are not as they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    /// No CA.
+    #[error(transparent)]
+    Ca(#[from] CaError),
+    /// The API server refused or could not be reached.
+    #[error("cannot {attempt}")]
+    Api {
+        /// What was attempted.
+        attempt: String,
+        /// The cause.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// No answer in time.
+    #[error("cannot {attempt}: no answer in {WRITE_TIMEOUT:?}")]
+    Timeout {
+        /// What was attempted.
+        attempt: String,
+    },
+    /// Calls do not arrive.
+    #[error(
+        "the API server's calls do not reach the webhook yet, so that no hook is in force ({0}): \
+         is a webhook running, and does the API server reach it?"
+    )]
+    Unreached(String),
+    /// We do not lead.
+    #[error("not leading")]
+    NotLeading,
+}
+
+/// Writes the hooks.
+#[derive(Clone)]
+pub struct HookWriter {
+    client: Client,
+    endpoint: Endpoint,
+    own_namespace: String,
+    owner_cluster_role: Option<String>,
+    lead: Lead,
+    condition: Condition,
+}
+
+impl HookWriter {
+    /// Writes through `client` while `lead` holds, and tells `condition` how it stands.
+    pub fn new(client: Client, config: &Config, lead: Lead, condition: Condition) -> Self {
+        // Whoever does not lead has no hooks to keep.
+        condition.holds();
+        Self {
+            client,
+            endpoint: config.endpoint.clone(),
+            own_namespace: config.namespace.clone(),
+            owner_cluster_role: config.owner_cluster_role.clone(),
+            lead,
+            condition,
+        }
+    }
+
+    /// Brings CA and hooks in order.
+    ///
+    /// # Errors
+    /// They are not, or calls do not arrive; to be tried again.
+    pub async fn keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+        let kept = self.try_keep(policies, now).await;
+        match &kept {
+            Err(HookError::NotLeading) => self.condition.holds(),
+            result => self.condition.set(result.as_ref().map(|()| ())),
+        }
+        kept
+    }
+
+    async fn try_keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+        self.still_leads()?;
+        let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
+        let owner = self.owner().await?;
+        let (validating, mutating) =
+            render(policies.iter(), &self.endpoint, &bundle, owner, &self.own_namespace);
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let name = validating.name_any();
+        let live = api.get_opt(&name).await.map_err(failed(format!("read ValidatingWebhookConfiguration {name}")))?;
+        if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
+            tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
+            return Ok(());
+        }
+        if live.is_none() {
+            // Nothing depends on the hook yet: it is tried where its failing harms nobody.
+            self.apply(&trial(&validating)).await?;
+            self.canary(now).await?;
+        }
+        self.apply(&validating).await?;
+        self.apply(&mutating).await?;
+        self.canary(now).await
+    }
+
+    /// A dry run that only our webhook refuses in these words.
+    async fn canary(&self, now: SystemTime) -> Result<(), HookError> {
+        self.still_leads()?;
+        let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
+        let api: Api<CopyratorRule> = Api::namespaced(self.client.clone(), &self.own_namespace);
+        let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
+        match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &canary(&token))).await {
+            Ok(Err(kube::Error::Api(status))) if status.message.contains(&format!("copyrator canary {token}")) => {
+                Ok(())
+            }
+            Ok(Err(error)) => Err(HookError::Unreached(super::outcome::brief(&error))),
+            Ok(Ok(_)) => Err(HookError::Unreached("a dry run was not seen by the webhook".into())),
+            Err(_) => Err(HookError::Timeout { attempt: "send a canary through the API server".into() }),
+        }
+    }
+
+    async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
+        let Some(name) = &self.owner_cluster_role else { return Ok(None) };
+        let api: Api<ClusterRole> = Api::all(self.client.clone());
+        let role = api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
+        Ok(role.owner_ref(&()))
+    }
+
+    async fn apply<K>(&self, configuration: &K) -> Result<(), HookError>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        self.still_leads()?;
+        let name = configuration.name_any();
+        let attempt = format!("write {} {name}", K::kind(&()));
+        let api: Api<K> = Api::all(self.client.clone());
+        let params = PatchParams::apply(HOOKS_MANAGER).force();
+        let patch = Patch::Apply(configuration);
+        match tokio::time::timeout(WRITE_TIMEOUT, api.patch(&name, &params, &patch)).await {
+            Ok(result) => result.map(drop).map_err(failed(attempt)),
+            Err(_) => Err(HookError::Timeout { attempt }),
+        }
+    }
+
+    fn still_leads(&self) -> Result<(), HookError> {
+        if self.lead.leads() { Ok(()) } else { Err(HookError::NotLeading) }
+    }
+}
+
+/// How long to wait before trying again what a canary waits for: a new hook takes the API server a second or so.
+pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
+
+fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
+    move |source| HookError::Api { attempt, source: Box::new(source) }
+}
+
+/// The configuration with nothing in it but the hook that the canary comes by, and that one harmless.
+fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfiguration {
+    let mut trial = validating.clone();
+    let hooks = trial.webhooks.get_or_insert_default();
+    hooks.retain(|hook| hook.name == OWN_KINDS);
+    for hook in hooks {
+        hook.failure_policy = Some("Ignore".into());
+    }
+    trial
+}
+
+/// A valid rule that copies nothing, should it ever be stored.
+fn canary(token: &str) -> CopyratorRule {
+    let mut rule = CopyratorRule::default();
+    rule.spec.source.names = Some(vec!["copyrator-canary".into()]);
+    rule.spec.targets = vec![crate::api::TargetTerm {
+        names: Some(vec!["copyrator-canary".into()]),
+        ..crate::api::TargetTerm::default()
+    }];
+    rule.spec.suspend = true;
+    rule.metadata.name = Some("copyrator-canary".into());
+    rule.metadata.annotations = Some([(CANARY.to_owned(), token.to_owned())].into());
+    rule
+}
+

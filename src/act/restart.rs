@@ -1,0 +1,264 @@
+//! The only place that writes workloads and removes pods: one action, on the very version it was decided on.
+
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    core::v1::Pod,
+};
+use kube::{
+    Api, Client, Error, Resource,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    core::{PartialObjectMeta, Status},
+};
+use serde_json::{Value, json};
+
+use super::{
+    lead::{Lead, WRITE_TIMEOUT},
+    outcome::Outcome,
+};
+use crate::{
+    marks::{ADOPT_MANAGER, APPLIED, RESTART_MANAGER, RESTARTED_FOR},
+    model::{WorkloadFacts, WorkloadKey, WorkloadKind},
+    plan::{Removal, RemovePod, RestartAction},
+};
+
+/// How an action of a restart ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartOutcome {
+    /// A PodDisruptionBudget lets no pod go now: this pod has to wait, nobody else.
+    Budget {
+        /// Not before this has passed, where the API server said so.
+        after: Option<Duration>,
+    },
+    /// The pod is under two budgets: no eviction will ever succeed, trying again would be hammering.
+    TooManyBudgets,
+    /// As any other write.
+    Write(Outcome),
+}
+
+impl RestartOutcome {
+    /// A word for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Budget { .. } => "budget",
+            Self::TooManyBudgets => "too_many_budgets",
+            Self::Write(outcome) => outcome.label(),
+        }
+    }
+
+    /// What people must know of; waiting for a budget is no failure.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::TooManyBudgets => Some("a pod is under two PodDisruptionBudgets and can never be evicted".into()),
+            Self::Write(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => Some(message.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Writes restarts.
+#[derive(Clone)]
+pub struct Restarter {
+    client: Client,
+    lead: Lead,
+}
+
+impl Restarter {
+    /// Writes through `client` while `lead` holds.
+    pub fn new(client: Client, lead: Lead) -> Self {
+        Self { client, lead }
+    }
+
+    /// Carries out one action on one workload, as it was when the action was decided.
+    pub async fn act(
+        &self,
+        key: &WorkloadKey,
+        facts: &WorkloadFacts,
+        action: &RestartAction,
+    ) -> RestartOutcome {
+        match action {
+            RestartAction::Adopt { .. } => self.apply(key, ADOPT_MANAGER, manifest(key, facts, action)).await,
+            RestartAction::Rollout { .. } => {
+                self.apply(key, RESTART_MANAGER, manifest(key, facts, action)).await
+            }
+            RestartAction::RemovePods { pods, how, .. } => self.remove(&key.namespace, pods, *how).await,
+        }
+    }
+
+    /// Removes pods, each of them whatever becomes of the others; says what became of the worst.
+    pub async fn remove(&self, namespace: &str, pods: &[RemovePod], how: Removal) -> RestartOutcome {
+        let mut worst = RestartOutcome::Write(Outcome::Done);
+        for pod in pods {
+            let outcome = match how {
+                Removal::Evict => self.evict(namespace, pod).await,
+                Removal::Delete => self.delete(namespace, pod).await,
+            };
+            if !matches!(outcome, RestartOutcome::Write(Outcome::Done | Outcome::Stale)) {
+                worst = outcome;
+            }
+        }
+        worst
+    }
+
+    async fn apply(&self, key: &WorkloadKey, manager: &str, body: Value) -> RestartOutcome {
+        let resource = resource(key.kind);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+        let params = PatchParams::apply(manager).force();
+        let patch = Patch::Apply(body);
+        self.guarded(async { api.patch_metadata(&key.name, &params, &patch).await.map(drop) }).await
+    }
+
+    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server passes over, and
+    /// with them the precondition that it is this very pod.
+    async fn evict(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
+        let path = format!("{}/{}/eviction", Pod::url_path(&(), Some(namespace)), pod.name);
+        let request = Request::post(path).header("Content-Type", "application/json");
+        let request = match request.body(eviction(namespace, pod).to_string().into_bytes()) {
+            Ok(request) => request,
+            Err(error) => {
+                let outcome = Outcome::Refused { reason: "Refused", message: error.to_string() };
+                return RestartOutcome::Write(outcome);
+            }
+        };
+        self.guarded(async { self.client.request::<Status>(request).await.map(drop) }).await
+    }
+
+    async fn delete(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        self.guarded(async { api.delete(&pod.name, &params).await.map(drop) }).await
+    }
+
+    async fn guarded(&self, call: impl Future<Output = Result<(), Error>>) -> RestartOutcome {
+        if !self.lead.leads() {
+            return RestartOutcome::Write(Outcome::NotLeading);
+        }
+        match tokio::time::timeout(WRITE_TIMEOUT, call).await {
+            Ok(Ok(())) => RestartOutcome::Write(Outcome::Done),
+            Ok(Err(error)) => outcome(error),
+            Err(_) => {
+                let message = format!("no answer in {WRITE_TIMEOUT:?}");
+                RestartOutcome::Write(Outcome::Retry { after: None, message })
+            }
+        }
+    }
+}
+
+fn resource(kind: WorkloadKind) -> ApiResource {
+    match kind {
+        WorkloadKind::Deployment => ApiResource::erase::<Deployment>(&()),
+        WorkloadKind::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
+        WorkloadKind::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
+    }
+}
+
+/// The complete intent of one manager: two partial ones under one name would delete each other's fields. The
+/// resource version alone would create a workload anew that has gone, the uid with it does not.
+fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) -> Value {
+    let resource = resource(key.kind);
+    let mut body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": &*key.name,
+            "namespace": &*key.namespace,
+            "uid": facts.uid,
+            "resourceVersion": facts.resource_version,
+        },
+    });
+    match action {
+        RestartAction::Adopt { label } => body["metadata"]["labels"] = json!({ APPLIED: label }),
+        RestartAction::Rollout { label, stamp } => {
+            body["metadata"]["labels"] = json!({ APPLIED: label });
+            body["spec"] = json!({"template": {"metadata": {"annotations": { RESTARTED_FOR: stamp }}}});
+        }
+        RestartAction::RemovePods { .. } => {}
+    }
+    body
+}
+
+fn eviction(namespace: &str, pod: &RemovePod) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    })
+}
+
+fn outcome(error: Error) -> RestartOutcome {
+    let Error::Api(status) = &error else { return RestartOutcome::Write(error.into()) };
+    let details = status.details.as_ref();
+    let by_budget =
+        details.is_some_and(|one| one.causes.iter().any(|cause| cause.reason == "DisruptionBudget"));
+    if status.code == 429 && by_budget {
+        let seconds = details.map_or(0, |details| details.retry_after_seconds);
+        return RestartOutcome::Budget { after: (seconds > 0).then(|| Duration::from_secs(seconds.into())) };
+    }
+    if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") {
+        return RestartOutcome::TooManyBudgets;
+    }
+    RestartOutcome::Write(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(json: Value) -> RestartOutcome {
+        let status: Status = serde_json::from_value(json).unwrap();
+        outcome(Error::Api(status.boxed()))
+    }
+
+    #[test]
+    fn a_budget_is_told_from_an_overloaded_server() {
+        let causes = json!([{"reason": "DisruptionBudget"}]);
+        let budget = json!({"code": 429, "reason": "TooManyRequests", "details": {"causes": causes}});
+        assert_eq!(answer(budget), RestartOutcome::Budget { after: None });
+        let unready = json!({"code": 429, "details": {"causes": causes, "retryAfterSeconds": 10}});
+        assert_eq!(answer(unready), RestartOutcome::Budget { after: Some(Duration::from_secs(10)) });
+        let busy = answer(json!({"code": 429, "details": {"retryAfterSeconds": 1}}));
+        assert!(matches!(busy, RestartOutcome::Write(Outcome::Retry { after: Some(_), .. })), "{busy:?}");
+        let two = json!({"code": 500, "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."});
+        assert_eq!(answer(two), RestartOutcome::TooManyBudgets);
+        let other_pod =
+            answer(json!({"code": 409, "reason": "Conflict", "message": "Precondition failed: UID"}));
+        assert_eq!(other_pod, RestartOutcome::Write(Outcome::Stale));
+    }
+
+    #[test]
+    fn requests_name_the_very_object() {
+        let pod = RemovePod { name: "web-0".into(), uid: "u".into() };
+        assert_eq!(eviction("shop", &pod)["deleteOptions"]["preconditions"]["uid"], "u");
+        let key =
+            WorkloadKey { kind: WorkloadKind::StatefulSet, namespace: "shop".into(), name: "db".into() };
+        let facts = crate::model::WorkloadFacts {
+            uid: "w".into(),
+            resource_version: "7".into(),
+            deleting: false,
+            selector: Default::default(),
+            template_labels: Default::default(),
+            references: Vec::new(),
+            restart: None,
+            applied: None,
+            restarted_for: None,
+            last_restart: None,
+            recorded: None,
+            rollout: crate::model::Rollout::Complete,
+            desired: 1,
+        };
+        let body =
+            manifest(&key, &facts, &RestartAction::Rollout { label: "k.d".into(), stamp: "k.d".into() });
+        let expected = json!({
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "db", "namespace": "shop", "uid": "w", "resourceVersion": "7",
+                "labels": {"copyrator.dev/applied": "k.d"}},
+            "spec": {"template": {"metadata": {"annotations": {"copyrator.dev/restarted-for": "k.d"}}}},
+        });
+        assert_eq!(body, expected);
+    }
+}

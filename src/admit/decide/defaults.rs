@@ -1,0 +1,67 @@
+//! Labels and annotations that policies add when missing.
+
+use std::collections::BTreeMap;
+
+use super::{DecideError, Edit, MetaMap, Parties, Versions, policies::is_copy};
+use crate::{
+    admit::decode::{Operation, Review},
+    api::PolicyKind,
+    model::World,
+};
+
+pub(super) fn edits(
+    kind: PolicyKind,
+    review: &Review<'_>,
+    world: &World,
+    parties: &Parties,
+) -> Result<Vec<Edit>, DecideError> {
+    if !matches!(review.operation, Operation::Create | Operation::Update) {
+        return Ok(Vec::new());
+    }
+    let Some(mut object) = Versions::of(kind, review)?.new else {
+        return Err(DecideError::Missing("object"));
+    };
+    if object.namespace.is_empty() {
+        object.namespace = review.namespace.clone();
+    }
+    if object.deleting || is_copy(&object, review, world, parties) {
+        return Ok(Vec::new());
+    }
+    let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
+    let mut edits = Vec::new();
+    // A label that one policy adds can bring the object under another: until nothing is added any more, so
+    // that a second call adds nothing.
+    loop {
+        let before = edits.len();
+        for policy in world.policies.values() {
+            let Ok(compiled) = &policy.compiled else { continue };
+            if !compiled.covers(&object, namespace).ok_or(DecideError::UnknownNamespace)? {
+                continue;
+            }
+            let defaults = compiled.defaults();
+            add(MetaMap::Labels, &defaults.labels, &mut object.labels, &mut edits);
+            add(MetaMap::Annotations, &defaults.annotations, &mut object.annotations, &mut edits);
+        }
+        if edits.len() == before {
+            return Ok(edits);
+        }
+    }
+}
+
+fn add(
+    field: MetaMap,
+    defaults: &BTreeMap<String, String>,
+    map: &mut Option<BTreeMap<String, String>>,
+    edits: &mut Vec<Edit>,
+) {
+    for (key, value) in defaults {
+        if map.is_none() {
+            edits.push(Edit::CreateMap(field));
+        }
+        let map = map.get_or_insert_default();
+        if !map.contains_key(key) {
+            map.insert(key.clone(), value.clone());
+            edits.push(Edit::Set(field, key.clone(), value.clone()));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! From the bytes of a request to a review.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The largest request that is read: twice the API server's own limit, and a little.
+pub const BODY_LIMIT: usize = 7 << 20;
+
+/// What the API server asks about. Objects stay as they came until somebody looks.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Review<'a> {
+    /// To be echoed.
+    #[serde(borrow)]
+    pub uid: Cow<'a, str>,
+    /// The kind of the object.
+    #[serde(borrow)]
+    pub kind: GroupVersionKind<'a>,
+    /// A part of the object that is written alone, such as `status`.
+    #[serde(borrow, default)]
+    pub sub_resource: Option<Text<'a>>,
+    /// The object's name; empty where it will be generated or a collection is deleted.
+    #[serde(borrow, default)]
+    pub name: Cow<'a, str>,
+    /// The object's namespace; for a Namespace its own name.
+    #[serde(borrow, default)]
+    pub namespace: Cow<'a, str>,
+    /// What is done.
+    pub operation: Operation,
+    /// Who does it.
+    #[serde(default)]
+    pub user_info: UserInfo,
+    /// The object as it would be; absent on DELETE.
+    #[serde(borrow, default)]
+    pub object: Option<&'a RawValue>,
+    /// The object as it is; absent on CREATE.
+    #[serde(borrow, default)]
+    pub old_object: Option<&'a RawValue>,
+    /// Nothing will be stored.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+}
+
+/// A text that borrows where it can.
+#[derive(Deserialize)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+/// The kind of an object.
+#[derive(Deserialize)]
+pub struct GroupVersionKind<'a> {
+    /// Its API group; empty for the core.
+    #[serde(borrow, default)]
+    pub group: Cow<'a, str>,
+    /// Its version.
+    #[serde(borrow, default)]
+    pub version: Cow<'a, str>,
+    /// Its kind.
+    #[serde(borrow)]
+    pub kind: Cow<'a, str>,
+}
+
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "the names are Kubernetes'")]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    /// As Kubernetes writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// Who writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct UserInfo {
+    /// User name.
+    pub username: String,
+    /// UID, where the authenticator gives one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator gives.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Review<'_> {
+    /// Whether nothing will be stored.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run.unwrap_or(false)
+    }
+}
+
+/// Why a request is no review that we answer. Never quotes the request's objects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The body is not said to be JSON.
+    #[error("content type {0:?} is not taken: send application/json")]
+    ContentType(String),
+    /// The body is larger than [`BODY_LIMIT`].
+    #[error("the body is larger than {BODY_LIMIT} bytes")]
+    TooLarge,
+    /// The body ends in the middle of the document.
+    #[error("the body ends too early, at line {line} column {column}")]
+    Truncated {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// The body is no JSON.
+    #[error("the body is no JSON, at line {line} column {column}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// The body is JSON, but no review.
+    #[error(
+        "the body is no AdmissionReview: a field is missing or of the wrong type, at line {line} column {column}"
+    )]
+    Shape {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// The body is of another kind or version.
+    #[error("{kind:?} of {version:?} is not taken: send AdmissionReview of admission.k8s.io/v1")]
+    Kind {
+        /// The version given.
+        version: String,
+        /// The kind given.
+        kind: String,
+    },
+    /// A review without a request.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+    /// A request without a uid could not be answered.
+    #[error("the request has no uid")]
+    NoUid,
+}
+
+impl DecodeError {
+    /// The HTTP status that says so.
+    pub fn status(&self) -> http::StatusCode {
+        match self {
+            Self::ContentType(_) => http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge => http::StatusCode::PAYLOAD_TOO_LARGE,
+            _ => http::StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    request: Option<&'a RawValue>,
+}
+
+/// Whether a `Content-Type` header names JSON.
+///
+/// # Errors
+/// It does not.
+pub fn check_content_type(header: Option<&http::HeaderValue>) -> Result<(), DecodeError> {
+    let text = header.and_then(|value| value.to_str().ok()).unwrap_or("");
+    let media_type = text.split(';').next().unwrap_or("").trim();
+    match media_type.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => Err(DecodeError::ContentType(text.chars().take(100).collect())),
+    }
+}
+
+/// Reads a review.
+///
+/// # Errors
+/// The body is no `AdmissionReview` of `admission.k8s.io/v1` with a request.
+pub fn decode(body: &[u8]) -> Result<Review<'_>, DecodeError> {
+    let head: Head<'_> = serde_json::from_slice(body).map_err(|error| fault(&error))?;
+    if head.api_version != "admission.k8s.io/v1" || head.kind != "AdmissionReview" {
+        let short = |text: &str| text.chars().take(100).collect();
+        return Err(DecodeError::Kind { version: short(&head.api_version), kind: short(&head.kind) });
+    }
+    let request = head.request.ok_or(DecodeError::NoRequest)?;
+    let review: Review<'_> = serde_json::from_str(request.get()).map_err(|error| fault(&error))?;
+    match review.uid.is_empty() {
+        true => Err(DecodeError::NoUid),
+        false => Ok(review),
+    }
+}
+
+fn fault(error: &serde_json::Error) -> DecodeError {
+    let (line, column) = (error.line(), error.column());
+    match error.classify() {
+        serde_json::error::Category::Eof => DecodeError::Truncated { line, column },
+        serde_json::error::Category::Data => DecodeError::Shape { line, column },
+        _ => DecodeError::Syntax { line, column },
+    }
+}

@@ -1,0 +1,76 @@
+//! What the webhook counts. No label names an object or a namespace.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+/// From 5 µs to 5 s.
+const BUCKETS: [f64; 17] = [
+    5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
+
+/// What a review was and came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReviewLabels {
+    /// The path asked.
+    pub path: &'static str,
+    /// CREATE, UPDATE, DELETE or none.
+    pub operation: &'static str,
+    /// The kind of the object, where it is one that we know; else other.
+    pub kind: &'static str,
+    /// allowed, warned, patched, refused, malformed, fault, shed, panic, deadline.
+    pub verdict: &'static str,
+}
+
+/// The path asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PathLabels {
+    /// The path asked.
+    pub path: &'static str,
+}
+
+/// What the webhook counts.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Reviews answered.
+    pub reviews: Family<ReviewLabels, Counter>,
+    /// How long an answer took, body included.
+    pub duration: Family<PathLabels, Histogram, fn() -> Histogram>,
+    /// Requests under way.
+    pub in_flight: Gauge,
+    /// Requests turned away since too many were under way.
+    pub shed: Counter,
+    /// Panics contained.
+    pub panics: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            reviews: Family::default(),
+            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            in_flight: Gauge::default(),
+            shed: Counter::default(),
+            panics: Counter::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Shows the counters under `copyrator_admission_…` (give a registry with that prefix already in place, or none).
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("admission");
+        registry.register("reviews", "Admission reviews answered", self.reviews.clone());
+        registry.register_with_unit(
+            "duration",
+            "Time from a review's headers to its answer",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        registry.register("in_flight", "Admission reviews under way", self.in_flight.clone());
+        registry.register("shed", "Admission reviews turned away for load", self.shed.clone());
+        registry.register("panics", "Panics contained while answering", self.panics.clone());
+    }
+}

@@ -1,0 +1,237 @@
+//! Whose rights an object acts with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    admit::UserInfo,
+    marks::{AUTHOR, AUTHOR_GROUPS},
+};
+
+const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// Somebody whom the API server can be asked about. Groups are given, never assumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// User name.
+    pub user: String,
+    /// UID, where the authenticator gave one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator gave.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl From<&UserInfo> for Subject {
+    fn from(user: &UserInfo) -> Self {
+        Self {
+            user: user.username.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
+        }
+    }
+}
+
+impl Subject {
+    /// A ServiceAccount, with the groups that the API server gives every one.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            user: format!("{ACCOUNT_PREFIX}{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".into(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".into(),
+            ],
+            ..Self::default()
+        }
+    }
+
+    /// Namespace and name, where the user is a ServiceAccount.
+    pub fn as_service_account(&self) -> Option<(&str, &str)> {
+        self.user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')
+    }
+}
+
+/// Whose rights an object acts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The ServiceAccount that `serviceAccountName` names, of the object's own namespace.
+    ServiceAccount {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Whoever wrote the spec.
+    Author(Subject),
+}
+
+/// Nobody whom we may ask stands behind an object: it stays inert.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityRequired {
+    /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
+    #[error(
+        "{user} of another namespace wrote this spec, so nobody's rights stand behind it: set serviceAccountName to \
+         a ServiceAccount of namespace {namespace:?} that may do what is declared, or have a cluster administrator \
+         list {user}@{namespace} in --trusted-writers"
+    )]
+    ForeignAccount {
+        /// The account's user name.
+        user: String,
+        /// The object's namespace.
+        namespace: String,
+    },
+    /// The author's stamp is missing or unreadable.
+    #[error(
+        "the annotations {AUTHOR} and {AUTHOR_GROUPS}, which say who wrote this spec, are missing or unreadable: set \
+         serviceAccountName, or write the spec again while the admission policies of Copyrator are in place"
+    )]
+    NoAuthor,
+}
+
+impl IdentityRequired {
+    /// The reason for the `Authorized` condition.
+    pub const REASON: &'static str = "IdentityRequired";
+
+    /// As a warning has room for.
+    pub fn in_short(&self) -> &'static str {
+        "written by another namespace's ServiceAccount: inert until spec.serviceAccountName is set"
+    }
+}
+
+/// Accounts of other namespaces whose own rights count: `user`, or `user@namespace` for objects of one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
+
+impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
+    fn from_iter<I: IntoIterator<Item = S>>(entries: I) -> Self {
+        let entries = entries.into_iter().map(|entry| match entry.as_ref().rsplit_once('@') {
+            // A namespace has no dot: what follows the @ of an e-mail address has.
+            Some((user, namespace)) if !namespace.is_empty() && !namespace.contains('.') => {
+                (user.to_owned(), Some(namespace.to_owned()))
+            }
+            _ => (entry.as_ref().to_owned(), None),
+        });
+        Self(entries.collect())
+    }
+}
+
+impl TrustedWriters {
+    fn contains(&self, user: &str, namespace: &str) -> bool {
+        self.0
+            .iter()
+            .any(|(trusted, only)| trusted == user && only.as_deref().is_none_or(|only| only == namespace))
+    }
+}
+
+impl Identity {
+    /// Whose rights an object would act with that `writer` writes into `namespace`.
+    ///
+    /// # Errors
+    /// The writer is no identity.
+    pub fn of_writer(
+        namespace: &str,
+        account: Option<&str>,
+        writer: &Subject,
+        trusted: &TrustedWriters,
+    ) -> Result<Self, IdentityRequired> {
+        if let Some(name) = account {
+            return Ok(Self::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() });
+        }
+        let foreign = writer.as_service_account().is_some_and(|(home, _)| home != namespace);
+        match foreign && !trusted.contains(&writer.user, namespace) {
+            true => Err(IdentityRequired::ForeignAccount {
+                user: writer.user.clone(),
+                namespace: namespace.to_owned(),
+            }),
+            false => Ok(Self::Author(writer.clone())),
+        }
+    }
+
+    /// Whose rights a stored object acts with, by its author's stamp.
+    ///
+    /// # Errors
+    /// The stamp is missing or unreadable, or the author is no identity.
+    pub fn of_stored(
+        namespace: &str,
+        account: Option<&str>,
+        annotations: &BTreeMap<String, String>,
+        trusted: &TrustedWriters,
+    ) -> Result<Self, IdentityRequired> {
+        match account {
+            Some(_) => Self::of_writer(namespace, account, &Subject::default(), trusted),
+            None => Self::of_writer(namespace, None, &author(annotations)?, trusted),
+        }
+    }
+
+    /// Whom to ask about.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::ServiceAccount { namespace, name } => Subject::service_account(namespace, name),
+            Self::Author(subject) => subject.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ServiceAccount { namespace, name } => write!(f, "serviceaccount {namespace}/{name}"),
+            Self::Author(subject) => match subject.as_service_account() {
+                Some((namespace, name)) => write!(f, "serviceaccount {namespace}/{name}"),
+                None => write!(f, "user {}", subject.user),
+            },
+        }
+    }
+}
+
+/// Who wrote a stored spec, by its stamp.
+///
+/// # Errors
+/// The stamp is missing or unreadable.
+pub fn author(annotations: &BTreeMap<String, String>) -> Result<Subject, IdentityRequired> {
+    let user = annotations.get(AUTHOR).filter(|user| !user.is_empty()).ok_or(IdentityRequired::NoAuthor)?;
+    let groups = annotations.get(AUTHOR_GROUPS).ok_or(IdentityRequired::NoAuthor)?;
+    let groups = serde_json::from_str(groups).map_err(|_| IdentityRequired::NoAuthor)?;
+    Ok(Subject { user: user.clone(), groups, ..Subject::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> Subject {
+        Subject { user: name.into(), groups: vec!["system:authenticated".into()], ..Subject::default() }
+    }
+
+    #[test]
+    fn the_writer_stands_behind_his_spec_unless_he_is_a_foreign_account() {
+        let none = TrustedWriters::default();
+        let flux = "system:serviceaccount:flux-system:kustomize-controller";
+        let of = |who: &str, trusted: &TrustedWriters| Identity::of_writer("shop", None, &user(who), trusted);
+        assert_eq!(of("alice", &none).unwrap().to_string(), "user alice");
+        assert_eq!(of("system:masters", &none).unwrap().to_string(), "user system:masters");
+        assert_eq!(of("system:serviceaccount:shop:ci", &none).unwrap().to_string(), "serviceaccount shop/ci");
+        assert!(matches!(of(flux, &none), Err(IdentityRequired::ForeignAccount { .. })));
+        assert!(of(flux, &[flux].into_iter().collect()).is_ok());
+        assert!(of(flux, &[format!("{flux}@shop")].into_iter().collect()).is_ok());
+        assert!(of(flux, &[format!("{flux}@other")].into_iter().collect()).is_err());
+        let named = Identity::of_writer("shop", Some("copier"), &user(flux), &none).unwrap();
+        assert_eq!(named.to_string(), "serviceaccount shop/copier");
+        assert_eq!(named.subject().groups[1], "system:serviceaccounts:shop");
+    }
+
+    #[test]
+    fn a_stored_spec_needs_a_whole_stamp() {
+        let none = TrustedWriters::default();
+        let mut stamp = BTreeMap::from([(AUTHOR.to_owned(), "alice".to_owned())]);
+        let stored = |stamp: &_| Identity::of_stored("shop", None, stamp, &none);
+        assert_eq!(stored(&stamp), Err(IdentityRequired::NoAuthor));
+        stamp.insert(AUTHOR_GROUPS.into(), "dev".into());
+        assert_eq!(stored(&stamp), Err(IdentityRequired::NoAuthor));
+        stamp.insert(AUTHOR_GROUPS.into(), r#"["dev"]"#.into());
+        assert_eq!(stored(&stamp).unwrap().subject().groups, ["dev"]);
+        assert!(Identity::of_stored("shop", Some("copier"), &BTreeMap::new(), &none).is_ok());
+    }
+}

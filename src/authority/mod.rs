@@ -1,0 +1,16 @@
+//! Whose rights a rule or monitor acts with, and whether they suffice: nobody gets through us what he could
+//! not do himself.
+//!
+//! [`questions`](rule_questions) and [`identity`](Identity) are pure; [`Authorizer`] asks the API server.
+
+mod ask;
+mod identity;
+mod questions;
+mod refusal;
+mod settle;
+
+pub use ask::{AskError, Authorizer, ReviewAuthorizer};
+pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters};
+pub use questions::{Question, impersonation, monitor_questions, rule_questions};
+pub use refusal::refusal;
+pub use settle::{first_refused, settle};

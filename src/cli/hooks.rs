@@ -1,0 +1,50 @@
+//! `copyrator hooks`
+
+use super::{Exit, fail, print};
+use crate::hooks::render;
+
+/// Show the webhook configurations that the reconciler applies, without the CA, which it fills in.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\
+    To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator")]
+pub struct Args {
+    /// Print them as YAML.
+    #[arg(long, required = true)]
+    print: bool,
+    /// Where Copyrator's own objects live.
+    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", value_name = "NS")]
+    namespace: String,
+    /// The Service by which the API server reaches the webhook.
+    #[arg(long, env = "COPYRATOR_WEBHOOK_SERVICE", default_value = "copyrator-webhook:443", value_name = "NAME:PORT")]
+    webhook_service: String,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        let endpoint = match super::serve::service(&self.webhook_service, &self.namespace) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        // Every kind of policy there could be, so that every hook is shown.
+        let (validating, mutating) = render(every_policy().iter(), &endpoint, "", None, &self.namespace);
+        match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
+            (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
+            (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),
+        }
+    }
+}
+
+fn every_policy() -> Vec<crate::api::ConfigPolicySpec> {
+    use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, Limits, PolicyKind, PolicyMatch};
+    let policy = |failure_policy| ConfigPolicySpec {
+        match_: PolicyMatch {
+            kinds: vec![PolicyKind::ConfigMap, PolicyKind::Secret, PolicyKind::Namespace],
+            ..PolicyMatch::default()
+        },
+        limits: Some(Limits { max_bytes: Some(0) }),
+        defaults: Some(Defaults { labels: [("a".to_owned(), "b".to_owned())].into(), ..Defaults::default() }),
+        failure_policy,
+        ..ConfigPolicySpec::default()
+    };
+    vec![policy(FailurePolicy::Ignore), policy(FailurePolicy::Fail)]
+}

@@ -1,0 +1,161 @@
+//! `copyrator serve`
+
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::{Exit, Threads, block_on, fail};
+use crate::{
+    api::Span,
+    config::Config,
+    hooks::Endpoint,
+    run::{self, LogFormat, ServeError, client::Target, start_logging},
+};
+
+/// What the process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum Role {
+    /// Answer admission reviews.
+    Webhook,
+    /// Copy, restart, write statuses and hooks, while holding the lease.
+    Reconciler,
+}
+
+/// Run the webhook, the reconciler, or both. Every flag has an environment form.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
+    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443")]
+pub struct Args {
+    /// What to run.
+    #[arg(long, env = "COPYRATOR_ROLES", value_delimiter = ',', default_value = "webhook,reconciler")]
+    roles: Vec<Role>,
+    /// Where Copyrator's own objects live: lease, CA, digest key.
+    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", value_name = "NS")]
+    namespace: String,
+    /// Serve only this rule, of --namespace.
+    #[arg(long, env = "RULE_NAME", value_name = "NAME")]
+    rule_name: Option<String>,
+    /// Where the webhook listens.
+    #[arg(long, env = "COPYRATOR_WEBHOOK_ADDR", default_value = "0.0.0.0:8443", value_name = "ADDR")]
+    webhook_addr: SocketAddr,
+    /// Where /livez, /readyz and /metrics are served, in plain HTTP.
+    #[arg(long, env = "COPYRATOR_ADMIN_ADDR", default_value = "0.0.0.0:8080", value_name = "ADDR")]
+    admin_addr: SocketAddr,
+    /// The Service, in --namespace, by which the API server reaches the webhook.
+    #[arg(long, env = "COPYRATOR_WEBHOOK_SERVICE", default_value = "copyrator-webhook:443", value_name = "NAME:PORT")]
+    webhook_service: String,
+    /// A URL by which the API server reaches the webhook, instead of a Service.
+    #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
+    webhook_url: Option<String>,
+    /// Admission reviews in flight at most; more are shed at once.
+    #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
+    max_in_flight: usize,
+    /// How long a copy that nobody wants is kept, for rules that do not say.
+    #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
+    deletion_grace: String,
+    /// Namespaces that never get copies, beside kube-system, kube-public, kube-node-lease and --namespace.
+    #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
+    system_namespaces: Vec<String>,
+    /// Writers that count although they are ServiceAccounts of other namespaces: USER or USER@NAMESPACE.
+    #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "WRITER,…")]
+    trusted_writers: Vec<String>,
+    /// The ServiceAccount, of --namespace, that the reconciler writes with: its copies are judged at their source.
+    #[arg(long, env = "COPYRATOR_RECONCILER_ACCOUNT", default_value = "copyrator-reconciler", value_name = "NAME")]
+    reconciler_account: String,
+    /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
+    #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    annotations: bool,
+    /// The ClusterRole that owns the webhook configurations, so that they go with it.
+    #[arg(long, env = "COPYRATOR_OWNER_CLUSTER_ROLE", value_name = "NAME")]
+    owner_cluster_role: Option<String>,
+    /// How long connections are accepted after SIGTERM.
+    #[arg(long, env = "COPYRATOR_DRAIN_DELAY", default_value = "10s", value_name = "DURATION")]
+    drain_delay: String,
+    /// Names this process in the lease and in Events. Default: the host's name.
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pod_name: Option<String>,
+    /// How log lines look.
+    #[arg(long, env = "COPYRATOR_LOG", value_enum, default_value_t)]
+    log: LogFormat,
+    /// Which log lines: a level, or target=level,…
+    #[arg(long, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
+    log_filter: String,
+    /// A kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's own account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// A word of the command line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UsageError {
+    #[error("--{flag}: {message}")]
+    Value { flag: &'static str, message: String },
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        start_logging(self.log, &self.log_filter);
+        let config = match self.config() {
+            Ok(config) => config,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        block_on(Threads::Many, async {
+            match run::serve(config).await {
+                Ok(()) => Exit::Done,
+                Err(error @ ServeError::Client(_)) => fail(&error, Exit::Unreachable),
+                Err(error) => fail(&error, Exit::Findings),
+            }
+        })
+    }
+
+    fn config(self) -> Result<Config, UsageError> {
+        let endpoint = match self.webhook_url {
+            Some(url) if url.starts_with("https://") => Endpoint::Url(url.trim_end_matches('/').to_owned()),
+            Some(url) => {
+                let message = format!("{url:?} is no https:// URL, and the API server takes no other");
+                return Err(UsageError::Value { flag: "webhook-url", message });
+            }
+            None => service(&self.webhook_service, &self.namespace)?,
+        };
+        let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
+        Ok(Config {
+            cluster: Target { kubeconfig: self.kubeconfig, context: self.context },
+            webhook: self.roles.contains(&Role::Webhook),
+            reconciler: self.roles.contains(&Role::Reconciler),
+            namespace: self.namespace,
+            rule_name: self.rule_name,
+            webhook_addr: self.webhook_addr,
+            admin_addr: self.admin_addr,
+            endpoint,
+            max_in_flight: self.max_in_flight,
+            deletion_grace: duration("deletion-grace", &self.deletion_grace)?,
+            system_namespaces: non_empty(self.system_namespaces).collect::<BTreeSet<String>>(),
+            trusted_writers: non_empty(self.trusted_writers).collect(),
+            reconciler_account: self.reconciler_account,
+            annotations: self.annotations,
+            owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
+            drain_delay: duration("drain-delay", &self.drain_delay)?,
+            host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),
+        })
+    }
+}
+
+/// An environment variable that is set to nothing is no entry.
+fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
+    entries.into_iter().filter(|entry| !entry.is_empty())
+}
+
+pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
+    let parsed = text.split_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    match parsed {
+        Some((name, port)) if !name.is_empty() => {
+            Ok(Endpoint::Service { name: name.to_owned(), namespace: namespace.to_owned(), port })
+        }
+        _ => Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") }),
+    }
+}
+
+fn duration(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
+    Span::new(text).get().map_err(|error| UsageError::Value { flag, message: error.to_string() })
+}

@@ -1,0 +1,131 @@
+//! How our own objects stand, from their statuses: read from the cluster, worst first.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem};
+
+/// One object and how it stands.
+#[derive(Debug, Serialize)]
+pub(super) struct Standing {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    ready: String,
+    reason: String,
+    /// Counts, in words.
+    summary: String,
+    message: String,
+    degraded: bool,
+    problems: Vec<Problem>,
+}
+
+impl Standing {
+    /// Something is not as declared.
+    pub(super) fn is_worrying(&self) -> bool {
+        self.ready != "True" || self.degraded
+    }
+}
+
+/// Every rule and monitor of one namespace or all, and every policy, worst first.
+pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Standing>> {
+    let mut rows = Vec::new();
+    for rule in list::<CopyratorRule>(client, namespace).await? {
+        let status = rule.status.clone().unwrap_or_default();
+        let summary = format!("{} of {} copies", status.current, status.desired);
+        rows.push(standing("CopyratorRule", &rule, summary, &status.conditions, status.problems));
+    }
+    for monitor in list::<ConfigMonitor>(client, namespace).await? {
+        let status = monitor.status.clone().unwrap_or_default();
+        let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
+        for (count, word) in [(status.restarting, "restarting"), (status.waiting, "waiting"), (status.failed, "failed")] {
+            if count > 0 {
+                summary = format!("{summary}, {count} {word}");
+            }
+        }
+        rows.push(standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems));
+    }
+    if namespace.is_none() {
+        for policy in Api::<ConfigPolicy>::all(client.clone()).list(&ListParams::default()).await? {
+            let status = policy.status.clone().unwrap_or_default();
+            let rules = policy.spec.data.len() + policy.spec.validations.len();
+            rows.push(standing("ConfigPolicy", &policy, format!("{rules} rules"), &status.conditions, status.problems));
+        }
+    }
+    rows.sort_by_key(|row| {
+        let worst_first = (row.ready == "True", !row.degraded);
+        (worst_first, row.kind, row.namespace.clone(), row.name.clone())
+    });
+    Ok(rows)
+}
+
+async fn list<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api: Api<K> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+fn standing<K: ResourceExt>(
+    kind: &'static str,
+    object: &K,
+    summary: String,
+    conditions: &[Condition],
+    problems: Vec<Problem>,
+) -> Standing {
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+    Standing {
+        kind,
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        ready: ready.map_or_else(|| "Unknown".into(), |condition| condition.status.clone()),
+        reason: ready.map_or_else(|| "NotSeenYet".into(), |condition| condition.reason.clone()),
+        message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
+        degraded: conditions.iter().any(|condition| condition.type_ == "Degraded" && condition.status == "True"),
+        summary,
+        problems,
+    }
+}
+
+/// For people: a line an object, and below it what is wrong.
+pub(super) fn table(rows: &[Standing]) -> String {
+    if rows.is_empty() {
+        return "no rules, monitors or policies\n".into();
+    }
+    let header = ["KIND", "NAMESPACE", "NAME", "READY", "REASON", "SUMMARY"].map(str::to_owned);
+    let cells = rows.iter().map(|row| {
+        [
+            row.kind.to_owned(),
+            if row.namespace.is_empty() { "-".into() } else { row.namespace.clone() },
+            row.name.clone(),
+            if row.ready == "True" && row.degraded { "Degraded".into() } else { row.ready.clone() },
+            row.reason.clone(),
+            row.summary.clone(),
+        ]
+    });
+    let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
+    let widths: [usize; 6] =
+        std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        let padded: Vec<String> =
+            line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text.push_str(padded.join("   ").trim_end());
+        text.push('\n');
+        if let Some(row) = index.checked_sub(1).and_then(|row| rows.get(row)) {
+            if row.ready != "True" && !row.message.is_empty() {
+                text.push_str(&format!("    {}\n", row.message));
+            }
+            for problem in &row.problems {
+                let at = [problem.namespace.as_str(), problem.name.as_str()].join("/");
+                text.push_str(&format!("    {} {}: {}\n", problem.reason, at.trim_matches('/'), problem.message));
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,52 @@
+//! What a serving process needs to know, resolved and checked once, passed explicitly.
+
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+
+use crate::{hooks::Endpoint, run::client::Target};
+
+/// Configuration of `copyrator serve`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which cluster, as whom.
+    pub cluster: Target,
+    /// Answer admission reviews.
+    pub webhook: bool,
+    /// Reconcile.
+    pub reconciler: bool,
+    /// Where our own objects live.
+    pub namespace: String,
+    /// Serve only this rule, of our own namespace.
+    pub rule_name: Option<String>,
+    /// Where the webhook listens.
+    pub webhook_addr: SocketAddr,
+    /// Where probes and metrics listen.
+    pub admin_addr: SocketAddr,
+    /// How the API server reaches the webhook.
+    pub endpoint: Endpoint,
+    /// Bound of admission reviews in flight.
+    pub max_in_flight: usize,
+    /// Grace of rules that name none.
+    pub deletion_grace: Duration,
+    /// Never targets, beside Kubernetes' own.
+    pub system_namespaces: BTreeSet<String>,
+    /// Writers that count although they are ServiceAccounts of other namespaces.
+    pub trusted_writers: Vec<String>,
+    /// The ServiceAccount, of our own namespace, that the reconciler writes with.
+    pub reconciler_account: String,
+    /// Whether annotations of ours on other people's objects count.
+    pub annotations: bool,
+    /// The ClusterRole that owns the hooks.
+    pub owner_cluster_role: Option<String>,
+    /// How long connections are accepted after SIGTERM.
+    pub drain_delay: Duration,
+    /// Names this process in leases and Events.
+    pub host: String,
+}
+
+impl Config {
+    /// Namespaces that are never targets: Kubernetes' own and those configured. Ours is one too.
+    pub fn system_namespaces(&self) -> BTreeSet<String> {
+        let own = ["kube-system", "kube-public", "kube-node-lease"].map(str::to_owned);
+        own.into_iter().chain(self.system_namespaces.iter().cloned()).chain([self.namespace.clone()]).collect()
+    }
+}

@@ -1,0 +1,43 @@
+//! The CustomResourceDefinitions, from the Rust types in [`crate::api`].
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::Value;
+
+use super::{ManifestFile, bounds::bound, rendered};
+use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule};
+
+pub(super) fn objects() -> impl Iterator<Item = Value> {
+    definitions().into_iter().map(|definition| rendered(serde_json::to_value(definition)))
+}
+
+pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
+    definitions().into_iter().map(|definition| {
+        let name = format!("{}.yaml", definition.spec.names.plural);
+        // Through a JSON value, which keeps keys in alphabetical order.
+        let value = rendered(serde_json::to_value(definition));
+        ManifestFile { name, text: rendered(serde_saphyr::to_string(&value)) }
+    })
+}
+
+/// The definitions, in the order in which they are installed.
+fn definitions() -> [CustomResourceDefinition; 3] {
+    [CopyratorRule::crd(), ConfigMonitor::crd(), ConfigPolicy::crd()].map(labelled).map(bounded)
+}
+
+/// One label, the same in every install, so that people find what belongs to us.
+fn labelled(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let labels = definition.metadata.labels.get_or_insert_default();
+    labels.insert("app.kubernetes.io/name".into(), "copyrator".into());
+    definition
+}
+
+/// Bounds on what people write; statuses are ours, and bounded where they are made.
+fn bounded(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        let spec = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec"));
+        spec.into_iter().for_each(bound);
+    }
+    definition
+}

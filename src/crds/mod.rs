@@ -1,0 +1,40 @@
+//! What must be in the cluster before anything of ours works: the CRDs, and the policies that the API server
+//! enforces by itself, with every pod of ours dead. `copyrator crds` prints it, the chart carries the same text.
+
+mod bounds;
+mod definition;
+mod policy;
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+/// One file of manifests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestFile {
+    /// Its name without a folder, as in `copyratorrules.yaml`.
+    pub name: String,
+    /// One or more YAML documents.
+    pub text: String,
+}
+
+/// Every file, definitions before policies, in a stable order.
+pub fn files() -> Vec<ManifestFile> {
+    definition::files().chain(policy::files()).collect()
+}
+
+/// Every object, definitions before policies.
+pub fn manifests() -> Vec<Value> {
+    definition::objects().chain(policy::objects()).collect()
+}
+
+/// Every object as one stream of YAML documents, the same bytes each time.
+pub fn yaml() -> String {
+    let texts: Vec<String> = files().into_iter().map(|file| file.text).collect();
+    texts.join("---\n")
+}
+
+/// What rendering gives: it has no input but this build, and `tests/manifests.rs` renders all of it.
+fn rendered<T, E: Display>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| unreachable!("this build's own manifests do not render: {error}"))
+}

@@ -1,0 +1,143 @@
+//! Our own kinds, as facts: compiled by the one validator as they come in.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, core::DeserializeGuard};
+
+use super::watched::{Watched, name, namespaced};
+use crate::{
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
+    model::{Declared, Store, World},
+    plan::Changed,
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+};
+
+/// An object of ours, or what is left of one that cannot be decoded: it is quarantined, and others go on
+/// (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of them).
+fn declare<K, Spec, Compiled, Status>(
+    guard: DeserializeGuard<K>,
+    parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
+    compile: impl FnOnce(&Spec) -> Result<Compiled, Vec<Problem>>,
+) -> Declared<Spec, Compiled, Status>
+where
+    Spec: Default,
+{
+    let (meta, spec, status, compiled) = match guard.0 {
+        Ok(object) => {
+            let (meta, spec, status) = parts(object);
+            let compiled = compile(&spec).map(Arc::new);
+            (meta, spec, status, compiled)
+        }
+        Err(invalid) => {
+            let problem = Problem {
+                reason: "Invalid".into(),
+                message: format!("cannot be decoded: {}", invalid.error),
+                ..Problem::default()
+            };
+            (invalid.metadata, Spec::default(), None, Err(vec![problem]))
+        }
+    };
+    let ours = |(key, _): &(String, String)| key.starts_with("copyrator.dev/");
+    let annotations: BTreeMap<String, String> = meta.annotations.unwrap_or_default().into_iter().filter(ours).collect();
+    Declared {
+        uid: meta.uid.unwrap_or_default().into(),
+        resource_version: meta.resource_version.unwrap_or_default().into(),
+        generation: meta.generation.unwrap_or_default(),
+        created: meta.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        annotations,
+        spec,
+        compiled,
+        status,
+    }
+}
+
+/// Whether the change is more than a status of our own coming back.
+fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) -> bool {
+    old.is_none_or(|old| {
+        old.uid != new.uid || old.generation != new.generation || old.annotations != new.annotations
+    })
+}
+
+impl Watched for DeserializeGuard<CopyratorRule> {
+    const STORE: Store = Store::CopyratorRules;
+
+    fn changed(&self) -> Changed {
+        Changed::Rule(namespaced(self.meta()))
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let key = namespaced(self.meta());
+        let facts = declare(self, |rule| (rule.metadata, rule.spec, rule.status), CompiledRule::compile);
+        let matters = matters(world.rules.get(&key), &facts);
+        world.rules.insert(key, facts);
+        matters
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Rule(key) = changed {
+            world.rules.remove(key);
+            world.rule_authority.remove(key);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.rules.keys().cloned().map(Changed::Rule).collect()
+    }
+}
+
+impl Watched for DeserializeGuard<ConfigMonitor> {
+    const STORE: Store = Store::ConfigMonitors;
+
+    fn changed(&self) -> Changed {
+        Changed::Monitor(namespaced(self.meta()))
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let key = namespaced(self.meta());
+        let facts =
+            declare(self, |monitor| (monitor.metadata, monitor.spec, monitor.status), CompiledMonitor::compile);
+        let matters = matters(world.monitors.get(&key), &facts);
+        world.monitors.insert(key, facts);
+        matters
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Monitor(key) = changed {
+            world.monitors.remove(key);
+            world.monitor_authority.remove(key);
+            world.selected_pods.remove(key);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.monitors.keys().cloned().map(Changed::Monitor).collect()
+    }
+}
+
+impl Watched for DeserializeGuard<ConfigPolicy> {
+    const STORE: Store = Store::ConfigPolicies;
+
+    fn changed(&self) -> Changed {
+        Changed::Policy(name(self.meta()))
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let key = name(self.meta());
+        let facts = declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
+        let matters = matters(world.policies.get(&key), &facts);
+        world.policies.insert(key, facts);
+        matters
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Policy(name) = changed {
+            world.policies.remove(name);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.policies.keys().cloned().map(Changed::Policy).collect()
+    }
+}

@@ -1,0 +1,13 @@
+//! From the API server into the [`World`](crate::model::World): watches, content reduced to digests, answers about
+//! authority. Nothing here writes to the API server, and nothing here decides.
+
+pub mod content;
+pub mod crds;
+mod declared;
+pub mod object;
+pub mod pods;
+mod references;
+mod rollout;
+pub mod watch;
+pub mod watched;
+pub mod workload;

@@ -1,0 +1,283 @@
+//! Pods, listed when a restart looks due: watching them all would cost more than everything else together.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::Pod as FullPod,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time},
+};
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{NamespaceResourceScope, ParseExpressionError, Selector},
+};
+use serde::{Deserialize, Deserializer};
+
+use crate::model::{NamespacedName, PodFacts, PodsSeen, WorkloadFacts, WorkloadKey, WorkloadKind};
+
+/// How long one page may take.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many pods a page holds.
+const PAGE: u32 = 500;
+/// Annotation of a static pod's image in the API.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Label that the Deployment controller gives to ReplicaSets and pods; the ReplicaSet's name ends with its value.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// Why pods could not be listed.
+#[derive(Debug, thiserror::Error)]
+pub enum PodsError {
+    /// A selector that the API server would not have taken either.
+    #[error("cannot select pods")]
+    Selector(#[from] ParseExpressionError),
+    /// The API server refused or could not be reached.
+    #[error("cannot list pods")]
+    List(#[from] kube::Error),
+    /// No answer in time.
+    #[error("cannot list pods: no answer in {LIST_TIMEOUT:?}")]
+    Timeout(#[from] tokio::time::error::Elapsed),
+}
+
+/// The pods of one workload. `now` is when the list is asked for.
+///
+/// # Errors
+/// The API server gave no list.
+pub async fn of_workload(
+    client: &Client,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+    now: Timestamp,
+) -> Result<PodsSeen, PodsError> {
+    let listed = list(client, &key.namespace, &facts.selector).await?;
+    let mut pods: Vec<PodFacts> = listed.into_iter().filter_map(|pod| pod.of(key)).collect();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(PodsSeen { at: now, resource_version: facts.resource_version.clone(), pods })
+}
+
+/// The pods that a monitor's podSelector finds. `now` is when the list is asked for.
+///
+/// # Errors
+/// The API server gave no list.
+pub async fn of_selector(
+    client: &Client,
+    monitor: &NamespacedName,
+    selector: &LabelSelector,
+    now: Timestamp,
+) -> Result<PodsSeen, PodsError> {
+    let listed = list(client, &monitor.namespace, selector).await?;
+    let mut pods: Vec<PodFacts> = listed.into_iter().map(|pod| pod.facts).collect();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(PodsSeen { at: now, resource_version: "".into(), pods })
+}
+
+async fn list(client: &Client, namespace: &str, selector: &LabelSelector) -> Result<Vec<Pod>, PodsError> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let selector: Selector = selector.clone().try_into()?;
+    let mut params = ListParams::default().labels_from(&selector).limit(PAGE);
+    let mut pods = Vec::new();
+    loop {
+        let page = tokio::time::timeout(LIST_TIMEOUT, api.list(&params)).await??;
+        pods.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(pods),
+        }
+    }
+}
+
+/// A pod, reduced while it is decoded.
+#[derive(Clone, Debug)]
+struct Pod {
+    meta: ObjectMeta,
+    facts: PodFacts,
+    replica_set: Option<String>,
+}
+
+impl Pod {
+    /// The pod as one of this workload's. A selector can match pods of others, so the owner decides.
+    fn of(mut self, key: &WorkloadKey) -> Option<PodFacts> {
+        // A ReplicaSet whose pods lost their hash label is still known by the Deployment's name before its own.
+        let by_name = self.facts.workload.is_none() && key.kind == WorkloadKind::Deployment;
+        let prefix = format!("{}-", key.name);
+        if by_name && self.replica_set.is_some_and(|name| name.starts_with(&prefix)) {
+            self.facts.workload = Some(key.clone());
+        }
+        (self.facts.workload.as_ref() == Some(key)).then_some(self.facts)
+    }
+}
+
+impl Resource for Pod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        FullPod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        FullPod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        FullPod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        FullPod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+impl<'de> Deserialize<'de> for Pod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Object::deserialize(deserializer).map(Object::into_pod)
+    }
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    phase: Option<String>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+impl Object {
+    fn into_pod(self) -> Pod {
+        let Self { metadata, status } = self;
+        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        let owned_by = |kind: &str| owner.is_some_and(|owner| owner.kind == kind);
+        let is_mirror = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR));
+        let replica_set = owner.filter(|owner| owner.kind == "ReplicaSet").map(|owner| owner.name.clone());
+        let facts = PodFacts {
+            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            leaving: metadata.deletion_timestamp.is_some(),
+            finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            ready: status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True"),
+            workload: owner.and_then(|owner| workload(owner, &metadata)),
+            controlled: owner.is_some(),
+            // A node owns its static pods' images; deleting one stops nothing.
+            untouchable: is_mirror || owned_by("Node") || owned_by("Job"),
+            name: metadata.name.clone(),
+            uid: metadata.uid,
+        };
+        let meta = ObjectMeta {
+            name: Some(metadata.name),
+            namespace: Some(metadata.namespace),
+            ..ObjectMeta::default()
+        };
+        Pod { meta, facts, replica_set }
+    }
+}
+
+/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash, which
+/// saves us from watching ReplicaSets; one that carries no such hash belongs to nobody we know.
+fn workload(owner: &OwnerReference, metadata: &Metadata) -> Option<WorkloadKey> {
+    if !owner.api_version.starts_with("apps/") {
+        return None;
+    }
+    let (kind, name): (_, Arc<str>) = match owner.kind.as_str() {
+        "StatefulSet" => (WorkloadKind::StatefulSet, owner.name.as_str().into()),
+        "DaemonSet" => (WorkloadKind::DaemonSet, owner.name.as_str().into()),
+        "ReplicaSet" => {
+            let hash = metadata.labels.as_ref()?.get(TEMPLATE_HASH)?;
+            let deployment = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+            (WorkloadKind::Deployment, deployment.into())
+        }
+        _ => return None,
+    };
+    Some(WorkloadKey { kind, namespace: metadata.namespace.as_str().into(), name })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(owner: Option<(&str, &str)>, more: serde_json::Value) -> Pod {
+        let mut object = json!({
+            "metadata": {"name": "p", "namespace": "shop", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"pod-template-hash": "abc"}},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        if let Some((kind, name)) = owner {
+            let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+            object["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": version, "kind": kind, "name": name, "uid": "o", "controller": true}]);
+        }
+        for (key, value) in more.as_object().unwrap() {
+            object["metadata"][key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn a_pod_knows_its_workload() {
+        for (owner, expected) in [
+            (Some(("ReplicaSet", "web-abc")), Some("Deployment shop/web")),
+            (Some(("ReplicaSet", "bare")), None),
+            (Some(("StatefulSet", "db")), Some("StatefulSet shop/db")),
+            (Some(("Job", "once")), None),
+            (None, None),
+        ] {
+            let facts = pod(owner, json!({})).facts;
+            assert_eq!(facts.workload.map(|key| key.to_string()).as_deref(), expected, "{owner:?}");
+            assert_eq!(facts.controlled, owner.is_some());
+            assert!(facts.ready);
+        }
+    }
+
+    #[test]
+    fn some_pods_are_never_touched_or_are_going() {
+        assert!(pod(Some(("Job", "once")), json!({})).facts.untouchable);
+        assert!(pod(None, json!({"annotations": {"kubernetes.io/config.mirror": "x"}})).facts.untouchable);
+        assert!(!pod(None, json!({})).facts.untouchable);
+        assert!(pod(None, json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})).facts.leaving);
+    }
+
+    #[test]
+    fn only_pods_that_the_workload_owns_are_its_own() {
+        let web =
+            WorkloadKey { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
+        assert!(pod(Some(("ReplicaSet", "web-abc")), json!({})).of(&web).is_some());
+        assert!(pod(Some(("ReplicaSet", "web-xyz")), json!({"labels": {}})).of(&web).is_some());
+        assert!(pod(Some(("ReplicaSet", "other-abc")), json!({})).of(&web).is_none());
+        assert!(pod(None, json!({})).of(&web).is_none());
+    }
+}

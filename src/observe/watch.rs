@@ -1,0 +1,129 @@
+//! One watch: events in, facts out, keys into the queue. No I/O but the watch itself happens here: a slow
+//! consumer would be cut off by the API server (reflector#468).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::watched::Watched;
+use crate::{
+    model::World,
+    plan::{Changed, Key, affected},
+};
+
+/// A watch is dropped and begun anew after this long, so that whatever it missed is found
+/// (a watch can stay silent after an etcd restore).
+const RELIST: Duration = Duration::from_secs(3600);
+
+/// Where watches write to: the world, and whoever is told what to look at again.
+#[derive(Clone)]
+pub struct Observer {
+    /// The world.
+    pub world: Arc<RwLock<World>>,
+    /// Told of keys to look at.
+    pub requests: Arc<dyn Requests>,
+    /// Counts events, so that liveness can see progress.
+    pub events: Arc<AtomicU64>,
+}
+
+/// Takes keys to be looked at.
+pub trait Requests: Send + Sync {
+    /// Looks at these soon, because of this change.
+    fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
+    /// Every store is complete.
+    fn complete(&self);
+}
+
+/// Watches one kind until told to stop.
+pub async fn watch<W: Watched>(api: Api<W>, config: watcher::Config, observer: Observer, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let relist = tokio::time::sleep(RELIST);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = relist => {}
+            () = follow(api.clone(), config.clone(), &observer) => {}
+        }
+    }
+}
+
+async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, observer: &Observer) {
+    let mut events = pin!(watcher(api, config).default_backoff());
+    let mut listed: BTreeMap<Changed, W> = BTreeMap::new();
+    // An error is an item, not the end: the stream recovers by itself (kube#1615).
+    while let Some(event) = events.next().await {
+        observer.events.fetch_add(1, Ordering::Relaxed);
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.insert(object.changed(), object);
+            }
+            Ok(watcher::Event::InitDone) => observer.swap(std::mem::take(&mut listed)),
+            Ok(watcher::Event::Apply(object)) => observer.put(object),
+            Ok(watcher::Event::Delete(object)) => observer.forget::<W>(&object.changed()),
+            Err(error) => tracing::warn!(store = ?W::STORE, %error, "watch failed; it is tried again"),
+        }
+    }
+}
+
+impl Observer {
+    /// Takes one object in.
+    fn put<W: Watched>(&self, object: W) {
+        let changed = object.changed();
+        self.change(&changed, |world| object.put(world));
+    }
+
+    /// Forgets one object.
+    fn forget<W: Watched>(&self, changed: &Changed) {
+        self.change(changed, |world| {
+            W::forget(changed, world);
+            true
+        });
+    }
+
+    /// Takes in a whole list: what is not in it has gone while nobody looked (kubert's index loses such
+    /// removals when a list is interrupted; here the list counts only once it is complete).
+    fn swap<W: Watched>(&self, listed: BTreeMap<Changed, W>) {
+        let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
+        for changed in known.iter().filter(|changed| !listed.contains_key(changed)) {
+            self.forget::<W>(changed);
+        }
+        for object in listed.into_values() {
+            self.put(object);
+        }
+        let completed = {
+            let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
+            world.complete.insert(W::STORE) && world.is_complete()
+        };
+        if completed {
+            self.requests.complete();
+        }
+    }
+
+    /// Makes one change, and asks on both sides of it what must be looked at again.
+    fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
+        let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
+        if !world.is_complete() {
+            make(&mut world);
+            return;
+        }
+        let mut keys = affected(&world, changed);
+        if make(&mut world) {
+            keys.extend(affected(&world, changed));
+            drop(world);
+            self.requests.request(changed, keys);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How each watched kind becomes facts.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{
+    object::Slim,
+    workload::{Restartable, Workload},
+};
+use crate::{
+    model::{Kind, NamespaceFacts, NamespacedName, ObjectKey, Store, WorkloadKind, World},
+    plan::Changed,
+};
+
+/// A kind that is watched.
+pub trait Watched: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
+    /// The store it fills.
+    const STORE: Store;
+
+    /// Names the object.
+    fn changed(&self) -> Changed;
+
+    /// Takes the object in; whether anything that matters to a decision has changed.
+    fn put(self, world: &mut World) -> bool;
+
+    /// Forgets an object.
+    fn forget(changed: &Changed, world: &mut World);
+
+    /// Every object of the kind that is known.
+    fn known(world: &World) -> Vec<Changed>;
+}
+
+pub(super) fn name(meta: &ObjectMeta) -> Arc<str> {
+    meta.name.as_deref().unwrap_or_default().into()
+}
+
+pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
+    NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), name(meta))
+}
+
+impl Watched for Namespace {
+    const STORE: Store = Store::Namespaces;
+
+    fn changed(&self) -> Changed {
+        Changed::Namespace(name(&self.metadata))
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
+        let facts = NamespaceFacts {
+            terminating: self.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+        };
+        world.namespaces.insert(name(&self.metadata), facts.clone()) != Some(facts)
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Namespace(name) = changed {
+            world.namespaces.remove(name);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.namespaces.keys().cloned().map(Changed::Namespace).collect()
+    }
+}
+
+/// ConfigMap and Secret in one place.
+trait OfKind: Resource<DynamicType = ()> {
+    const KIND: Kind;
+    const STORE: Store;
+}
+
+impl OfKind for ConfigMap {
+    const KIND: Kind = Kind::ConfigMap;
+    const STORE: Store = Store::ConfigMaps;
+}
+
+impl OfKind for Secret {
+    const KIND: Kind = Kind::Secret;
+    const STORE: Store = Store::Secrets;
+}
+
+impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
+    const STORE: Store = K::STORE;
+
+    fn changed(&self) -> Changed {
+        let NamespacedName { namespace, name } = namespaced(self.meta());
+        Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let Changed::Object(key) = self.changed() else { return false };
+        if world.object(&key) == Some(&self.facts) {
+            return false;
+        }
+        world.set_object(key, Some(self.facts));
+        true
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Object(key) = changed {
+            world.set_object(key.clone(), None);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        let of_kind = world.objects().filter(|(key, _)| key.kind == K::KIND);
+        of_kind.map(|(key, _)| Changed::Object(key.clone())).collect()
+    }
+}
+
+impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K> {
+    const STORE: Store = match K::KIND {
+        WorkloadKind::Deployment => Store::Deployments,
+        WorkloadKind::StatefulSet => Store::StatefulSets,
+        WorkloadKind::DaemonSet => Store::DaemonSets,
+    };
+
+    fn changed(&self) -> Changed {
+        Changed::Workload(self.key())
+    }
+
+    fn put(self, world: &mut World) -> bool {
+        let key = self.key();
+        let facts = self.facts;
+        world.workloads.insert(key, facts.clone()) != Some(facts)
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Workload(key) = changed {
+            world.workloads.remove(key);
+            world.pods.remove(key);
+            world.restart_attempts.remove(key);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        let of_kind = world.workloads.keys().filter(|key| key.kind == K::KIND);
+        of_kind.cloned().map(Changed::Workload).collect()
+    }
+}

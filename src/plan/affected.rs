@@ -1,0 +1,129 @@
+//! What must be looked at again when something has changed. Asked on both sides of a change, so that what was
+//! wanted before it and what is wanted after it are both looked at.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    claims::{claims_on, is_source, slot_in, slots_of, sources_of},
+    reach::{monitors_reaching, monitors_watching, workloads_using},
+    targets::{is_named, takes_copies, targets},
+};
+use crate::model::{NamespacedName, ObjectKey, WorkloadKey, World};
+
+/// A request to look at something. Never a payload: whoever handles it reads the world.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// One possible copy.
+    Slot(ObjectKey),
+    /// A rule's authority and all of its slots.
+    Rule(NamespacedName),
+    /// A rule's status.
+    RuleStatus(NamespacedName),
+    /// One workload.
+    Workload(WorkloadKey),
+    /// A monitor's authority and all of its workloads and pods.
+    Monitor(NamespacedName),
+    /// A monitor's status.
+    MonitorStatus(NamespacedName),
+    /// A policy's status.
+    Policy(Arc<str>),
+    /// The webhook's CA and the webhook configurations, which follow the policies present.
+    Hooks,
+}
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Changed {
+    /// A namespace appeared, was relabelled, or went.
+    Namespace(Arc<str>),
+    /// A ConfigMap or Secret did.
+    Object(ObjectKey),
+    /// A rule was written or went.
+    Rule(NamespacedName),
+    /// A monitor was written or went.
+    Monitor(NamespacedName),
+    /// A policy was written or went.
+    Policy(Arc<str>),
+    /// A workload was written, made progress, or went.
+    Workload(WorkloadKey),
+}
+
+/// What must be looked at again.
+pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
+    match changed {
+        Changed::Namespace(name) => namespace(world, name),
+        Changed::Object(key) => object(world, key),
+        Changed::Rule(name) => BTreeSet::from([Key::Rule(name.clone())]),
+        Changed::Monitor(name) => BTreeSet::from([Key::Monitor(name.clone())]),
+        Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Hooks]),
+        Changed::Workload(key) => workload(world, key),
+    }
+}
+
+/// Every slot of one rule, wanted or not any more.
+pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
+    let wanted = slots_of(world, rule);
+    let marked = world.copies_of_rule(rule).cloned();
+    wanted.into_iter().chain(marked).map(Key::Slot).collect()
+}
+
+/// Everything: at the start of leading, and in the sweep.
+pub fn everything(world: &World) -> BTreeSet<Key> {
+    let rules = world.rules.keys().cloned().map(Key::Rule);
+    let monitors = world.monitors.keys().cloned().map(Key::Monitor);
+    let policies = world.policies.keys().cloned().map(Key::Policy);
+    let copies = world.copies().cloned().map(Key::Slot);
+    let workloads = world
+        .workloads
+        .iter()
+        .filter(|(_, facts)| facts.restart.is_some() || facts.applied.is_some())
+        .map(|(key, _)| Key::Workload(key.clone()));
+    rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain([Key::Hooks]).collect()
+}
+
+fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
+    let mut keys = BTreeSet::new();
+    for kind in [crate::model::Kind::ConfigMap, crate::model::Kind::Secret] {
+        let marked = world.objects_in(kind, name).filter(|(_, facts)| facts.marks.is_some());
+        keys.extend(marked.map(|(key, _)| Key::Slot(key.clone())));
+    }
+    let Some(facts) = world.namespaces.get(name) else { return keys };
+    if !takes_copies(world, name, facts) {
+        return keys;
+    }
+    for (rule, rule_facts) in &world.rules {
+        let Ok(compiled) = &rule_facts.compiled else { continue };
+        if is_named(compiled, name, facts) {
+            let slots = sources_of(world, rule, compiled).filter_map(|(source, _)| slot_in(compiled, source, name));
+            keys.extend(slots.map(Key::Slot));
+            keys.insert(Key::RuleStatus(rule.clone()));
+        }
+    }
+    keys
+}
+
+fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
+    let mut keys: BTreeSet<Key> = world.copies_of_source(&key.named()).cloned().map(Key::Slot).collect();
+    keys.extend(workloads_using(world, key).into_iter().map(Key::Workload));
+    keys.extend(monitors_watching(world, key).into_iter().map(Key::Monitor));
+    let facts = world.object(key);
+    if facts.is_some_and(|facts| facts.marks.is_some()) || !claims_on(world, key).is_empty() {
+        keys.insert(Key::Slot(key.clone()));
+    }
+    if let Some(facts) = facts {
+        for (rule, rule_facts) in &world.rules {
+            let Ok(compiled) = &rule_facts.compiled else { continue };
+            if is_source(world, rule, compiled, key, facts) {
+                let slots = targets(world, compiled).filter_map(|namespace| slot_in(compiled, key, namespace));
+                keys.extend(slots.map(Key::Slot));
+                keys.insert(Key::RuleStatus(rule.clone()));
+            }
+        }
+    }
+    keys
+}
+
+fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
+    let monitors = monitors_reaching(world, key).into_iter().map(Key::MonitorStatus);
+    monitors.chain([Key::Workload(key.clone())]).collect()
+}

@@ -1,0 +1,151 @@
+//! Who wants a copy where. A *slot* is the place of one possible copy: kind, namespace and name.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::targets::{is_named, takes_copies, targets};
+use crate::{
+    marks::Proof,
+    model::{NamespacedName, ObjectFacts, ObjectKey, RuleFacts, World},
+    validate::CompiledRule,
+};
+
+/// One rule's wish for one slot.
+#[derive(Clone, Debug)]
+pub struct Claim<'w> {
+    /// The rule.
+    pub rule: &'w NamespacedName,
+    /// What is known of it.
+    pub facts: &'w RuleFacts,
+    /// Its spec, understood.
+    pub compiled: &'w CompiledRule,
+    /// The object it wants copied there.
+    pub source: ObjectKey,
+    /// Further objects that the rule would copy to the same slot; the alphabetically first namespace wins.
+    pub duplicates: Vec<ObjectKey>,
+}
+
+/// What keeps a rule from writing. Its copies are kept as they are meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inert {
+    /// Its spec is not understood.
+    Quarantined,
+    /// `suspend: true`.
+    Suspended,
+    /// Its identity may not do what it declares, or has not been asked yet.
+    Unauthorized,
+}
+
+/// What keeps a rule from writing, if anything.
+pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
+    match &facts.compiled {
+        Err(_) => Some(Inert::Quarantined),
+        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(_) => {
+            let authority = world.rule_authority.get(rule);
+            let may = authority.is_some_and(|authority| {
+                authority.uid == facts.uid && authority.generation == facts.generation && authority.answer.is_ok()
+            });
+            (!may).then_some(Inert::Unauthorized)
+        }
+    }
+}
+
+/// Every rule's claim on one slot, in the order of the rules' names.
+pub fn claims_on<'w>(world: &'w World, slot: &ObjectKey) -> Vec<Claim<'w>> {
+    let Some(namespace) = world.namespaces.get(&slot.namespace) else { return Vec::new() };
+    if !takes_copies(world, &slot.namespace, namespace) {
+        return Vec::new();
+    }
+    let claim = |(rule, facts): (&'w NamespacedName, &'w RuleFacts)| {
+        let compiled = facts.compiled.as_deref().ok()?;
+        if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace) {
+            return None;
+        }
+        let mut sources = sources_for(world, rule, compiled, slot).into_iter();
+        let source = sources.next()?;
+        Some(Claim { rule, facts, compiled, source, duplicates: sources.collect() })
+    };
+    world.rules.iter().filter_map(claim).collect()
+}
+
+/// The slots that a rule claims.
+pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
+    let Some(compiled) = world.rules.get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
+        return BTreeSet::new();
+    };
+    let sources: Vec<_> = sources_of(world, rule, compiled).map(|(key, _)| key).collect();
+    let mut slots = BTreeSet::new();
+    for namespace in targets(world, compiled) {
+        slots.extend(sources.iter().filter_map(|source| slot_in(compiled, source, namespace)));
+    }
+    slots
+}
+
+/// The slots of one source in one namespace that a rule claims.
+pub fn slot_in(compiled: &CompiledRule, source: &ObjectKey, namespace: &Arc<str>) -> Option<ObjectKey> {
+    let name = compiled.shape.copy_name(source);
+    (*namespace != source.namespace).then(|| ObjectKey::new(compiled.shape.kind, namespace.clone(), name))
+}
+
+/// The objects that a rule copies, by namespace and name.
+pub fn sources_of<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+    source_namespaces(rule, compiled)
+        .into_iter()
+        .flat_map(move |namespace| world.objects_in(compiled.kind, namespace))
+        .filter(move |(key, facts)| is_source(world, rule, compiled, key, facts))
+}
+
+/// Whether a rule copies this object.
+pub fn is_source(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+    key: &ObjectKey,
+    facts: &ObjectFacts,
+) -> bool {
+    key.kind == compiled.kind
+        && source_namespaces(rule, compiled).contains(&&*key.namespace)
+        && compiled.names.as_ref().is_none_or(|names| names.matches(&key.name))
+        && compiled
+            .object_selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
+        && !is_copy(world, key, facts)
+}
+
+/// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407, config-syncer#474).
+pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
+    match (&facts.marks, &world.key) {
+        (Some(marks), Some(digest_key)) => marks.proof(key, digest_key) != Proof::Forged,
+        (marks, _) => marks.is_some(),
+    }
+}
+
+fn source_namespaces<'w>(rule: &'w NamespacedName, compiled: &'w CompiledRule) -> BTreeSet<&'w str> {
+    if compiled.source_namespaces.is_empty() {
+        BTreeSet::from([&*rule.namespace])
+    } else {
+        compiled.source_namespaces.iter().map(String::as_str).collect()
+    }
+}
+
+/// The objects that a rule would copy to one slot, the alphabetically first namespace first.
+fn sources_for(world: &World, rule: &NamespacedName, compiled: &CompiledRule, slot: &ObjectKey) -> Vec<ObjectKey> {
+    let lands_here = |key: &ObjectKey| *key.namespace != *slot.namespace && compiled.shape.copy_name(key) == *slot.name;
+    if compiled.shape.name == "{name}" {
+        let same_name = |namespace| ObjectKey::new(compiled.kind, namespace, slot.name.clone());
+        return source_namespaces(rule, compiled)
+            .into_iter()
+            .map(same_name)
+            .filter(|key| {
+                lands_here(key)
+                    && world.object(key).is_some_and(|facts| is_source(world, rule, compiled, key, facts))
+            })
+            .collect();
+    }
+    sources_of(world, rule, compiled).map(|(key, _)| key.clone()).filter(lands_here).collect()
+}

@@ -1,0 +1,252 @@
+//! What to do about one slot: make the copy, bring it in order, leave it, or let it go.
+
+use jiff::Timestamp;
+
+use super::{
+    Need,
+    claims::{Claim, Inert, claims_on, inert},
+    intent::{Intent, fields_of},
+    removal::plan_unwanted,
+};
+use crate::{
+    api::{ConflictPolicy, Problem},
+    marks::Proof,
+    model::{ForeignField, NamespacedName, ObjectFacts, ObjectKey, World},
+};
+
+/// What one slot comes down to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotPlan {
+    /// How the slot stands before the action.
+    pub state: SlotState,
+    /// The rule that the slot belongs to.
+    pub rule: Option<NamespacedName>,
+    /// The one write to make.
+    pub action: Option<CopyAction>,
+    /// What must be fetched before the decision can be made.
+    pub needs: Vec<Need>,
+    /// When to look again though nothing happens.
+    pub recheck: Option<Timestamp>,
+}
+
+/// How a slot stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// Nobody wants a copy here, and none of ours is.
+    Nothing,
+    /// The copy is in order.
+    Current,
+    /// The copy is about to be written.
+    Outdated,
+    /// Something that we do not touch is in the way, or the last attempt was refused.
+    Blocked(Problem),
+    /// Wanted by a rule that writes nothing at present.
+    Inert(Inert),
+    /// A copy that nobody wants, and when it goes.
+    Leaving(Option<Timestamp>),
+    /// A copy that nobody wants and that stays.
+    Kept,
+}
+
+/// The version of an object that a decision was made on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// UID.
+    pub uid: Box<str>,
+    /// Resource version.
+    pub resource_version: Box<str>,
+}
+
+impl Version {
+    pub(super) fn of(facts: &ObjectFacts) -> Self {
+        Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
+    }
+}
+
+/// One write to one slot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopyAction {
+    /// Make the copy, or bring it in order.
+    Write(Box<CopyWrite>),
+    /// Nobody wants it: say when it goes.
+    MarkRemoval(Version, Timestamp),
+    /// Wanted again: take the removal mark off.
+    Unmark(Version),
+    /// It goes.
+    Delete(Version),
+    /// It stays, as an ordinary object: our marks go.
+    Release(Version),
+}
+
+impl CopyAction {
+    /// The action takes something away: it is not done while a CRD of ours is going
+    /// (`kubectl delete crd` looks like every rule being deleted).
+    pub fn removes(&self) -> bool {
+        matches!(self, Self::MarkRemoval(..) | Self::Delete(_) | Self::Release(_))
+    }
+}
+
+/// A copy to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyWrite {
+    /// The object to copy.
+    pub source: ObjectKey,
+    /// The version of it that the intent was made from.
+    pub source_version: Version,
+    /// What to write.
+    pub intent: Intent,
+    /// What is there now; `None`: nothing, and the write must create.
+    pub replaces: Option<Version>,
+    /// Keys to be nulled first.
+    pub surplus: Vec<ForeignField>,
+    /// The object is foreign: make these fields of its content ours first, so that the apply decides all of them.
+    pub take_over: Option<Vec<ForeignField>>,
+    /// Delete and create anew, because an update was refused as impossible.
+    pub anew: bool,
+}
+
+/// What to do about one slot.
+pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
+    let existing = world.object(slot);
+    let claims = claims_on(world, slot);
+    match winner(world, slot, &claims, existing) {
+        Some(claim) => plan_wanted(world, slot, claim, existing),
+        None => plan_unwanted(world, slot, existing, now),
+    }
+}
+
+/// Whose slot it is: the rule that the copy's mark names for as long as that rule wants it; a free one goes to the
+/// older rule, then to the alphabetically first. A rule that writes nothing takes no free slot from one that does.
+pub fn winner<'c, 'w>(
+    world: &World,
+    slot: &ObjectKey,
+    claims: &'c [Claim<'w>],
+    existing: Option<&ObjectFacts>,
+) -> Option<&'c Claim<'w>> {
+    let holder = existing.and_then(|facts| {
+        let marks = facts.marks.as_deref()?;
+        (marks.proof(slot, world.key.as_ref()?) != Proof::Forged).then_some(&marks.rule)
+    });
+    let held = claims.iter().find(|claim| Some(claim.rule) == holder);
+    held.or_else(|| {
+        claims.iter().min_by_key(|claim| {
+            (inert(world, claim.rule, claim.facts).is_some(), claim.facts.created, claim.rule)
+        })
+    })
+}
+
+fn plan_wanted(world: &World, slot: &ObjectKey, claim: &Claim<'_>, existing: Option<&ObjectFacts>) -> SlotPlan {
+    let plan = |state| SlotPlan {
+        state,
+        rule: Some(claim.rule.clone()),
+        action: None,
+        needs: Vec::new(),
+        recheck: None,
+    };
+    if let Some(why) = inert(world, claim.rule, claim.facts) {
+        return plan(SlotState::Inert(why));
+    }
+    let (Some(key), Some(source)) = (&world.key, world.object(&claim.source)) else { return plan(SlotState::Outdated) };
+    let Some(print) = world.fingerprint(&claim.source) else {
+        return SlotPlan { needs: vec![Need::Fingerprint(claim.source.clone())], ..plan(SlotState::Outdated) };
+    };
+    let intent = Intent::new(claim, slot, source, print, key, world.default_grace);
+    let verdict = match existing {
+        None => Verdict::Write { surplus: Vec::new(), take_over: None },
+        Some(facts) if facts.deleting => return plan(SlotState::Outdated),
+        Some(facts) => judge(world, slot, claim, facts, &intent),
+    };
+    match verdict {
+        Verdict::Unknown => {
+            SlotPlan { needs: vec![Need::Fingerprint(slot.clone())], ..plan(SlotState::Outdated) }
+        }
+        Verdict::InOrder => {
+            let marked = existing.filter(|facts| facts.marks.as_ref().is_some_and(|m| m.remove_after.is_some()));
+            SlotPlan {
+                action: marked.map(|facts| CopyAction::Unmark(Version::of(facts))),
+                ..plan(SlotState::Current)
+            }
+        }
+        Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
+        Verdict::Write { surplus, take_over } => {
+            let version = existing.map(|facts| facts.resource_version.clone());
+            let refused = world
+                .attempts
+                .get(slot)
+                .filter(|last| last.resource_version == version && last.digest == intent.marks.digest);
+            let state = refused
+                .filter(|last| !last.replace)
+                .map_or(SlotState::Outdated, |last| SlotState::Blocked(problem(slot, last.reason, &last.message)));
+            let anew = existing.is_some() && refused.is_some_and(|last| last.replace);
+            let write = CopyWrite {
+                source: claim.source.clone(),
+                source_version: Version::of(source),
+                intent,
+                replaces: existing.map(Version::of),
+                surplus,
+                take_over,
+                anew,
+            };
+            SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
+        }
+    }
+}
+
+enum Verdict {
+    InOrder,
+    Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>> },
+    Blocked(Problem),
+    Unknown,
+}
+
+/// Whether an existing object is the copy we mean, from metadata where possible and by content when in doubt.
+fn judge(world: &World, slot: &ObjectKey, claim: &Claim<'_>, facts: &ObjectFacts, intent: &Intent) -> Verdict {
+    let proof = facts.marks.as_ref().zip(world.key.as_ref()).map(|(marks, key)| marks.proof(slot, key));
+    if proof.is_none_or(|proof| proof == Proof::Forged) {
+        return judge_foreign(world, slot, claim.compiled.conflict, intent);
+    }
+    let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks));
+    let ownership = facts.ownership.as_deref();
+    let untouched = ownership.is_some_and(|owned| owned.foreign.is_empty());
+    let covered = ownership.is_some_and(|owned| owned.ours == intent.field_set(slot.kind));
+    if same_marks && untouched && covered {
+        return Verdict::InOrder;
+    }
+    if untouched && !same_marks {
+        return Verdict::Write { surplus: Vec::new(), take_over: None };
+    }
+    // Somebody else wrote here: only the content tells.
+    match world.fingerprint(slot) {
+        None => Verdict::Unknown,
+        Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => Verdict::InOrder,
+        Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None },
+    }
+}
+
+fn judge_foreign(world: &World, slot: &ObjectKey, policy: ConflictPolicy, intent: &Intent) -> Verdict {
+    let blocked = |message: &str| Verdict::Blocked(problem(slot, "Conflict", message));
+    if policy == ConflictPolicy::Refuse {
+        return blocked(
+            "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
+             or set conflictPolicy",
+        );
+    }
+    let Some(print) = world.fingerprint(slot) else { return Verdict::Unknown };
+    if policy == ConflictPolicy::Adopt && !intent.same_content(print) {
+        return blocked(
+            "an object that Copyrator did not make is in the way, and its content differs, so that conflictPolicy \
+             Adopt leaves it: make the contents equal, or set conflictPolicy: Overwrite",
+        );
+    }
+    Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)) }
+}
+
+/// A problem of one slot.
+pub(super) fn problem(slot: &ObjectKey, reason: &str, message: &str) -> Problem {
+    Problem {
+        namespace: slot.namespace.to_string(),
+        name: slot.name.to_string(),
+        reason: reason.into(),
+        message: message.into(),
+    }
+}

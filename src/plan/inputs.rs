@@ -1,0 +1,204 @@
+//! What a workload uses that it is to be restarted for: which objects, which of their keys, and by whose wish.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::reach::{Reach, annotated, declared_reach, standing};
+use crate::{
+    digest::DigestKey,
+    model::{NamespacedName, ObjectKey, Reference, WorkloadFacts, WorkloadKey, World},
+    plan::{Need, brake::Pace},
+    validate::{CompiledMonitor, Globs},
+};
+
+/// Published into every namespace by Kubernetes itself and not watched by us: nobody restarts for it, and that
+/// it is not known says nothing.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+/// The content that a workload is to be restarted for.
+#[derive(Debug, Default)]
+pub struct Inputs<'w> {
+    /// The objects that are there, and why each counts.
+    pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
+    /// Objects that pods cannot start without, and that are not there.
+    pub missing: BTreeSet<ObjectKey>,
+    /// How to restart: the most careful of all who ask for it.
+    pub pace: Option<Pace>,
+    /// The monitors that reach the workload and may.
+    pub monitors: BTreeSet<NamespacedName>,
+    /// The first monitor that reaches the workload and may not.
+    pub refused: Option<NamespacedName>,
+    /// A monitor reaches the workload, and the API server has not been asked yet whether it may.
+    pub pending: bool,
+}
+
+/// Why an object counts, and so which of its keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Use<'w> {
+    /// The keys that a monitor watches; `None`: all.
+    watched: Option<&'w Globs>,
+    /// The keys that the pod template names; `None`: all.
+    referenced: Option<&'w [String]>,
+}
+
+impl Use<'_> {
+    fn admits(&self, key: &str) -> bool {
+        self.watched.is_none_or(|globs| globs.matches(key))
+            && self.referenced.is_none_or(|keys| keys.iter().any(|one| one == key))
+    }
+}
+
+/// The content of inputs, once all of it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Combined keyed digest, as the applied label carries it.
+    pub digest: String,
+    /// An upper bound of the last change (1 s resolution); `None` where nothing counts.
+    pub changed_at: Option<Timestamp>,
+}
+
+impl<'w> Inputs<'w> {
+    /// What this workload is to be restarted for.
+    pub fn of(world: &'w World, key: &'w WorkloadKey, facts: &'w WorkloadFacts) -> Self {
+        let mut inputs = Self::default();
+        for (name, monitor) in world.monitors_in(&key.namespace) {
+            let Ok(compiled) = &monitor.compiled else { continue };
+            let Some(reach) = declared_reach(compiled, key, facts).filter(|_| !compiled.suspend) else {
+                continue;
+            };
+            match standing(world, name, monitor) {
+                None => inputs.pending = true,
+                Some(Err(_)) => {
+                    inputs.refused.get_or_insert_with(|| name.clone());
+                }
+                Some(Ok(())) => {
+                    inputs.watch(world, key, facts, compiled, reach);
+                    inputs.monitors.insert(name.clone());
+                    Pace::tighten(&mut inputs.pace, Pace::of(compiled));
+                }
+            }
+        }
+        if inputs.annotation(world, key, facts) {
+            Pace::tighten(&mut inputs.pace, Pace::default());
+        }
+        inputs
+    }
+
+    /// The inputs of pods without a workload: whatever the monitor watches.
+    pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
+        let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
+        inputs.watch_existing(world, &name.namespace, compiled);
+        inputs
+    }
+
+    /// What content is not known yet.
+    pub fn needs(&self, world: &World) -> Vec<Need> {
+        let unknown = self.objects.keys().filter(|key| world.fingerprint(key).is_none());
+        unknown.map(|key| Need::Fingerprint(key.clone())).collect()
+    }
+
+    /// The content, reduced; `None` while some of it is not known.
+    pub fn content(&self, world: &World, key: &DigestKey) -> Option<Content> {
+        let mut changed_at = None;
+        let mut parts = Vec::with_capacity(self.objects.len());
+        for (object, uses) in &self.objects {
+            let print = world.fingerprint(object)?;
+            let used = print.keys.iter().filter(|(key, _)| uses.iter().any(|one| one.admits(key)));
+            let used: Vec<_> = used.map(|(key, print)| (key.as_str(), print.digest)).collect();
+            if !used.is_empty() {
+                changed_at = changed_at.max(world.object(object).map(|facts| facts.changed_at));
+            }
+            parts.push((object, used));
+        }
+        Some(Content { digest: key.inputs(parts), changed_at })
+    }
+
+    fn watch(
+        &mut self,
+        world: &'w World,
+        key: &'w WorkloadKey,
+        facts: &'w WorkloadFacts,
+        compiled: &'w CompiledMonitor,
+        reach: Reach,
+    ) {
+        match reach {
+            // Whoever names the workloads himself has said what counts: the reference does not narrow it.
+            Reach::Declared => {
+                self.watch_existing(world, &key.namespace, compiled);
+                let watched =
+                    |reference: &&Reference| compiled.watches(reference.kind, &reference.name).is_some();
+                for reference in facts.references.iter().filter(watched) {
+                    self.note_missing(world, key, reference);
+                }
+            }
+            Reach::ByReference => {
+                for reference in &facts.references {
+                    for term in compiled.terms(reference.kind, &reference.name) {
+                        self.refer(world, key, reference, term.keys.as_ref());
+                    }
+                }
+            }
+        }
+    }
+
+    fn watch_existing(&mut self, world: &'w World, namespace: &'w str, compiled: &'w CompiledMonitor) {
+        for term in &compiled.watch {
+            let objects =
+                world.objects_in(term.kind, namespace).filter(|(key, _)| term.names.matches(&key.name));
+            for (object, _) in objects.filter(|(object, _)| !is_exempt(world, object)) {
+                let why = Use { watched: term.keys.as_ref(), referenced: None };
+                self.objects.entry(object.clone()).or_default().push(why);
+            }
+        }
+    }
+
+    fn annotation(&mut self, world: &'w World, key: &WorkloadKey, facts: &'w WorkloadFacts) -> bool {
+        let Some(wish) = annotated(world, facts) else { return false };
+        for reference in
+            facts.references.iter().filter(|reference| wish.names(reference.kind, &reference.name))
+        {
+            self.refer(world, key, reference, None);
+        }
+        for (kind, name) in wish.listed() {
+            let object = ObjectKey::new(kind, key.namespace.clone(), name);
+            let is_referenced = facts.references.iter().any(|one| one.kind == kind && &*one.name == name);
+            if !is_referenced && world.object(&object).is_some() && !is_exempt(world, &object) {
+                let why = Use { watched: None, referenced: None };
+                self.objects.entry(object).or_default().push(why);
+            }
+        }
+        true
+    }
+
+    fn refer(
+        &mut self,
+        world: &World,
+        key: &WorkloadKey,
+        reference: &'w Reference,
+        watched: Option<&'w Globs>,
+    ) {
+        let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
+        if world.object(&object).is_none() {
+            self.note_missing(world, key, reference);
+        } else if !is_exempt(world, &object) {
+            self.objects
+                .entry(object)
+                .or_default()
+                .push(Use { watched, referenced: reference.keys.as_deref() });
+        }
+    }
+
+    fn note_missing(&mut self, world: &World, key: &WorkloadKey, reference: &Reference) {
+        let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
+        if !reference.optional && &*reference.name != ROOT_CA && world.object(&object).is_none() {
+            self.missing.insert(object);
+        }
+    }
+}
+
+/// Whether an object says of itself that it restarts nobody.
+fn is_exempt(world: &World, object: &ObjectKey) -> bool {
+    let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
+    &*object.name == ROOT_CA || (world.annotations && says_no)
+}

@@ -1,0 +1,229 @@
+//! A monitor's status, from what is known.
+//!
+//! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
+//! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
+//! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
+//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
+//! `DisruptionBudget`, `MissingObject`, `Paused`, `Held` (waits that a person may have to end), `Invalid`.
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    brake::{Wait, WaitReason},
+    inputs::Inputs,
+    reach::{standing, workloads_of},
+    restarts::{WorkloadState, plan_workload},
+    selected::{SelectedPodsState, plan_selected_pods},
+};
+use crate::{
+    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition},
+    model::{MonitorFacts, NamespacedName, WorkloadKey, World},
+};
+
+/// What a monitor's status should say; `None` where the monitor is gone, or not everything is known yet.
+/// What it records for pods without a workload (`podsApplied`) stays as it is.
+pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
+    let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
+    let mut count = Count::default();
+    for key in workloads_of(world, name) {
+        count.workload(world, name, &key, now);
+    }
+    count.pods(world, name, now);
+    Some(status(world, name, facts, count, now))
+}
+
+#[derive(Default)]
+struct Count {
+    workloads: i64,
+    up_to_date: i64,
+    restarting: i64,
+    waiting: i64,
+    failed: i64,
+    last_restart: Option<Timestamp>,
+    next_restart: Option<Timestamp>,
+    /// Failures before waits, then by namespace and name.
+    problems: Vec<(Reverse<bool>, Problem)>,
+}
+
+impl Count {
+    fn workload(&mut self, world: &World, monitor: &NamespacedName, key: &WorkloadKey, now: Timestamp) {
+        let plan = plan_workload(world, key, now);
+        let Some(facts) = world.workloads.get(key) else { return };
+        if plan.state == WorkloadState::NotWatched {
+            return;
+        }
+        self.workloads += 1;
+        let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
+        if let Some(last) = facts.last_restart.filter(|_| by_us()) {
+            self.last_restart = self.last_restart.max(Some(last));
+        }
+        match plan.state {
+            WorkloadState::NotWatched => {}
+            WorkloadState::UpToDate => self.up_to_date += 1,
+            WorkloadState::Restarting => self.restarting += 1,
+            WorkloadState::Unauthorized(_) => self.waiting += 1,
+            WorkloadState::Waiting(wait) => {
+                self.waiting += 1;
+                self.wait(key, wait);
+            }
+            WorkloadState::Paused => {
+                self.waiting += 1;
+                self.problem(
+                    false,
+                    key,
+                    "Paused",
+                    "has changed content and is paused: it restarts when resumed",
+                );
+            }
+            WorkloadState::Held => {
+                self.waiting += 1;
+                self.problem(
+                    false,
+                    key,
+                    "Held",
+                    "has changed content, and its update strategy (OnDelete, or a partition) leaves replacing its \
+                     pods to you; strategy Evict replaces them",
+                );
+            }
+            WorkloadState::Failed { reason, message } => {
+                self.failed += 1;
+                self.problem(true, key, reason, &message);
+            }
+        }
+    }
+
+    fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
+        match plan_selected_pods(world, name, now).state {
+            SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
+            SelectedPodsState::Restarting => self.restarting += 1,
+            SelectedPodsState::Waiting(wait) => self.next(wait),
+            SelectedPodsState::Failed { reason, message } => {
+                self.failed += 1;
+                let message = format!("pods without a workload {message}");
+                let problem = Problem {
+                    namespace: name.namespace.to_string(),
+                    reason: reason.into(),
+                    message,
+                    ..Problem::default()
+                };
+                self.problems.push((Reverse(true), problem));
+            }
+        }
+    }
+
+    fn wait(&mut self, key: &WorkloadKey, wait: Wait) {
+        self.next(wait);
+        let message = match wait.reason {
+            WaitReason::MissingObject => "uses a ConfigMap or Secret that does not exist",
+            WaitReason::DisruptionBudget => "has pods that a PodDisruptionBudget allows nobody to evict now",
+            _ => return,
+        };
+        self.problem(false, key, wait.reason.as_str(), message);
+    }
+
+    fn next(&mut self, wait: Wait) {
+        if let Some(until) = wait.until {
+            self.next_restart = Some(self.next_restart.map_or(until, |next| next.min(until)));
+        }
+    }
+
+    fn problem(&mut self, is_failure: bool, key: &WorkloadKey, reason: &str, message: &str) {
+        let problem = Problem {
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            reason: reason.into(),
+            message: format!("{} {} {message}", key.kind, key.name),
+        };
+        self.problems.push((Reverse(is_failure), problem));
+    }
+}
+
+fn status(
+    world: &World,
+    name: &NamespacedName,
+    facts: &MonitorFacts,
+    mut count: Count,
+    now: Timestamp,
+) -> ConfigMonitorStatus {
+    let mut status = facts.status.clone().unwrap_or_default();
+    let (generation, now) = (facts.generation, Time(now));
+    if let Err(found) = &facts.compiled {
+        count.problems = found.iter().map(|problem| (Reverse(true), problem.clone())).collect();
+    }
+    count.problems.sort();
+    let total = count.problems.len();
+    status.problems = count.problems.into_iter().map(|(_, problem)| problem).take(WORST_PROBLEMS).collect();
+    status.observed_generation = Some(generation);
+    (status.workloads, status.up_to_date) = (count.workloads, count.up_to_date);
+    (status.restarting, status.waiting, status.failed) = (count.restarting, count.waiting, count.failed);
+    let before = status.last_restart_time.take().map(|time| time.0);
+    status.last_restart_time = before.max(count.last_restart).map(Time);
+    status.next_restart_time = count.next_restart.map(Time);
+
+    let authorized = authorization(world, name, facts);
+    if let Some((identity, allowed)) = &authorized {
+        status.identity = Some(identity.clone());
+        if allowed.0 {
+            status.authorized_generation = Some(generation);
+        }
+    }
+    let authorized = authorized.map(|(_, allowed)| allowed);
+    let ready = ready(facts, &status, authorized.as_ref());
+    let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
+    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
+    let degraded =
+        status.problems.first().filter(|_| facts.compiled.is_ok()).map(|worst| {
+            (true, worst.reason.clone(), format!("{total} problems, the first: {}", worst.message))
+        });
+    let restarting = (status.restarting > 0)
+        .then(|| (true, "Restarting", format!("{} workloads are being restarted", status.restarting)));
+    let conditions = &mut status.conditions;
+    set_condition(conditions, "Ready", Some(ready), generation, &now);
+    set_condition(conditions, "Authorized", authorized, generation, &now);
+    let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
+    set_condition(conditions, "Degraded", degraded, generation, &now);
+    set_condition(conditions, "Stalled", stalled, generation, &now);
+    set_condition(conditions, "Restarting", restarting, generation, &now);
+    status
+}
+
+/// A condition's status, reason and message.
+type Says<'a> = (bool, &'a str, String);
+
+/// Whose rights, and whether they suffice; `None` until the API server has been asked about this generation.
+fn authorization<'w>(
+    world: &'w World,
+    name: &NamespacedName,
+    facts: &MonitorFacts,
+) -> Option<(String, Says<'w>)> {
+    let answer = standing(world, name, facts)?;
+    let identity = &world.monitor_authority.get(name)?.identity;
+    let says = match answer {
+        Ok(()) => (true, "Allowed", format!("{identity} may do what this monitor declares")),
+        Err((reason, message)) => (false, reason.as_str(), message.clone()),
+    };
+    Some((identity.clone(), says))
+}
+
+/// `Ready` speaks of what we may and can do; what others prevent is `Degraded`.
+fn ready<'a>(facts: &MonitorFacts, status: &ConfigMonitorStatus, authorized: Option<&Says<'a>>) -> Says<'a> {
+    match (&facts.compiled, authorized) {
+        (Err(_), _) => {
+            let message = status.problems.first().map(|problem| problem.message.clone());
+            (false, "Invalid", message.unwrap_or_default())
+        }
+        (Ok(compiled), _) if compiled.suspend => {
+            (true, "Suspended", "spec.suspend is true: nothing restarts for this monitor".into())
+        }
+        (Ok(_), None) => (false, "AuthorityUnknown", "the API server has not been asked yet".into()),
+        (Ok(_), Some((false, reason, message))) => (false, reason, message.clone()),
+        (Ok(_), Some(_)) => {
+            let message =
+                format!("{} of {} workloads run the current content", status.up_to_date, status.workloads);
+            (true, "Watching", message)
+        }
+    }
+}

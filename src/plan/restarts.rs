@@ -1,0 +1,299 @@
+//! What to do about one workload. The content that it runs with is recorded on it, in the applied label, so
+//! that no memory of ours is needed: a leader change or a week of downtime loses nothing and repeats nothing.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Need,
+    brake::{self, Pace, Wait, WaitReason},
+    inputs::{Content, Inputs},
+    pods::{self, Removal, RemovePod},
+};
+use crate::{
+    api::StrategyType,
+    digest::DigestKey,
+    model::{NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
+};
+
+/// How old a list of pods may be to decide by it.
+const PODS_FRESH: SignedDuration = SignedDuration::from_secs(10);
+/// When to look again at pods that we wait for and do not watch.
+pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// Ends the pod template's annotation where the digest alone would change nothing.
+const AGAIN: &str = "-again";
+
+/// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadPlan {
+    /// How it stands.
+    pub state: WorkloadState,
+    /// What to do now.
+    pub action: Option<RestartAction>,
+    /// What must be fetched to decide.
+    pub needs: Vec<Need>,
+    /// When to plan again though nothing has happened.
+    pub recheck: Option<Timestamp>,
+}
+
+/// How a workload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadState {
+    /// Nobody asks for its restarts.
+    NotWatched,
+    /// This monitor reaches it, and may not.
+    Unauthorized(NamespacedName),
+    /// It runs the current content.
+    UpToDate,
+    /// A restart is due, or it cannot be said yet, and this has to pass first.
+    Waiting(Wait),
+    /// It is being restarted.
+    Restarting,
+    /// A restart is due, and it is paused: due when resumed.
+    Paused,
+    /// A restart is due, and a template change alone does not replace its pods (OnDelete, partition).
+    Held,
+    /// It could not be restarted.
+    Failed {
+        /// One word from the list in [`crate::plan::monitor_status`].
+        reason: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// One thing to do to a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartAction {
+    /// Record the content that it runs with: no restart.
+    Adopt {
+        /// The applied label.
+        label: String,
+    },
+    /// Change the pod template's annotation, and record the content, in one request.
+    Rollout {
+        /// The applied label.
+        label: String,
+        /// The pod template's annotation.
+        stamp: String,
+    },
+    /// Remove pods.
+    RemovePods {
+        /// For this content.
+        digest: String,
+        /// Which.
+        pods: Vec<RemovePod>,
+        /// How.
+        how: Removal,
+    },
+}
+
+impl RestartAction {
+    /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
+    pub fn digest(&self) -> &str {
+        match self {
+            Self::Adopt { label } | Self::Rollout { label, .. } => label,
+            Self::RemovePods { digest, .. } => digest,
+        }
+    }
+}
+
+impl WorkloadPlan {
+    fn rest(state: WorkloadState) -> Self {
+        Self { state, action: None, needs: Vec::new(), recheck: None }
+    }
+
+    fn act(state: WorkloadState, action: RestartAction) -> Self {
+        Self { action: Some(action), ..Self::rest(state) }
+    }
+
+    fn need(needs: Vec<Need>) -> Self {
+        Self { needs, ..Self::rest(WorkloadState::Waiting(Wait::for_event(WaitReason::Facts))) }
+    }
+}
+
+impl From<Wait> for WorkloadPlan {
+    fn from(wait: Wait) -> Self {
+        Self { recheck: wait.until, ..Self::rest(WorkloadState::Waiting(wait)) }
+    }
+}
+
+/// What to do about one workload.
+pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
+    let starting = || Wait::for_event(WaitReason::Starting).into();
+    let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else { return starting() };
+    let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
+    let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
+    let Some(facts) = facts else { return WorkloadPlan::rest(WorkloadState::NotWatched) };
+    let inputs = Inputs::of(world, key, facts);
+    if inputs.pending {
+        // Deciding without this monitor's objects would write a label now and another one in a moment.
+        return Wait::for_event(WaitReason::Authority).into();
+    }
+    let Some(pace) = inputs.pace.filter(|_| !(inputs.objects.is_empty() && inputs.missing.is_empty())) else {
+        let refused = inputs.refused.map(WorkloadState::Unauthorized);
+        return WorkloadPlan::rest(refused.unwrap_or(WorkloadState::NotWatched));
+    };
+    let Some(content) = inputs.content(world, digest_key) else {
+        return WorkloadPlan::need(inputs.needs(world));
+    };
+    let case = Case { world, key, facts, inputs: &inputs, pace, content: &content, now };
+    match recorded(facts.applied.as_deref(), digest_key) {
+        None => case.adopt(),
+        Some(applied) if applied == content.digest => WorkloadPlan::rest(case.progress()),
+        Some(_) => case.due().unwrap_or_else(WorkloadPlan::from),
+    }
+}
+
+/// The recorded digest, where it was made with our key. Another key's says nothing about the content: the
+/// workload is adopted again, never restarted (a lost key must not be a storm).
+pub(super) fn recorded<'a>(applied: Option<&'a str>, key: &DigestKey) -> Option<&'a str> {
+    applied.filter(|label| label.split_once('.').is_some_and(|(id, _)| id == key.id()))
+}
+
+struct Case<'a, 'w> {
+    world: &'w World,
+    key: &'a WorkloadKey,
+    facts: &'w WorkloadFacts,
+    inputs: &'a Inputs<'w>,
+    pace: Pace,
+    content: &'a Content,
+    now: Timestamp,
+}
+
+impl Case<'_, '_> {
+    /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during
+    /// the pause would not be seen. Pods that still wait for an object that is not there yet will start with it:
+    /// adopted without it, they would restart for it as soon as it comes (External Secrets, sealed Secrets).
+    fn adopt(&self) -> WorkloadPlan {
+        let is_starting = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+        if !self.inputs.missing.is_empty() && (is_starting || self.inputs.objects.is_empty()) {
+            return Wait::for_event(WaitReason::MissingObject).into();
+        }
+        WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())
+    }
+
+    fn adoption(&self) -> RestartAction {
+        RestartAction::Adopt { label: self.content.digest.clone() }
+    }
+
+    /// The label says that it is current: is the rollout through, too?
+    fn progress(&self) -> WorkloadState {
+        let stamp = self.facts.restarted_for.as_deref();
+        let is_ours =
+            stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest);
+        match self.facts.rollout {
+            Rollout::Unfinished if is_ours => WorkloadState::Restarting,
+            Rollout::Stuck if is_ours => WorkloadState::Failed {
+                reason: "RolloutStuck",
+                message: "its progress deadline has passed since the restart; see the events of its pods"
+                    .into(),
+            },
+            _ => WorkloadState::UpToDate,
+        }
+    }
+
+    /// The label says that it runs other content.
+    fn due(&self) -> Result<WorkloadPlan, Wait> {
+        let by_rollout = self.pace.strategy == StrategyType::Rollout;
+        if self.facts.rollout == Rollout::Paused {
+            return Ok(WorkloadPlan::rest(WorkloadState::Paused));
+        }
+        if let Some(plan) = self.failed_before() {
+            return Ok(plan);
+        }
+        brake::quiet(&self.pace, self.content.changed_at, self.now)?;
+        if !self.inputs.missing.is_empty() {
+            brake::patience(self.content.changed_at, self.now)?;
+        }
+        if by_rollout && self.facts.rollout == Rollout::Unfinished {
+            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+        }
+        brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+        let Some(seen) = self.pods() else {
+            return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
+        };
+        let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod)).collect();
+        if stale.is_empty() {
+            // While something is missing the digest lacks its content: recorded now, its return would look like
+            // a change, and `kubectl replace --force` would restart everybody for nothing.
+            let is_whole = self.inputs.missing.is_empty();
+            return match is_whole {
+                true => Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())),
+                false => Err(Wait::for_event(WaitReason::MissingObject)),
+            };
+        }
+        if !by_rollout {
+            return self.remove(seen, &stale);
+        }
+        if self.facts.rollout == Rollout::Manual {
+            return Ok(WorkloadPlan::rest(WorkloadState::Held));
+        }
+        let label = self.content.digest.clone();
+        let action = RestartAction::Rollout { stamp: self.stamp(), label };
+        Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
+    }
+
+    /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already
+    /// though pods run other content (`rollout undo`; content that came back while only the label was written),
+    /// the digest alone would leave the template as it is and nobody would restart.
+    fn stamp(&self) -> String {
+        let digest = &self.content.digest;
+        match self.facts.restarted_for.as_ref() == Some(digest) {
+            true => format!("{digest}{AGAIN}"),
+            false => digest.clone(),
+        }
+    }
+
+    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
+        let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
+            .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
+        brake::interval(&self.pace, Some(pod.created), self.now)?;
+        // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
+        if self.facts.rollout == Rollout::Unfinished && pod.ready {
+            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+        }
+        let action = RestartAction::RemovePods {
+            digest: self.content.digest.clone(),
+            pods: vec![RemovePod::from(pod)],
+            how: Removal::by(self.pace.strategy),
+        };
+        let recheck = Some(pods::add(self.now, LOOK_AGAIN));
+        Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
+    }
+
+    fn is_stale(&self, pod: &PodFacts) -> bool {
+        pod.is_staying()
+            && !pod.untouchable
+            && self
+                .content
+                .changed_at
+                .is_some_and(|changed| pods::is_older(pod, changed, self.facts.recorded))
+    }
+
+    /// The list of pods, where one can decide by it: of this version of the workload, later than the change (or
+    /// made just now, should our clock be behind the API server's), and not from long ago.
+    fn pods(&self) -> Option<&PodsSeen> {
+        let seen = self.world.pods.get(self.key)?;
+        let age = self.now.duration_since(seen.at).abs();
+        let after_change = self.content.changed_at.is_none_or(|changed| seen.at >= changed);
+        let is_fresh = seen.resource_version == self.facts.resource_version
+            && age <= PODS_FRESH
+            && (after_change || age <= SignedDuration::from_secs(1));
+        is_fresh.then_some(seen)
+    }
+
+    /// An attempt for this very content was refused: tried again when its time has come.
+    fn failed_before(&self) -> Option<WorkloadPlan> {
+        let attempt = self.world.restart_attempts.get(self.key)?;
+        if attempt.digest != self.content.digest || attempt.retry_at <= self.now {
+            return None;
+        }
+        let state = match attempt.reason {
+            "DisruptionBudget" => {
+                WorkloadState::Waiting(Wait::until(WaitReason::DisruptionBudget, attempt.retry_at))
+            }
+            reason => WorkloadState::Failed { reason, message: attempt.message.clone() },
+        };
+        Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
+    }
+}

@@ -1,0 +1,194 @@
+//! Pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet owns: bare ones, those of
+//! ReplicaSets and of other operators. There is no workload to record the content on, so the monitor's status
+//! carries it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Need,
+    brake::{self, Wait, WaitReason},
+    inputs::Inputs,
+    pods::{Removal, RemovePod, add, is_older},
+    reach::standing,
+    restarts::{LOOK_AGAIN, recorded},
+};
+use crate::{
+    api::StrategyType,
+    model::{NamespacedName, PodFacts, PodsSeen, World},
+    validate::{CompiledMonitor, WorkloadChoice},
+};
+
+/// How old a list of pods may be to decide by it.
+const PODS_FRESH: SignedDuration = SignedDuration::from_secs(10);
+
+/// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedPodsPlan {
+    /// How they stand.
+    pub state: SelectedPodsState,
+    /// What to do now.
+    pub action: Option<SelectedPodsAction>,
+    /// What must be fetched to decide.
+    pub needs: Vec<Need>,
+    /// When to plan again though nothing has happened.
+    pub recheck: Option<Timestamp>,
+}
+
+/// How selected pods stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelectedPodsState {
+    /// The monitor does not select pods by label, or only rolls out, or is suspended, quarantined or may not.
+    NotApplicable,
+    /// They run the current content.
+    UpToDate,
+    /// This has to pass first.
+    Waiting(Wait),
+    /// They are being replaced.
+    Restarting,
+    /// They could not be removed.
+    Failed {
+        /// One word from the list in [`crate::plan::monitor_status`].
+        reason: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// One thing to do about selected pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelectedPodsAction {
+    /// Write this digest to the monitor's `status.podsApplied`.
+    Record(String),
+    /// Remove pods.
+    Remove {
+        /// For this content.
+        digest: String,
+        /// Which.
+        pods: Vec<RemovePod>,
+        /// How.
+        how: Removal,
+    },
+}
+
+impl SelectedPodsPlan {
+    fn rest(state: SelectedPodsState) -> Self {
+        Self { state, action: None, needs: Vec::new(), recheck: None }
+    }
+
+    fn need(needs: Vec<Need>) -> Self {
+        Self { needs, ..Self::rest(SelectedPodsState::Waiting(Wait::for_event(WaitReason::Facts))) }
+    }
+
+    fn record(digest: String) -> Self {
+        Self { action: Some(SelectedPodsAction::Record(digest)), ..Self::rest(SelectedPodsState::UpToDate) }
+    }
+}
+
+impl From<Wait> for SelectedPodsPlan {
+    fn from(wait: Wait) -> Self {
+        Self { recheck: wait.until, ..Self::rest(SelectedPodsState::Waiting(wait)) }
+    }
+}
+
+/// What to do about the pods without a workload that this monitor selects.
+pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) -> SelectedPodsPlan {
+    decide(world, name, now).unwrap_or_else(SelectedPodsPlan::from)
+}
+
+fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
+    let not_applicable = Ok(SelectedPodsPlan::rest(SelectedPodsState::NotApplicable));
+    let Some(key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+        return Err(Wait::for_event(WaitReason::Starting));
+    };
+    let Some(facts) = world.monitors.get(name) else { return not_applicable };
+    let Some(compiled) = facts.compiled.as_deref().ok().filter(|compiled| selects_pods(compiled)) else {
+        return not_applicable;
+    };
+    match standing(world, name, facts) {
+        None => return Err(Wait::for_event(WaitReason::Authority)),
+        Some(Err(_)) => return not_applicable,
+        Some(Ok(())) => {}
+    }
+    let inputs = Inputs::of_monitor(world, name, compiled);
+    let Some(pace) = inputs.pace.filter(|_| !inputs.objects.is_empty()) else { return not_applicable };
+    let Some(content) = inputs.content(world, key) else {
+        return Ok(SelectedPodsPlan::need(inputs.needs(world)));
+    };
+    let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
+    match recorded(applied, key) {
+        None => return Ok(SelectedPodsPlan::record(content.digest)),
+        Some(applied) if applied == content.digest => {
+            return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate));
+        }
+        Some(_) => {}
+    }
+    if let Some(plan) = failed_before(world, name, &content.digest, now) {
+        return Ok(plan);
+    }
+    brake::quiet(&pace, content.changed_at, now)?;
+    let seen = world.selected_pods.get(name).filter(|seen| now.duration_since(seen.at).abs() <= PODS_FRESH);
+    let Some(seen) = seen else { return Ok(SelectedPodsPlan::need(vec![Need::SelectedPods(name.clone())])) };
+    // In the same second pods count as older here: no rollout replaces them together with the content, and a
+    // restart too many is better than old content.
+    let is_stale = |pod: &&PodFacts| {
+        pod.is_staying()
+            && is_ours(world, pod, pace.strategy)
+            && content.changed_at.is_some_and(|changed| is_older(pod, changed, Some(changed)))
+    };
+    let stale: Vec<&PodFacts> = seen.pods.iter().filter(is_stale).collect();
+    if stale.is_empty() {
+        return Ok(SelectedPodsPlan::record(content.digest));
+    }
+    let recheck = add(now, LOOK_AGAIN);
+    let next = next(seen, &stale).ok_or(Wait::until(WaitReason::PodsNotReady, recheck))?;
+    for pod in &next {
+        brake::interval(&pace, Some(pod.created), now)?;
+    }
+    let pods = next.into_iter().map(RemovePod::from).collect();
+    let action = SelectedPodsAction::Remove { digest: content.digest, pods, how: Removal::by(pace.strategy) };
+    let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
+    Ok(SelectedPodsPlan { action: Some(action), recheck: Some(recheck), ..plan })
+}
+
+fn selects_pods(compiled: &CompiledMonitor) -> bool {
+    let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
+    by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
+}
+
+/// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked for.
+fn is_ours(world: &World, pod: &PodFacts, strategy: StrategyType) -> bool {
+    let of_workload = pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
+    !pod.untouchable && !of_workload && (pod.controlled || strategy == StrategyType::Delete)
+}
+
+/// What goes next: one that another replaces, while all the others serve and none is on its way out (one that does
+/// not serve, at once); after them those that nothing replaces, all together, since there is nothing to wait for.
+fn next<'a>(seen: &PodsSeen, stale: &[&'a PodFacts]) -> Option<Vec<&'a PodFacts>> {
+    let mut controlled: Vec<&PodFacts> = stale.iter().copied().filter(|pod| pod.controlled).collect();
+    if controlled.is_empty() {
+        return Some(stale.to_vec());
+    }
+    controlled.sort_by_key(|pod| (pod.ready, pod.created, pod.name.clone()));
+    let first = *controlled.first()?;
+    let settled = seen.pods.iter().all(|pod| pod.untouchable || pod.finished || (pod.ready && !pod.leaving));
+    (settled || !first.ready).then(|| vec![first])
+}
+
+fn failed_before(
+    world: &World,
+    name: &NamespacedName,
+    digest: &str,
+    now: Timestamp,
+) -> Option<SelectedPodsPlan> {
+    let attempt = world.pod_attempts.get(name)?;
+    if attempt.digest != digest || attempt.retry_at <= now {
+        return None;
+    }
+    let state = match attempt.reason {
+        "DisruptionBudget" => {
+            SelectedPodsState::Waiting(Wait::until(WaitReason::DisruptionBudget, attempt.retry_at))
+        }
+        reason => SelectedPodsState::Failed { reason, message: attempt.message.clone() },
+    };
+    Some(SelectedPodsPlan { recheck: Some(attempt.retry_at), ..SelectedPodsPlan::rest(state) })
+}

@@ -1,0 +1,76 @@
+//! Fetches what a plan lacks into the world.
+
+use super::{Reconciler, now};
+use crate::{
+    model::ObjectKey,
+    observe::{content::ContentError, pods},
+    plan::Need,
+};
+
+/// Whether planning again makes sense now.
+pub(super) enum Fetched {
+    /// The world has what was lacking.
+    All,
+    /// The API server has a newer version than our watch has told of; an event of it is on its way.
+    Ahead,
+}
+
+/// Why something could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    #[error(transparent)]
+    Pods(#[from] pods::PodsError),
+}
+
+impl Reconciler {
+    pub(super) async fn fetch(&self, needs: &[Need]) -> Result<Fetched, FetchError> {
+        let mut fetched = Fetched::All;
+        for need in needs {
+            match need {
+                Need::Fingerprint(key) => {
+                    if !self.fetch_fingerprint(key).await? {
+                        fetched = Fetched::Ahead;
+                    }
+                }
+                Need::Pods(workload) => {
+                    let Some(facts) = self.world().workloads.get(workload).cloned() else { continue };
+                    let seen = pods::of_workload(&self.client, workload, &facts, now()).await?;
+                    self.world_mut().pods.insert(workload.clone(), seen);
+                }
+                Need::SelectedPods(monitor) => {
+                    let selector = self.world().monitors.get(monitor).and_then(|facts| {
+                        facts.spec.workloads.as_ref().and_then(|workloads| workloads.pod_selector.clone())
+                    });
+                    let Some(selector) = selector else { continue };
+                    let seen = pods::of_selector(&self.client, monitor, &selector, now()).await?;
+                    self.world_mut().selected_pods.insert(monitor.clone(), seen);
+                }
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Whether the fingerprint is of the version that the watch has told of.
+    async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
+        let (wanted, key) = {
+            let world = self.world();
+            let Some(facts) = world.object(object) else { return Ok(true) };
+            let Some(key) = world.key.clone() else { return Ok(false) };
+            (facts.resource_version.clone(), key)
+        };
+        let content = match self.contents.get(object, Some(&wanted)).await {
+            Ok(content) => content,
+            // Its deletion is on its way through the watch.
+            Err(ContentError::Gone(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let print = content.fingerprint(&key);
+        let mut world = self.world_mut();
+        if world.object(object).is_some() {
+            world.fingerprints.insert(object.clone(), print);
+        }
+        Ok(world.fingerprint(object).is_some())
+    }
+}

@@ -1,0 +1,116 @@
+//! key → world → plan → act → when to look again. Every file here is glue: what to do is decided in
+//! [`crate::plan`], how it is done in [`crate::act`].
+
+mod fetch;
+mod hooks;
+mod monitor;
+mod queue;
+mod requests;
+mod restart;
+mod rule;
+mod slot;
+mod status;
+mod workload;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use jiff::Timestamp;
+use kube::Client;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use queue::{Again, Lane, Queue};
+pub use requests::Requester;
+
+use crate::{
+    act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},
+    authority::{Authorizer, TrustedWriters},
+    model::World,
+    observe::content::Contents,
+    plan::{Key, everything},
+};
+
+/// What every reconciling worker shares.
+pub struct Reconciler {
+    /// The cluster.
+    pub client: Client,
+    /// What is known of it.
+    pub world: Arc<RwLock<World>>,
+    /// What is to be looked at.
+    pub queue: Arc<Queue>,
+    /// Content, for fingerprints and for writes.
+    pub contents: Arc<Contents>,
+    /// May we write?
+    pub lead: Lead,
+    /// Writes copies.
+    pub copies: CopyWriter,
+    /// Writes restarts.
+    pub restarter: Restarter,
+    /// Writes hooks.
+    pub hooks: HookWriter,
+    /// Asks whose rights suffice.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Writers of other namespaces' ServiceAccounts that count all the same.
+    pub trusted_writers: TrustedWriters,
+    /// Tells people and metrics.
+    pub reporter: Reporter,
+    /// When each status was last written.
+    pub status_written: Mutex<HashMap<Key, Instant>>,
+}
+
+impl Reconciler {
+    /// Looks at keys until told to stop; the one it is at is finished first.
+    pub async fn work(&self, stop: &CancellationToken) {
+        loop {
+            let key = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                key = self.queue.next() => key,
+            };
+            let again = self.look_at(&key).await;
+            self.queue.done(&key, again);
+        }
+    }
+
+    /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
+    pub fn sweep(&self) {
+        let keys = everything(&self.world());
+        for key in keys {
+            self.queue.add(key, Lane::Sweep);
+        }
+        self.contents.expire();
+    }
+
+    async fn look_at(&self, key: &Key) -> Again {
+        if !self.world().is_complete() {
+            // Nothing is decided on incomplete knowledge; completion looks at everything.
+            return Again::OnChange;
+        }
+        match key {
+            Key::Slot(slot) => self.slot(slot).await,
+            Key::Rule(rule) => self.rule(rule).await,
+            Key::RuleStatus(rule) => self.rule_status(key, rule).await,
+            Key::Workload(workload) => self.workload(workload).await,
+            Key::Monitor(monitor) => self.monitor(monitor).await,
+            Key::MonitorStatus(monitor) => self.monitor_status(key, monitor).await,
+            Key::Policy(name) => self.policy_status(key, name).await,
+            Key::Hooks => self.keep_hooks().await,
+        }
+    }
+
+    fn world(&self) -> RwLockReadGuard<'_, World> {
+        self.world.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn world_mut(&self) -> RwLockWriteGuard<'_, World> {
+        self.world.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wall clock; the only place of this folder that reads it.
+fn now() -> Timestamp {
+    Timestamp::now()
+}

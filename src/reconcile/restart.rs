@@ -1,0 +1,88 @@
+//! What became of a restart, kept for the next plan and for the monitor's status.
+
+use std::time::Duration;
+
+use super::{Again, Reconciler, now};
+use crate::{
+    act::{outcome::Outcome, restart::RestartOutcome},
+    model::{NamespacedName, RestartAttempt, WorkloadKey},
+    plan::at_after,
+};
+
+/// When to ask again where a PodDisruptionBudget lets no pod go.
+const BUDGET_AGAIN: Duration = Duration::from_secs(5);
+/// When to try again what was refused for good reason.
+const REFUSED_AGAIN: Duration = Duration::from_secs(300);
+/// First wait after a failure that may pass; doubles.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// What was to be restarted.
+#[derive(Clone, Debug)]
+pub(super) enum RestartOf {
+    /// A workload.
+    Workload(WorkloadKey),
+    /// The pods that a monitor finds itself.
+    Pods(NamespacedName),
+}
+
+impl Reconciler {
+    /// Remembers an attempt; `wait` is when to look again if it succeeded.
+    pub(super) fn settle_restart(
+        &self,
+        of: &RestartOf,
+        digest: &str,
+        outcome: &RestartOutcome,
+        wait: Option<Duration>,
+    ) -> Again {
+        let tries = self.tries(of, digest) + 1;
+        let (reason, message, delay) = match outcome {
+            RestartOutcome::Write(Outcome::Done) => {
+                self.forget_attempt(of);
+                return wait.map_or(Again::OnChange, Again::After);
+            }
+            RestartOutcome::Write(Outcome::NamespaceGone | Outcome::NotLeading) => return Again::OnChange,
+            RestartOutcome::Write(Outcome::Stale) => return Again::Backoff(None),
+            RestartOutcome::Budget { after } => (
+                "DisruptionBudget",
+                "a PodDisruptionBudget lets no pod go now".to_owned(),
+                after.unwrap_or(BUDGET_AGAIN),
+            ),
+            RestartOutcome::TooManyBudgets => (
+                "TooManyBudgets",
+                "a pod is under two PodDisruptionBudgets, so that it can never be evicted: remove one".to_owned(),
+                REFUSED_AGAIN,
+            ),
+            RestartOutcome::Write(Outcome::Refused { reason, message }) => (*reason, message.clone(), REFUSED_AGAIN),
+            RestartOutcome::Write(Outcome::NeedsReplacing(message)) => ("Refused", message.clone(), REFUSED_AGAIN),
+            RestartOutcome::Write(Outcome::Retry { after, message }) => {
+                let backoff = FIRST_RETRY.saturating_mul(1 << tries.min(8)).min(REFUSED_AGAIN);
+                ("Failed", message.clone(), after.unwrap_or_default().max(backoff))
+            }
+        };
+        let retry_at = at_after(now(), delay);
+        let attempt = RestartAttempt { digest: digest.to_owned(), tries, reason, message, retry_at };
+        let mut world = self.world_mut();
+        match of {
+            RestartOf::Workload(key) => drop(world.restart_attempts.insert(key.clone(), attempt)),
+            RestartOf::Pods(monitor) => drop(world.pod_attempts.insert(monitor.clone(), attempt)),
+        }
+        Again::After(delay)
+    }
+
+    fn tries(&self, of: &RestartOf, digest: &str) -> u32 {
+        let world = self.world();
+        let attempt = match of {
+            RestartOf::Workload(key) => world.restart_attempts.get(key),
+            RestartOf::Pods(monitor) => world.pod_attempts.get(monitor),
+        };
+        attempt.filter(|attempt| attempt.digest == digest).map_or(0, |attempt| attempt.tries)
+    }
+
+    fn forget_attempt(&self, of: &RestartOf) {
+        let mut world = self.world_mut();
+        match of {
+            RestartOf::Workload(key) => drop(world.restart_attempts.remove(key)),
+            RestartOf::Pods(monitor) => drop(world.pod_attempts.remove(monitor)),
+        }
+    }
+}

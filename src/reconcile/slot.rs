@@ -1,0 +1,107 @@
+//! One slot: plan, fetch what is lacking, write, remember what became of it.
+
+use std::time::Duration;
+
+use super::{Again, Reconciler, fetch::Fetched, now};
+use crate::{
+    act::outcome::Outcome,
+    model::{Attempt, ObjectKey},
+    observe::crds::missing_definition,
+    plan::{CopyAction, Key, SlotPlan, claims::claims_on, plan_slot},
+};
+
+/// How often a plan may ask for more facts before its key waits for an event.
+const ROUNDS: usize = 4;
+/// When to look again at facts that are on their way through a watch.
+const SOON: Duration = Duration::from_millis(250);
+/// When to try again to remove, while our own kinds are not all there.
+const WHEN_INTACT: Duration = Duration::from_secs(30);
+/// How long a status waits for further news of its rule.
+const STATUS_AFTER: Duration = Duration::from_millis(200);
+
+impl Reconciler {
+    pub(super) async fn slot(&self, slot: &ObjectKey) -> Again {
+        for _ in 0..ROUNDS {
+            let plan = plan_slot(&self.world(), slot, now());
+            if !plan.needs.is_empty() {
+                match self.fetch(&plan.needs).await {
+                    Ok(Fetched::All) => continue,
+                    Ok(Fetched::Ahead) => return Again::After(SOON),
+                    Err(error) => {
+                        tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
+                        return Again::Backoff(None);
+                    }
+                }
+            }
+            let again = self.carry_out(slot, &plan).await;
+            self.tell_rules(slot, &plan);
+            return again;
+        }
+        Again::After(SOON)
+    }
+
+    async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
+        let Some(action) = &plan.action else {
+            let in_time = plan.recheck.map(|at| at.duration_since(now()));
+            if plan.recheck.is_none() {
+                self.world_mut().attempts.remove(slot);
+            }
+            return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
+        };
+        if action.removes()
+            && let Some(missing) = missing_definition(&self.client).await
+        {
+            tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
+            return Again::After(WHEN_INTACT);
+        }
+        let outcome = self.copies.act(slot, action).await;
+        self.reporter.copy(slot, plan, action, &outcome).await;
+        self.remember(slot, action, &outcome);
+        match outcome {
+            Outcome::Done | Outcome::NamespaceGone | Outcome::NotLeading => {
+                plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))
+            }
+            Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
+                Again::After(Duration::ZERO)
+            }
+            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::Refused,
+            Outcome::Stale => Again::Backoff(None),
+            Outcome::Retry { after, .. } => Again::Backoff(after),
+        }
+    }
+
+    /// Keeps what an attempt came to, for the next plan and for the rule's status.
+    fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) {
+        let (replace, reason, message) = match outcome {
+            Outcome::Done | Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => {
+                self.world_mut().attempts.remove(slot);
+                return;
+            }
+            Outcome::NeedsReplacing(message) => (true, "Refused", message),
+            Outcome::Refused { reason, message } => (false, *reason, message),
+            Outcome::Retry { message, .. } => (false, "Failed", message),
+        };
+        let CopyAction::Write(write) = action else { return };
+        let attempt = Attempt {
+            resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
+            digest: write.intent.marks.digest.clone(),
+            replace,
+            reason,
+            message: message.clone(),
+            at: now(),
+        };
+        self.world_mut().attempts.insert(slot.clone(), attempt);
+    }
+
+    /// The rules that this slot matters to will want to say so.
+    fn tell_rules(&self, slot: &ObjectKey, plan: &SlotPlan) {
+        let rules: Vec<_> = {
+            let world = self.world();
+            let claiming = claims_on(&world, slot).into_iter().map(|claim| claim.rule.clone());
+            claiming.chain(plan.rule.clone()).collect()
+        };
+        for rule in rules {
+            self.queue.add_by(Key::RuleStatus(rule), STATUS_AFTER);
+        }
+    }
+}

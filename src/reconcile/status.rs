@@ -1,0 +1,106 @@
+//! Statuses: written when they differ from what is there, and at most every two seconds an object.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{Again, Reconciler, now};
+use crate::{
+    act::{
+        outcome::Outcome,
+        status::{StatusOf, write_status},
+    },
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, set_condition},
+    model::NamespacedName,
+    plan::{Key, monitor_status, rule_status},
+};
+
+const AT_MOST_EVERY: Duration = Duration::from_secs(2);
+
+impl Reconciler {
+    pub(super) async fn rule_status(&self, key: &Key, rule: &NamespacedName) -> Again {
+        let (uid, before, after) = {
+            let world = self.world();
+            let Some(facts) = world.rules.get(rule) else { return self.forget_status(key) };
+            (facts.uid.clone(), facts.status.clone(), rule_status(&world, rule, now()))
+        };
+        let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
+        self.write::<CopyratorRule, _>(key, of, before, after).await
+    }
+
+    pub(super) async fn monitor_status(&self, key: &Key, monitor: &NamespacedName) -> Again {
+        let (uid, before, after) = {
+            let world = self.world();
+            let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
+            (facts.uid.clone(), facts.status.clone(), monitor_status(&world, monitor, now()))
+        };
+        let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
+        self.write::<ConfigMonitor, _>(key, of, before, after).await
+    }
+
+    pub(super) async fn policy_status(&self, key: &Key, name: &Arc<str>) -> Again {
+        let (uid, before, after) = {
+            let world = self.world();
+            let Some(facts) = world.policies.get(name) else { return self.forget_status(key) };
+            let mut status = facts.status.clone().unwrap_or_default();
+            let (generation, now) = (facts.generation, Time(now()));
+            let problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
+            let first = problems.first().map(|problem| problem.message.clone());
+            let ready = match &first {
+                None => (true, "InForce", "writes are judged by this policy".to_owned()),
+                Some(message) => (false, "Invalid", message.clone()),
+            };
+            let stalled = first.map(|message| (true, "Invalid", message));
+            set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
+            set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
+            status.problems = problems;
+            status.observed_generation = Some(generation);
+            (facts.uid.clone(), facts.status.clone(), Some(status))
+        };
+        let of = StatusOf { namespace: None, name, uid: &uid };
+        self.write::<ConfigPolicy, _>(key, of, before, after).await
+    }
+
+    async fn write<K, S>(&self, key: &Key, of: StatusOf<'_>, before: Option<S>, after: Option<S>) -> Again
+    where
+        K: Resource<DynamicType = ()>,
+        S: Serialize + PartialEq,
+    {
+        let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else { return Again::OnChange };
+        if let Some(wait) = self.too_soon(key) {
+            return Again::After(wait);
+        }
+        match write_status::<K>(&self.client, &self.lead, of, &after).await {
+            Outcome::Done => {
+                let mut written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
+                written.insert(key.clone(), Instant::now());
+                Again::OnChange
+            }
+            Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
+            Outcome::Retry { after, message } => {
+                tracing::warn!(name = of.name, %message, "cannot write a status");
+                Again::Backoff(after)
+            }
+            Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
+                tracing::error!(name = of.name, %message, "a status was refused");
+                Again::Refused
+            }
+        }
+    }
+
+    fn too_soon(&self, key: &Key) -> Option<Duration> {
+        let written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
+        AT_MOST_EVERY.checked_sub(written.get(key)?.elapsed()).filter(|wait| !wait.is_zero())
+    }
+
+    fn forget_status(&self, key: &Key) -> Again {
+        self.status_written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        Again::OnChange
+    }
+}

@@ -1,0 +1,64 @@
+//! One workload: plan, fetch what is lacking, restart, remember what became of it.
+
+use std::time::Duration;
+
+use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
+use crate::{
+    model::WorkloadKey,
+    plan::{Key, RestartAction, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
+};
+
+/// How often a plan may ask for more facts before its key waits for an event.
+const ROUNDS: usize = 4;
+/// When to look again at facts that are on their way through a watch.
+const SOON: Duration = Duration::from_millis(250);
+/// How long a status waits for further news of its monitor.
+const STATUS_AFTER: Duration = Duration::from_millis(200);
+
+impl Reconciler {
+    pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
+        for _ in 0..ROUNDS {
+            let plan = plan_workload(&self.world(), workload, now());
+            if !plan.needs.is_empty() {
+                match self.fetch(&plan.needs).await {
+                    Ok(Fetched::All) => continue,
+                    Ok(Fetched::Ahead) => return Again::After(SOON),
+                    Err(error) => {
+                        tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
+                        return Again::Backoff(None);
+                    }
+                }
+            }
+            let again = self.restart(workload, &plan).await;
+            let monitors = monitors_reaching(&self.world(), workload);
+            for monitor in monitors {
+                self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
+            }
+            return again;
+        }
+        Again::After(SOON)
+    }
+
+    async fn restart(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> Again {
+        let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned()) else {
+            if matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched) {
+                let mut world = self.world_mut();
+                world.restart_attempts.remove(workload);
+                world.pods.remove(workload);
+            }
+            let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
+            return wait.map_or(Again::OnChange, Again::After);
+        };
+        let outcome = self.restarter.act(workload, &facts, action).await;
+        // Whatever was decided from this list of pods has been done.
+        self.world_mut().pods.remove(workload);
+        let (verb, digest) = match action {
+            RestartAction::Adopt { label } => ("adopt", label.clone()),
+            RestartAction::Rollout { label, .. } => ("rollout", label.clone()),
+            RestartAction::RemovePods { digest, .. } => ("remove_pods", digest.clone()),
+        };
+        self.reporter.restart(workload, verb, &outcome).await;
+        let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
+        self.settle_restart(&RestartOf::Workload(workload.clone()), &digest, &outcome, wait)
+    }
+}

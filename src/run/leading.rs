@@ -1,0 +1,76 @@
+//! While the lease is ours: the queue is open, workers work, and everything is looked at every hour.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::lease::Leader;
+use crate::reconcile::Reconciler;
+
+/// Workers; of them the queue lets at most 16 do anything but new namespaces.
+const WORKERS: usize = 24;
+const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// How long a worker may take to finish the key it is at, when we stop.
+const FINISH: Duration = Duration::from_secs(5);
+
+/// Opens and closes the queue with the lease, until told to stop.
+pub(super) async fn lead(
+    reconciler: Arc<Reconciler>,
+    leader: Leader,
+    stop: CancellationToken,
+) -> Result<(), Infallible> {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = leader.acquired() => {}
+        }
+        tracing::info!("leading: looking at everything");
+        reconciler.queue.open();
+        loop {
+            reconciler.sweep();
+            tokio::select! {
+                () = stop.cancelled() => {
+                    reconciler.queue.close();
+                    return Ok(());
+                }
+                () = leader.lost() => break,
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+            }
+        }
+        tracing::warn!("not leading any more");
+        reconciler.queue.close();
+    }
+}
+
+/// Works until told to stop, finishes what is under way, and then lets go of the lease: only now may another write.
+pub(super) async fn work(
+    reconciler: Arc<Reconciler>,
+    stop: CancellationToken,
+    release: CancellationToken,
+) -> Result<(), tokio::task::JoinError> {
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        let (reconciler, stop) = (reconciler.clone(), stop.clone());
+        workers.spawn(async move { reconciler.work(&stop).await });
+    }
+    let mut outcome = Ok(());
+    while let Some(ended) = tokio::select! {
+        ended = workers.join_next() => ended,
+        () = finished(&stop) => None,
+    } {
+        // A worker ends only when told to: anything else is a panic, and ends the process.
+        if let Err(panicked) = ended {
+            outcome = Err(panicked);
+            break;
+        }
+    }
+    workers.shutdown().await;
+    release.cancel();
+    outcome
+}
+
+async fn finished(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(FINISH).await;
+}

@@ -1,0 +1,255 @@
+//! Leader election over a `coordination.k8s.io` Lease.
+//!
+//! [`decide`] says who may lead when, [`leadership`] is the right itself, and here is the loop that calls
+//! the API server. Every write is a replace with the version it is based on, so of two candidates only
+//! one succeeds; an election never patches.
+
+pub mod decide;
+pub mod leadership;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{WatchStreamExt, watcher::Config};
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+pub use decide::{Seen, State, Step, Terms, holder};
+pub use leadership::{Leader, Leadership, NotLeader};
+
+/// The server ends the Lease's watch after so many seconds, so that a dead connection is noticed then.
+const WATCH_SECONDS: u32 = 60;
+
+/// Longest wait before taking a released Lease, in milliseconds. Every candidate waits differently.
+const JITTER_MS: u32 = 500;
+
+/// Why an election could not be set up. While it runs, no error ends it.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The operating system gives no random bytes.
+    #[error("cannot make an identity for the Lease `{name}`: no random bytes")]
+    Random {
+        /// Name of the Lease.
+        name: String,
+    },
+}
+
+/// A candidate. Dropping it ends the candidacy without a release: others wait for the lease to expire.
+pub struct Elector {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    terms: Terms,
+    jitter: Duration,
+    state: State,
+    seen: Seen,
+    leadership: watch::Sender<Option<Leadership>>,
+}
+
+impl Elector {
+    /// A candidate for the Lease `name` in `namespace`. Its identity is `host` (the pod's name) with a
+    /// random suffix, so that a restarted container is not taken for the one before.
+    ///
+    /// # Errors
+    /// [`LeaseError::Random`].
+    pub fn new(
+        client: kube::Client,
+        namespace: &str,
+        name: &str,
+        host: &str,
+        terms: Terms,
+    ) -> Result<(Self, Leader), LeaseError> {
+        let mut random = [0; 8];
+        SystemRandom::new().fill(&mut random).map_err(|_| LeaseError::Random { name: name.to_owned() })?;
+        let [a, b, c, d, suffix @ ..] = random;
+        let (leadership, leader) = Leader::channel();
+        let elector = Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: format!("{host}_{:08x}", u32::from_be_bytes(suffix)),
+            terms,
+            jitter: Duration::from_millis((u32::from_be_bytes([a, b, c, d]) % JITTER_MS).into()),
+            state: State { renewed: None, not_before: Instant::now(), stale: true },
+            seen: Seen::Absent(None),
+            leadership,
+        };
+        Ok((elector, leader))
+    }
+
+    /// What the Lease calls us.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Stands for election until `release` is cancelled, then gives the Lease back. Cancel it only once
+    /// nothing writes any more: from then on another replica may.
+    pub async fn run(mut self, release: CancellationToken) {
+        // Seeing the Lease change at once makes a clean hand-over a matter of milliseconds.
+        let config = Config::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
+        let mut events = watcher(self.api.clone(), config).default_backoff().boxed();
+        let mut listed = false;
+        while !release.is_cancelled() {
+            let now = Instant::now();
+            match decide::next(&self.identity, &self.terms, self.jitter, self.state, &self.seen, now) {
+                Step::StepDown => self.step_down(),
+                Step::Look => self.look().await,
+                Step::Create | Step::Take => self.take(now).await,
+                Step::Wait(until) => tokio::select! {
+                    () = release.cancelled() => {}
+                    () = tokio::time::sleep_until(until) => {}
+                    Some(event) = events.next() => self.observe(event, &mut listed),
+                },
+            }
+        }
+        self.release().await;
+    }
+
+    fn step_down(&mut self) {
+        warn!(lease = self.name, "not the leader any more");
+        self.leadership.send_replace(None);
+        self.state.renewed = None;
+    }
+
+    async fn look(&mut self) {
+        match self.call(self.api.get_opt(&self.name)).await {
+            Ok(read) => {
+                self.seen = self.seen.after(read, Instant::now());
+                self.state.stale = false;
+            }
+            Err(failure) => self.failed("read", &failure),
+        }
+    }
+
+    /// Writes us in as the holder; `begun` is from when the right counts if it succeeds.
+    async fn take(&mut self, begun: Instant) {
+        let params = PostParams::default();
+        let written = match &self.seen {
+            Seen::Absent(_) => {
+                let mut fresh = Lease { spec: Some(self.claim(None)), ..Lease::default() };
+                fresh.metadata.name = Some(self.name.clone());
+                self.call(self.api.create(&params, &fresh)).await
+            }
+            // The rest of the object stays as it is: above all the version the write is based on.
+            Seen::Present(lease, _) => {
+                let mut ours = Lease::clone(lease);
+                ours.spec = Some(self.claim(ours.spec.as_ref()));
+                self.call(self.api.replace(&self.name, &params, &ours)).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                self.seen = self.seen.after(Some(lease), Instant::now());
+                if self.state.renewed.replace(begun).is_none() {
+                    info!(lease = self.name, identity = self.identity, "leading");
+                }
+                let valid_until = begun + self.terms.give_up;
+                self.leadership.send_replace(Some(Leadership { valid_until }));
+            }
+            // Somebody was faster. Nothing is wrong, but what we knew is outdated.
+            Err(CallError::Api(kube::Error::Api(status)))
+                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
+            {
+                self.state.stale = true;
+            }
+            Err(failure) => self.failed("write", &failure),
+        }
+    }
+
+    /// The Lease's content with us as holder. Its times are for people; no candidate of ours reads them.
+    fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let before = before.cloned().unwrap_or_default();
+        let kept = before.holder_identity.as_deref() == Some(&self.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(
+                i32::try_from(self.terms.lease.as_secs()).unwrap_or(i32::MAX).max(1),
+            ),
+            acquire_time: before.acquire_time.filter(|_| kept).or(Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if kept { transitions } else { transitions.saturating_add(1) }),
+            ..before
+        }
+    }
+
+    fn observe(&mut self, event: Result<Event<Lease>, watcher::Error>, listed: &mut bool) {
+        let now = Instant::now();
+        match event {
+            Ok(Event::Apply(lease) | Event::InitApply(lease)) => {
+                *listed = true;
+                if !self.seen.is_newer_than(&lease) {
+                    self.seen = self.seen.after(Some(lease), now);
+                }
+            }
+            Ok(Event::Delete(lease)) if !self.seen.is_newer_than(&lease) => {
+                self.seen = self.seen.after(None, now);
+            }
+            Ok(Event::Init) => *listed = false,
+            // The list may be older than a Lease we have created since: look.
+            Ok(Event::InitDone) => self.state.stale |= !*listed,
+            Ok(Event::Delete(_)) => {}
+            // Without the watch we only learn of a release later; the stream tries again by itself.
+            Err(failure) => debug!(lease = self.name, error = %failure, "cannot watch the Lease"),
+        }
+    }
+
+    /// Gives the Lease back if it is ours. The right goes first, whatever the API server says.
+    async fn release(mut self) {
+        self.leadership.send_replace(None);
+        for _ in 0..2 {
+            if self.state.stale {
+                self.look().await;
+            }
+            let Seen::Present(lease, _) = &self.seen else { return };
+            if holder(lease) != Some(&self.identity) {
+                return;
+            }
+            let mut free = Lease::clone(lease);
+            if let Some(spec) = &mut free.spec {
+                spec.holder_identity = None;
+                spec.renew_time = Some(MicroTime(Timestamp::now()));
+            }
+            match self.call(self.api.replace(&self.name, &PostParams::default(), &free)).await {
+                Ok(_) => return info!(lease = self.name, "released"),
+                Err(failure) => self.failed("release", &failure),
+            }
+            self.state.stale = true;
+        }
+    }
+
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        Ok(tokio::time::timeout(self.terms.call, call).await.map_err(|_| CallError::TooSlow)??)
+    }
+
+    fn failed(&mut self, attempt: &'static str, failure: &CallError) {
+        warn!(lease = self.name, attempt, error = %failure, "call for the Lease failed");
+        self.state.not_before = Instant::now() + self.terms.retry;
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("no answer in time")]
+    TooSlow,
+    #[error("{}", brief(.0))]
+    Api(#[from] kube::Error),
+}
+
+/// The API server's answer without its prose, which kube would print twice.
+fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Logs: to standard error, as text for people or JSON for machines.
+
+use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    #[default]
+    Json,
+    /// For people.
+    Text,
+}
+
+/// Starts logging. `filter` is a list of `target=level` as in `RUST_LOG`.
+///
+/// kube logs a whole response body at WARN when it cannot decode it, Secrets included; that target is held at
+/// ERROR whatever the filter says.
+pub fn start_logging(format: LogFormat, filter: &str) {
+    let filter = EnvFilter::try_new(format!("{filter},kube_client::client=error"))
+        .unwrap_or_else(|_| EnvFilter::new("info,kube_client::client=error"));
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // A second call (in tests) changes nothing.
+    let started = match format {
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+        LogFormat::Text => registry.with(layer).try_init(),
+    };
+    drop(started);
+}

@@ -1,0 +1,13 @@
+//! The life of the process: tasks, lease, certificate, client, drain.
+
+pub mod client;
+mod leaf;
+mod leading;
+pub mod lease;
+mod logging;
+mod serve;
+pub mod tasks;
+mod watches;
+
+pub use logging::{LogFormat, start_logging};
+pub use serve::{ServeError, serve};

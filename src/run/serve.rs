@@ -1,0 +1,293 @@
+//! `copyrator serve`: everything wired together, once.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    client::{ClientError, client},
+    leading,
+    leaf::{keep_leaf, with_causes},
+    lease::{Elector, LeaseError, Leader, Terms},
+    tasks::{Tasks, TasksError, signals},
+    watches,
+};
+use crate::{
+    act::{copies::CopyWriter, hooks::HookWriter, keys::digest_key, report::Reporter, restart::Restarter},
+    admit::{self, AdmitState, Parties, Shedding},
+    authority::ReviewAuthorizer,
+    config::Config,
+    model::{Store, World},
+    observe::{content::Contents, watch::{Observer, Requests}},
+    reconcile::{Queue, Reconciler, Requester},
+    serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https, serve_plain},
+};
+
+/// Name of the lease that only one reconciler holds.
+const LEASE: &str = "copyrator-reconciler";
+/// The runtime is stuck if its heartbeat is older.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often missing things are looked for at the start.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why serving ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} for {purpose}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What for.
+        purpose: &'static str,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Signals cannot be caught.
+    #[error("cannot catch signals")]
+    Signals(#[source] std::io::Error),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// No candidate for the lease.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// A task ended that must not.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+}
+
+/// Serves until a signal comes or a task fails.
+///
+/// # Errors
+/// Nothing can be served, or a task ended that must not.
+pub async fn serve(config: Config) -> Result<(), ServeError> {
+    let signals = signals().map_err(ServeError::Signals)?;
+    let client = client(&config.cluster).await?;
+    let stop = CancellationToken::new();
+    let mut tasks = Tasks::new(stop.clone());
+    let readiness = Readiness::new(stop.clone());
+    let mut metrics = Registry::with_prefix("copyrator");
+    let world = Arc::new(RwLock::new(world(&config)));
+    let queue = Arc::new(Queue::default());
+    let requests = Arc::new(Requester { world: world.clone(), queue: queue.clone() });
+    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Arc::default() };
+
+    watches::start(&mut tasks, &client, &config, &observer);
+    tell_completeness(&mut tasks, &world, &readiness);
+    if config.reconciler {
+        let parts = Reconciling { client: &client, config: &config, world: &world, queue: &queue };
+        reconcile(&mut tasks, parts, &readiness, &mut metrics)?;
+        load_digest_key(&mut tasks, &client, &config, &world, requests);
+    }
+    if config.webhook {
+        answer(&mut tasks, &client, &config, &world, &readiness, &mut metrics).await?;
+    }
+    administer(&mut tasks, &config, readiness, metrics).await?;
+    tracing::info!(webhook = config.webhook, reconciler = config.reconciler, "serving");
+    let grace = config.drain_delay + Duration::from_secs(15);
+    Ok(tasks.run(signals, grace).await?)
+}
+
+fn world(config: &Config) -> World {
+    let mut world = World::default();
+    world.expected = watches::stores(config).into_iter().collect();
+    world.system_namespaces = config.system_namespaces();
+    world.default_grace = config.deletion_grace;
+    world.own_namespace.clone_from(&config.namespace);
+    world.annotations = config.annotations;
+    world
+}
+
+struct Reconciling<'a> {
+    client: &'a Client,
+    config: &'a Config,
+    world: &'a Arc<RwLock<World>>,
+    queue: &'a Arc<Queue>,
+}
+
+fn reconcile(
+    tasks: &mut Tasks,
+    parts: Reconciling<'_>,
+    readiness: &Readiness,
+    metrics: &mut Registry,
+) -> Result<(), ServeError> {
+    let Reconciling { client, config, world, queue } = parts;
+    let (elector, leader): (Elector, Leader) =
+        Elector::new(client.clone(), &config.namespace, LEASE, &config.host, Terms::default())?;
+    let lead: crate::act::lead::Lead = Arc::new(leader.clone());
+    let contents = Arc::new(Contents::new(client.clone()));
+    let reporter = Reporter::new(client.clone(), &config.host);
+    reporter.register(metrics);
+    let reconciler = Arc::new(Reconciler {
+        client: client.clone(),
+        world: world.clone(),
+        queue: queue.clone(),
+        contents: contents.clone(),
+        copies: CopyWriter::new(client.clone(), contents, lead.clone()),
+        restarter: Restarter::new(client.clone(), lead.clone()),
+        hooks: HookWriter::new(client.clone(), config, lead.clone(), readiness.require("hooks")),
+        lead,
+        authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
+        trusted_writers: config.trusted_writers.iter().collect(),
+        reporter,
+        status_written: Mutex::default(),
+    });
+    // The lease is released only when no worker writes any more.
+    let release = CancellationToken::new();
+    tasks.spawn("workers", leading::work(reconciler.clone(), tasks.shutdown(), release.clone()));
+    tasks.spawn("leading", leading::lead(reconciler, leader, tasks.shutdown()));
+    tasks.spawn("lease", async move {
+        elector.run(release).await;
+        Ok::<(), Infallible>(())
+    });
+    Ok(())
+}
+
+/// Reads the key of digests, or makes it; until then nothing is decided.
+fn load_digest_key(
+    tasks: &mut Tasks,
+    client: &Client,
+    config: &Config,
+    world: &Arc<RwLock<World>>,
+    requests: Arc<Requester>,
+) {
+    let (client, namespace, world, stop) =
+        (client.clone(), config.namespace.clone(), world.clone(), tasks.shutdown());
+    tasks.spawn("digest key", async move {
+        while !stop.is_cancelled() {
+            match digest_key(&client, &namespace).await {
+                Ok(key) => {
+                    let completed = {
+                        let mut world = world.write().unwrap_or_else(PoisonError::into_inner);
+                        world.key = Some(key);
+                        world.complete.insert(Store::DigestKey) && world.is_complete()
+                    };
+                    if completed {
+                        requests.complete();
+                    }
+                    stop.cancelled().await;
+                }
+                Err(error) => tracing::warn!(error = with_causes(&error), "no key of digests yet"),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+}
+
+/// Tells readiness which stores are missing.
+fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
+    let (world, condition, stop) = (world.clone(), readiness.require("stores"), tasks.shutdown());
+    tasks.spawn("completeness", async move {
+        let mut look = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok::<(), Infallible>(()),
+                _ = look.tick() => {}
+            }
+            let missing: Vec<String> = {
+                let world = world.read().unwrap_or_else(PoisonError::into_inner);
+                world.expected.difference(&world.complete).map(|store| format!("{store:?}")).collect()
+            };
+            if missing.is_empty() {
+                condition.holds();
+                stop.cancelled().await;
+                return Ok(());
+            }
+            condition.missing(format!("not listed yet: {}", missing.join(", ")));
+        }
+    });
+}
+
+async fn answer(
+    tasks: &mut Tasks,
+    client: &Client,
+    config: &Config,
+    world: &Arc<RwLock<World>>,
+    readiness: &Readiness,
+    metrics: &mut Registry,
+) -> Result<(), ServeError> {
+    let serving = Arc::new(ServingCert::new());
+    let tls = serving.server_config().map_err(ServeError::Tls)?;
+    let certificate = readiness.require("certificate");
+    let stop = tasks.shutdown();
+    let leaf = keep_leaf(client.clone(), config.clone(), serving, certificate, stop.clone());
+    tasks.spawn("certificate", async move {
+        leaf.await;
+        Ok::<(), Infallible>(())
+    });
+    let listener = listen(config.webhook_addr, "admission reviews").await?;
+    let connections = ConnectionMetrics::default();
+    connections.register(metrics.sub_registry_with_prefix("webhook"));
+    let reconciler = format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account);
+    let state = AdmitState {
+        world: world.clone(),
+        authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
+        parties: Arc::new(Parties { own: [reconciler].into(), trusted: config.trusted_writers.iter().collect() }),
+        shedding: Shedding::new(config.max_in_flight),
+        metrics: admit::Metrics::default(),
+    };
+    state.metrics.register(metrics);
+    let router = admit::router(state);
+    let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };
+    tasks.spawn("webhook", async move {
+        let drained = serve_https(listener, tls, router, drain, Limits::default(), connections).await;
+        if drained.cut_off > 0 {
+            tracing::warn!(connections = drained.cut_off, "connections were cut off");
+        }
+        Ok::<(), Infallible>(())
+    });
+    Ok(())
+}
+
+async fn administer(
+    tasks: &mut Tasks,
+    config: &Config,
+    readiness: Readiness,
+    metrics: Registry,
+) -> Result<(), ServeError> {
+    let listener = listen(config.admin_addr, "probes and metrics").await?;
+    let beat = Arc::new(Mutex::new(Instant::now()));
+    let (heart, stop) = (beat.clone(), tasks.shutdown());
+    tasks.spawn("heartbeat", async move {
+        while !stop.is_cancelled() {
+            *heart.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(HEARTBEAT) => {}
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+    let live = Arc::new(move || {
+        let age = beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        if age < STUCK_AFTER { Ok(()) } else { Err(format!("the runtime has not run a task for {age:?}")) }
+    });
+    let router = admin_router(Admin { readiness, live, metrics: Arc::new(metrics) });
+    let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(tasks.shutdown()) };
+    tasks.spawn("admin", async move {
+        serve_plain(listener, router, drain, Limits::default(), ConnectionMetrics::default()).await;
+        Ok::<(), Infallible>(())
+    });
+    Ok(())
+}
+
+async fn listen(address: std::net::SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
+}

@@ -1,0 +1,251 @@
+//! Every task of the process, by name: none is detached, and none can die unnoticed.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, stream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+/// What a task's failure is told with.
+pub type TaskError = Box<dyn Error + Send + Sync>;
+
+/// Why the process has to end with a failure. Names the task.
+#[derive(Debug, thiserror::Error)]
+pub enum TasksError {
+    /// A task returned although nobody had asked it to.
+    #[error("task `{name}` ended by itself")]
+    Ended {
+        /// The task.
+        name: &'static str,
+    },
+    /// A task returned an error.
+    #[error("task `{name}` failed: {source}")]
+    Failed {
+        /// The task.
+        name: &'static str,
+        /// Its error.
+        source: TaskError,
+    },
+    /// A task panicked. The panic hook has told the message.
+    #[error("task `{name}` panicked")]
+    Panicked {
+        /// The task.
+        name: &'static str,
+    },
+    /// The shutdown took too long, or a second signal ended it.
+    #[error("tasks aborted during the shutdown: {}", .names.join(", "))]
+    Aborted {
+        /// The tasks that were still running, sorted.
+        names: Vec<&'static str>,
+    },
+}
+
+/// A supervised set of named tasks that end together.
+#[derive(Debug)]
+pub struct Tasks {
+    set: JoinSet<Result<(), TaskError>>,
+    names: HashMap<Id, &'static str>,
+    shutdown: CancellationToken,
+}
+
+impl Tasks {
+    /// An empty set. `shutdown` is cancelled when all of them have to end, and is for the tasks to heed.
+    pub fn new(shutdown: CancellationToken) -> Self {
+        Self { set: JoinSet::new(), names: HashMap::new(), shutdown }
+    }
+
+    /// The token that says when to end.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled, and
+    /// not before: anything else ends the process.
+    pub fn spawn<F, E>(&mut self, name: &'static str, task: F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<TaskError>,
+    {
+        let started = self.set.spawn(async move { task.await.map_err(Into::into) });
+        self.names.insert(started.id(), name);
+    }
+
+    /// Runs until a signal arrives or a task ends, then lets the others finish for at most `grace`. A
+    /// second signal aborts what is left at once.
+    ///
+    /// # Errors
+    /// The first thing that went wrong.
+    pub async fn run(
+        mut self,
+        signals: impl Stream<Item = &'static str>,
+        grace: Duration,
+    ) -> Result<(), TasksError> {
+        let signals = signals.chain(stream::pending());
+        tokio::pin!(signals);
+        let mut first = None;
+        while first.is_none() && !self.set.is_empty() {
+            tokio::select! {
+                Some(ended) = self.set.join_next_with_id() => first = self.outcome(ended),
+                Some(name) = signals.next() => {
+                    info!(signal = name, "shutting down");
+                    break;
+                }
+                () = self.shutdown.cancelled() => break,
+            }
+        }
+        self.shutdown.cancel();
+        let too_long = tokio::time::sleep(grace);
+        tokio::pin!(too_long);
+        while !self.set.is_empty() {
+            tokio::select! {
+                Some(ended) = self.set.join_next_with_id() => first = first.or(self.outcome(ended)),
+                Some(name) = signals.next() => {
+                    warn!(signal = name, "second signal: aborting");
+                    break;
+                }
+                () = &mut too_long => break,
+            }
+        }
+        let aborted = self.abort().await;
+        first.or(aborted).map_or(Ok(()), Err)
+    }
+
+    /// What the end of one task means; `None` for a good one. Logged here, for only the first is returned.
+    fn outcome(&mut self, ended: Result<(Id, Result<(), TaskError>), JoinError>) -> Option<TasksError> {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let name = self.names.remove(&id).unwrap_or("?");
+        let failure = match ended {
+            Ok((_, Ok(()))) if self.shutdown.is_cancelled() => return None,
+            Ok((_, Ok(()))) => TasksError::Ended { name },
+            Ok((_, Err(source))) => TasksError::Failed { name, source },
+            Err(_) => TasksError::Panicked { name },
+        };
+        error!(error = %failure, "shutting down");
+        Some(failure)
+    }
+
+    async fn abort(&mut self) -> Option<TasksError> {
+        if self.set.is_empty() {
+            return None;
+        }
+        let mut names: Vec<_> = self.names.values().copied().collect();
+        names.sort_unstable();
+        self.set.shutdown().await;
+        Some(TasksError::Aborted { names })
+    }
+}
+
+/// SIGTERM and SIGINT as a stream of their names. From here on neither kills the process by itself, also
+/// as PID 1, where the kernel ignores a signal without a handler: call it before anything else starts.
+///
+/// # Errors
+/// The kernel refused a handler.
+pub fn signals() -> io::Result<impl Stream<Item = &'static str>> {
+    let term = signal(SignalKind::terminate())?;
+    let int = signal(SignalKind::interrupt())?;
+    Ok(stream::unfold((term, int), async |(mut term, mut int)| {
+        let name = tokio::select! {
+            Some(()) = term.recv() => "SIGTERM",
+            Some(()) = int.recv() => "SIGINT",
+            else => return None,
+        };
+        Some((name, (term, int)))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A set with one well-behaved task.
+    fn tasks() -> Tasks {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        tasks.spawn("good", async move {
+            shutdown.cancelled().await;
+            Ok::<(), TaskError>(())
+        });
+        tasks
+    }
+
+    async fn run(tasks: Tasks, signals: &[&'static str]) -> Result<(), TasksError> {
+        let run = tasks.run(stream::iter(signals.to_vec()), LONG);
+        tokio::time::timeout(LONG, run).await.expect("the tasks never ended")
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_all_of_them_well() {
+        run(tasks(), &["SIGTERM"]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_task_that_ends_early_ends_all_and_is_named() {
+        let mut tasks = tasks();
+        tasks.spawn("early", async { Ok::<(), TaskError>(()) });
+        assert!(matches!(run(tasks, &[]).await, Err(TasksError::Ended { name: "early" })));
+    }
+
+    #[tokio::test]
+    async fn an_error_is_told_with_its_task() {
+        let mut tasks = tasks();
+        tasks.spawn("failing", async { Err::<(), _>(io::Error::other("no luck")) });
+        assert_eq!(run(tasks, &[]).await.unwrap_err().to_string(), "task `failing` failed: no luck");
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_all_and_is_named() {
+        let mut tasks = tasks();
+        tasks.spawn("panicking", async {
+            tokio::task::yield_now().await;
+            panic!("as the test wants");
+            #[expect(unreachable_code, reason = "gives the block its type")]
+            Ok::<(), TaskError>(())
+        });
+        assert!(matches!(run(tasks, &[]).await, Err(TasksError::Panicked { name: "panicking" })));
+    }
+
+    #[tokio::test]
+    async fn a_second_signal_aborts_what_is_left() {
+        let mut tasks = tasks();
+        tasks.spawn("stuck", std::future::pending::<Result<(), TaskError>>());
+        let aborted = run(tasks, &["SIGTERM", "SIGTERM"]).await.unwrap_err();
+        assert!(matches!(aborted, TasksError::Aborted { names } if names.contains(&"stuck")));
+    }
+
+    #[tokio::test]
+    async fn the_grace_period_aborts_what_is_left() {
+        let mut tasks = tasks();
+        tasks.spawn("stuck", std::future::pending::<Result<(), TaskError>>());
+        let aborted = tasks.run(stream::iter(["SIGTERM"]), Duration::from_millis(50)).await.unwrap_err();
+        assert!(matches!(aborted, TasksError::Aborted { names } if names == ["stuck"]));
+    }
+
+    #[tokio::test]
+    async fn a_failure_while_shutting_down_still_counts() {
+        let mut tasks = tasks();
+        let shutdown = tasks.shutdown();
+        tasks.spawn("late", async move {
+            shutdown.cancelled().await;
+            Err::<(), _>(io::Error::other("cannot flush"))
+        });
+        assert!(matches!(run(tasks, &["SIGINT"]).await, Err(TasksError::Failed { name: "late", .. })));
+    }
+
+    #[tokio::test]
+    async fn a_real_signal_arrives() {
+        let signals = signals().unwrap();
+        tokio::pin!(signals);
+        let me = std::process::id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &me]).status().unwrap();
+        assert!(sent.success());
+        let name = tokio::time::timeout(LONG, signals.next()).await.expect("no signal arrived");
+        assert_eq!(name, Some("SIGTERM"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Which kinds are watched, and how little of each is asked for.
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    core::v1::{ConfigMap, Namespace, Secret},
+};
+use kube::{Api, Client, core::DeserializeGuard, runtime::watcher};
+use tokio_util::sync::CancellationToken;
+
+use super::tasks::Tasks;
+use crate::{
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule},
+    config::Config,
+    model::Store,
+    observe::{
+        object::Slim,
+        watch::{Observer, watch},
+        watched::Watched,
+        workload::Workload,
+    },
+};
+
+/// Objects a page of a first list: memory at start grows with it.
+const PAGE: u32 = 100;
+/// What is never copied nor used: filtered at the server (HNC#241; Helm releases are up to 1 MiB each).
+const SECRETS: &str =
+    "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
+const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
+
+/// The stores that a process with these roles keeps.
+pub(super) fn stores(config: &Config) -> Vec<Store> {
+    let mut stores = vec![
+        Store::Namespaces,
+        Store::Deployments,
+        Store::StatefulSets,
+        Store::DaemonSets,
+        Store::CopyratorRules,
+        Store::ConfigMonitors,
+        Store::ConfigPolicies,
+    ];
+    if config.reconciler {
+        stores.extend([Store::ConfigMaps, Store::Secrets, Store::DigestKey]);
+    }
+    stores
+}
+
+/// Starts a watch for each store.
+pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observer: &Observer) {
+    let mut watches = Watches { tasks, observer, client };
+    watches.start::<Namespace>("watch namespaces", None);
+    watches.start::<Workload<Deployment>>("watch deployments", None);
+    watches.start::<Workload<StatefulSet>>("watch statefulsets", None);
+    watches.start::<Workload<DaemonSet>>("watch daemonsets", None);
+    watches.start::<DeserializeGuard<ConfigMonitor>>("watch configmonitors", None);
+    watches.start::<DeserializeGuard<ConfigPolicy>>("watch configpolicies", None);
+    match &config.rule_name {
+        None => watches.start::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", None),
+        Some(name) => {
+            let api = Api::<DeserializeGuard<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
+            watches.run("watch copyratorrules", api, Some(&format!("metadata.name={name}")));
+        }
+    }
+    if config.reconciler {
+        watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));
+        watches.start::<Slim<Secret>>("watch secrets", Some(SECRETS));
+    }
+}
+
+struct Watches<'a> {
+    tasks: &'a mut Tasks,
+    observer: &'a Observer,
+    client: &'a Client,
+}
+
+impl Watches<'_> {
+    fn start<W: Watched>(&mut self, name: &'static str, fields: Option<&str>) {
+        self.run(name, Api::<W>::all(self.client.clone()), fields);
+    }
+
+    fn run<W: Watched>(&mut self, name: &'static str, api: Api<W>, fields: Option<&str>) {
+        let config = watcher::Config::default().page_size(PAGE);
+        let config = fields.map_or(config.clone(), |fields| config.fields(fields));
+        let observer = self.observer.clone();
+        let stop: CancellationToken = self.tasks.shutdown();
+        self.tasks.spawn(name, async move {
+            watch(api, config, observer, stop).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+}

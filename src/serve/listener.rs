@@ -1,0 +1,150 @@
+//! The accept loop: it owns every connection it accepted.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::connection::{Connections, Transport};
+use super::drain::Drain;
+use super::limits::Limits;
+use super::metrics::ConnectionMetrics;
+
+/// Pause after `accept` failed for a reason of our own (no file descriptor, no memory): it would fail
+/// again at once, and a loop that spins makes it worse.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How a listener ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that were still busy when the drain's limit was over. Zero means that no call was lost.
+    pub cut_off: usize,
+}
+
+/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped.
+pub async fn serve_https(
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+    router: Router,
+    drain: Drain,
+    limits: Limits,
+    metrics: ConnectionMetrics,
+) -> Drained {
+    serve(listener, Transport::Tls(TlsAcceptor::from(tls)), router, drain, limits, metrics).await
+}
+
+/// Serves a router over plain HTTP/1.1 until drained: for probes and metrics.
+pub async fn serve_plain(
+    listener: TcpListener,
+    router: Router,
+    drain: Drain,
+    limits: Limits,
+    metrics: ConnectionMetrics,
+) -> Drained {
+    serve(listener, Transport::Plain, router, drain, limits, metrics).await
+}
+
+async fn serve(
+    listener: TcpListener,
+    transport: Transport,
+    router: Router,
+    drain: Drain,
+    limits: Limits,
+    metrics: ConnectionMetrics,
+) -> Drained {
+    let slots = Arc::new(Semaphore::new(limits.max_connections.min(Semaphore::MAX_PERMITS)));
+    let finish = CancellationToken::new();
+    let shared = Arc::new(Connections {
+        transport,
+        router,
+        drain: drain.clone(),
+        limits,
+        metrics,
+        finish: finish.clone(),
+    });
+    let mut connections = JoinSet::new();
+    let closing = drain.propagated();
+    tokio::pin!(closing);
+    loop {
+        tokio::select! {
+            () = &mut closing => break,
+            Some(ended) = connections.join_next() => report(ended),
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => admit(socket, &slots, &shared, &mut connections),
+                Err(failure) => pause_after(&failure, &shared.metrics).await,
+            },
+        }
+    }
+    drop(listener);
+    finish.cancel();
+    let all_ended = async {
+        while let Some(ended) = connections.join_next().await {
+            report(ended);
+        }
+    };
+    // On a timeout the set still holds the rest; it is told by number, and aborted.
+    let _ = tokio::time::timeout(drain.limit, all_ended).await;
+    let cut_off = connections.len();
+    connections.shutdown().await;
+    Drained { cut_off }
+}
+
+fn admit(
+    socket: TcpStream,
+    slots: &Arc<Semaphore>,
+    shared: &Arc<Connections>,
+    connections: &mut JoinSet<()>,
+) {
+    let Ok(slot) = slots.clone().try_acquire_owned() else {
+        shared.metrics.refused.inc();
+        return; // closing the socket is the fastest refusal there is
+    };
+    let shared = shared.clone();
+    let open = Open::count(&shared.metrics);
+    connections.spawn(async move {
+        shared.serve(socket).await;
+        drop((slot, open)); // a place is free before it stops counting
+    });
+}
+
+/// Counts a connection as open for as long as it lives, also when its task panics or is aborted.
+struct Open(ConnectionMetrics);
+
+impl Open {
+    fn count(metrics: &ConnectionMetrics) -> Self {
+        metrics.open.inc();
+        Self(metrics.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.dec();
+    }
+}
+
+async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
+    metrics.accepts_failed.inc();
+    // The client gave up between its SYN and our accept: nothing is wrong here.
+    if matches!(failure.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+        return;
+    }
+    warn!(error = %failure, "cannot accept connections");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+fn report(ended: Result<(), JoinError>) {
+    // Handlers have a catch layer of their own; a panic here is one of ours, and ends one connection only.
+    if let Err(failure) = ended.as_ref()
+        && failure.is_panic()
+    {
+        error!(error = %failure, "a connection panicked");
+    }
+}

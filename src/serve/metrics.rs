@@ -1,0 +1,40 @@
+//! What a listener counts. Without labels, so bounded.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Counters of one listener; clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionMetrics {
+    /// Connections open now, handshakes included.
+    pub open: Gauge,
+    /// Connections closed at once because there were too many.
+    pub refused: Counter,
+    /// Handshakes that failed or took too long.
+    pub handshakes_failed: Counter,
+    /// Errors of `accept` itself, such as no file descriptor left.
+    pub accepts_failed: Counter,
+}
+
+impl ConnectionMetrics {
+    /// Adds them to a registry; give it a prefix that names the listener.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("connections", "Connections open now", self.open.clone());
+        registry.register(
+            "connections_refused",
+            "Connections closed at once because there were too many",
+            self.refused.clone(),
+        );
+        registry.register(
+            "handshakes_failed",
+            "TLS handshakes that failed or took too long",
+            self.handshakes_failed.clone(),
+        );
+        registry.register(
+            "accepts_failed",
+            "Errors accepting connections, such as no file descriptor left",
+            self.accepts_failed.clone(),
+        );
+    }
+}

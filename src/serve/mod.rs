@@ -1,0 +1,22 @@
+//! Listening: TLS for the webhook, plain HTTP for probes and metrics, and a way out that loses no call.
+
+pub mod admin;
+mod connection;
+pub mod drain;
+pub mod limits;
+pub mod listener;
+pub mod metrics;
+pub mod readiness;
+mod slow_header;
+pub mod tls;
+
+pub use admin::{Admin, admin_router};
+pub use drain::Drain;
+pub use limits::Limits;
+pub use listener::{Drained, serve_https, serve_plain};
+pub use metrics::ConnectionMetrics;
+pub use readiness::{Condition, Readiness};
+pub use tls::{InstallError, ServingCert};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What is still missing before we can answer correctly, by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio_util::sync::CancellationToken;
+
+/// A registry of named conditions, all of which must hold; draining is one of them. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
+    drain: CancellationToken,
+}
+
+/// One named condition of a [`Readiness`]. Clones set the same one.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    name: &'static str,
+    readiness: Readiness,
+}
+
+impl Readiness {
+    /// A registry without conditions, ready until `drain` is cancelled.
+    pub fn new(drain: CancellationToken) -> Self {
+        Self { missing: Arc::default(), drain }
+    }
+
+    /// Adds a condition that does not hold yet.
+    pub fn require(&self, name: &'static str) -> Condition {
+        let condition = Condition { name, readiness: self.clone() };
+        condition.missing("not yet");
+        condition
+    }
+
+    /// Whether every condition holds and no shutdown has begun.
+    pub fn ready(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    /// What does not hold and why, ordered by name.
+    pub fn missing(&self) -> BTreeMap<&'static str, String> {
+        // A map of texts is whole at any moment, so a panic elsewhere cannot have torn it.
+        let mut missing = self.missing.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.drain.is_cancelled() {
+            missing.insert("drain", "shutting down".to_owned());
+        }
+        missing
+    }
+}
+
+impl Condition {
+    /// It holds.
+    pub fn holds(&self) {
+        let mut missing = self.readiness.missing.write().unwrap_or_else(PoisonError::into_inner);
+        missing.remove(self.name);
+    }
+
+    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values.
+    pub fn missing(&self, reason: impl Into<String>) {
+        let mut missing = self.readiness.missing.write().unwrap_or_else(PoisonError::into_inner);
+        missing.insert(self.name, reason.into());
+    }
+
+    /// It holds if `result` is good, and is missing for the error's reason otherwise.
+    pub fn set<E: fmt::Display>(&self, result: Result<(), E>) {
+        match result {
+            Ok(()) => self.holds(),
+            Err(reason) => self.missing(reason.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Readiness {
+    /// `ready`, or one line for each thing missing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing = self.missing();
+        if missing.is_empty() {
+            return writeln!(f, "ready");
+        }
+        missing.iter().try_for_each(|(name, reason)| writeln!(f, "{name}: {reason}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_must_hold() {
+        let drain = CancellationToken::new();
+        let readiness = Readiness::new(drain.clone());
+        let stores = readiness.require("stores");
+        let certificate = readiness.require("certificate");
+        stores.holds();
+        certificate.missing("expired");
+        assert_eq!(readiness.to_string(), "certificate: expired\n");
+        certificate.set(Ok::<(), String>(()));
+        assert_eq!((readiness.ready(), readiness.to_string().as_str()), (true, "ready\n"));
+        drain.cancel();
+        assert_eq!(readiness.to_string(), "drain: shutting down\n");
+    }
+}

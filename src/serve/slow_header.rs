@@ -1,0 +1,112 @@
+//! A bound on slow headers that leaves idle connections alone.
+//!
+//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. Here the
+//! time counts from a request's first byte, so it can be short: a client that trickles its header is cut
+//! off, one that waits with its next request is not.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+const IDLE: u8 = 0;
+const RECEIVING: u8 = 1;
+const SERVING: u8 = 2;
+
+/// What a connection is doing, told by its service.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    /// The header is complete; the handler works.
+    pub(super) fn serving(&self) {
+        self.0.store(SERVING, Ordering::Relaxed);
+    }
+
+    /// The response is made; the next byte begins another request.
+    pub(super) fn idle(&self) {
+        self.0.store(IDLE, Ordering::Relaxed);
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == RECEIVING
+    }
+
+    /// Whether these bytes are a request's first.
+    fn begin(&self) -> bool {
+        self.0.compare_exchange(IDLE, RECEIVING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// A stream whose reads fail once a header takes longer than `limit`.
+pub(super) struct SlowHeader<S> {
+    stream: S,
+    phase: Phase,
+    limit: Duration,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<S> SlowHeader<S> {
+    pub(super) fn new(stream: S, phase: Phase, limit: Duration) -> Self {
+        Self { stream, phase, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for SlowHeader<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let this = &mut *self;
+        match Pin::new(&mut this.stream).poll_read(context, buffer) {
+            Poll::Pending if this.phase.is_receiving() => {
+                ready!(this.deadline.as_mut().poll(context));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the header took too long")))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(done) => {
+                if buffer.filled().len() > before && this.phase.begin() {
+                    this.deadline.as_mut().reset(Instant::now() + this.limit);
+                }
+                Poll::Ready(done)
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for SlowHeader<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,180 @@
+//! The certificate being served, replaceable while serving.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use copyrator_certs::{CertError, Certificate, PrivateKeyPem};
+use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+
+/// Why a certificate was not installed; the one before goes on being served. Says nothing of the key.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The chain has no certificate, or a damaged one.
+    #[error("cannot serve the certificate: {0}")]
+    Chain(#[from] CertError),
+    /// The key's text has no private key, or one of an unsupported kind.
+    #[error("cannot serve the certificate of `{subject}`: its private key cannot be loaded")]
+    Key {
+        /// Subject of the leaf.
+        subject: String,
+    },
+    /// The key is not the leaf's.
+    #[error("cannot serve the certificate of `{subject}`: the private key is not its own")]
+    Mismatch {
+        /// Subject of the leaf.
+        subject: String,
+    },
+}
+
+/// The certificate that handshakes present. Clones share it.
+#[derive(Clone)]
+pub struct ServingCert {
+    slot: Arc<Slot>,
+    provider: Arc<CryptoProvider>,
+}
+
+#[derive(Default)]
+struct Slot(RwLock<Option<Installed>>);
+
+#[derive(Clone)]
+struct Installed {
+    key: Arc<CertifiedKey>,
+    leaf: Certificate,
+}
+
+impl Default for ServingCert {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ServingCert {
+    /// Nothing to serve yet: handshakes fail until [`install`](Self::install) succeeded once.
+    pub fn new() -> Self {
+        // Given explicitly, so that no process-wide default has to be set for us.
+        Self { slot: Arc::default(), provider: Arc::new(rustls::crypto::ring::default_provider()) }
+    }
+
+    /// Serves another certificate from the next handshake on. The pair is loaded and compared first.
+    ///
+    /// # Errors
+    /// What is wrong with it; what was served before goes on being served.
+    pub fn install(&self, chain_pem: &str, key_pem: &PrivateKeyPem) -> Result<(), InstallError> {
+        let chain = Certificate::all_from_pem(chain_pem)?;
+        let leaf = chain.first().cloned().ok_or(CertError::NoCertificate)?;
+        let subject = || leaf.subject().to_owned();
+        let key = PrivateKeyDer::from_pem_slice(key_pem.expose().as_bytes())
+            .map_err(|_| InstallError::Key { subject: subject() })?;
+        // The source is dropped: what a parser says of a key may quote it.
+        let signer = self
+            .provider
+            .key_provider
+            .load_private_key(key)
+            .map_err(|_| InstallError::Key { subject: subject() })?;
+        let chain = chain.iter().map(|certificate| certificate.der().clone()).collect();
+        let key = CertifiedKey::new(chain, signer);
+        key.keys_match().map_err(|_| InstallError::Mismatch { subject: subject() })?;
+        *self.slot.0.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Installed { key: Arc::new(key), leaf });
+        Ok(())
+    }
+
+    /// Last second of the certificate being served; `None` before the first.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        self.slot.installed().map(|installed| installed.leaf.validity().not_after())
+    }
+
+    /// The leaf being served; `None` before the first.
+    pub fn leaf(&self) -> Option<Certificate> {
+        self.slot.installed().map(|installed| installed.leaf)
+    }
+
+    /// How to listen with it: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server uses no HTTP/2 to webhooks
+    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered.
+    ///
+    /// # Errors
+    /// Only if the built-in provider lacked those versions.
+    pub fn server_config(&self) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+        let mut config = rustls::ServerConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(self.slot.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+impl Slot {
+    fn installed(&self) -> Option<Installed> {
+        // Replaced whole or not at all, so a panic elsewhere cannot have torn it.
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ResolvesServerCert for Slot {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // Whatever name was asked for: API servers ask for the Service's name, people for others.
+        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.key.clone())
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServingCert").field("leaf", &self.installed().map(|it| it.leaf)).finish()
+    }
+}
+
+impl fmt::Debug for ServingCert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slot.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use copyrator_certs::{Authority, Leaf};
+
+    use super::*;
+
+    fn leaf(name: &str) -> Leaf {
+        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        let authority = Authority::issue("ca", now, hour).unwrap();
+        authority.issue_leaf(&[name.to_owned()], &[], now, hour).unwrap()
+    }
+
+    #[test]
+    fn a_bad_certificate_leaves_the_last_good_one() {
+        let serving = ServingCert::new();
+        assert_eq!(serving.not_after(), None);
+        let (good, other) = (leaf("good.test"), leaf("other.test"));
+        serving.install(&good.chain_pem, &good.key_pem).unwrap();
+
+        let mismatch = serving.install(&other.chain_pem, &good.key_pem).unwrap_err();
+        assert!(matches!(mismatch, InstallError::Mismatch { subject } if subject == "CN=other.test"));
+        let no_key = serving.install(&other.chain_pem, &PrivateKeyPem::new("hunter2")).unwrap_err();
+        assert!(matches!(no_key, InstallError::Key { .. }));
+        assert!(!no_key.to_string().contains("hunter2"));
+        assert!(matches!(serving.install("", &good.key_pem), Err(InstallError::Chain(_))));
+        assert_eq!(serving.leaf().unwrap().subject(), "CN=good.test");
+
+        serving.install(&other.chain_pem, &other.key_pem).unwrap();
+        assert_eq!(serving.leaf().unwrap().subject(), "CN=other.test");
+        assert_eq!(serving.not_after(), Some(other.validity.not_after()));
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let serving = ServingCert::new();
+        let good = leaf("good.test");
+        serving.install(&good.chain_pem, &good.key_pem).unwrap();
+        let shown = format!("{serving:?}");
+        assert!(good.key_pem.expose().lines().all(|line| !shown.contains(line)), "{shown}");
+    }
+}

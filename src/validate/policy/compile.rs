@@ -1,0 +1,153 @@
+//! From a policy as written to a policy as understood.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Candidate, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope, violation::Subject,
+};
+use crate::{
+    api::{Action, ConfigPolicySpec, Defaults, PolicyKind, Problem},
+    marks,
+    validate::{
+        invalid,
+        selector::{is_label_key, is_label_value},
+    },
+};
+
+/// A `ConfigPolicy`, understood.
+#[derive(Debug)]
+pub struct CompiledPolicy {
+    pub(super) scope: Scope,
+    pub(super) data: Vec<Data>,
+    pub(super) labels: Labels,
+    pub(super) max_bytes: Option<u64>,
+    pub(super) expressions: Expressions,
+    defaults: Defaults,
+    actions: Vec<Action>,
+}
+
+impl CompiledPolicy {
+    /// Understands a spec, or says everything that is wrong with it.
+    ///
+    /// # Errors
+    /// At least one problem, each naming its field and the fix.
+    pub fn compile(spec: &ConfigPolicySpec) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let scope = Scope::compile(&spec.match_, &mut problems);
+        if scope.kinds.contains(&PolicyKind::Namespace) && !spec.data.is_empty() {
+            problems.push(invalid(
+                "spec.data",
+                "speaks of keys, which Namespaces do not have: use a policy of its own for them",
+            ));
+        }
+        let mut names = BTreeSet::new();
+        let data = spec.data.iter().enumerate().map(|(index, rule)| {
+            let at = format!("spec.data[{index}]");
+            if !names.insert(&rule.name) {
+                problems.push(invalid(
+                    &format!("{at}.name"),
+                    format!("{:?} is taken; refusals quote it", rule.name),
+                ));
+            }
+            Data::compile(&at, rule, &mut problems)
+        });
+        let data = data.collect();
+        let labels =
+            spec.labels.as_ref().map(|labels| Labels::compile(labels, &mut problems)).unwrap_or_default();
+        let max_bytes = spec.limits.as_ref().and_then(|limits| limits.max_bytes).and_then(|limit| {
+            let limit = u64::try_from(limit);
+            limit
+                .map_err(|_| problems.push(invalid("spec.limits.maxBytes", "is negative; write 0 or more")))
+                .ok()
+        });
+        let expressions = Expressions::compile(&spec.validations, &mut problems);
+        let defaults = spec.defaults.clone().unwrap_or_default();
+        check_defaults(&defaults, &mut problems);
+        check_actions(&spec.validation_actions, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self {
+            scope,
+            data,
+            labels,
+            max_bytes,
+            expressions,
+            defaults,
+            actions: spec.validation_actions.clone(),
+        })
+    }
+
+    /// Whether the policy speaks of the object, given the labels of its namespace; `None` where that hangs on
+    /// them and they are not known.
+    pub fn covers(
+        &self,
+        object: &Candidate<'_>,
+        namespace: Option<&BTreeMap<String, String>>,
+    ) -> Option<bool> {
+        self.scope.covers(object, namespace)
+    }
+
+    /// What a violation does.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// What is added when missing.
+    pub fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    /// Everything by which the object, as it is, breaks the policy.
+    pub fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+        let mut violations = self.judge_content(object);
+        violations.extend(self.expressions.judge(object, None, None));
+        violations
+    }
+
+    pub(super) fn judge_content(&self, object: &Candidate<'_>) -> Vec<Violation> {
+        let mut violations: Vec<_> = self.data.iter().flat_map(|rule| rule.judge(object)).collect();
+        violations.extend(self.labels.judge(object));
+        let size = object.size();
+        if let Some(limit) = self.max_bytes.filter(|limit| size > *limit) {
+            violations.push(Violation {
+                rule: "limits.maxBytes".into(),
+                key: None,
+                place: None,
+                what: format!("holds {size} bytes, more than the {limit} allowed").into(),
+                fix: "drop or split keys".into(),
+                subject: Subject::Size,
+            });
+        }
+        violations
+    }
+}
+
+fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
+    let sets =
+        [("spec.defaults.labels", &defaults.labels), ("spec.defaults.annotations", &defaults.annotations)];
+    for (field, map) in sets {
+        for (key, value) in map {
+            if !is_label_key(key) {
+                problems.push(invalid(field, format!("{key:?} is no valid key")));
+            } else if marks::never_carried(key) {
+                problems.push(invalid(field, format!("{key:?} belongs to another tool or to Copyrator")));
+            }
+            if field.ends_with("labels") && !is_label_value(value) {
+                problems.push(invalid(&format!("{field}[{key}]"), format!("{value:?} is no label value")));
+            }
+        }
+    }
+}
+
+fn check_actions(actions: &[Action], problems: &mut Vec<Problem>) {
+    if actions.is_empty() {
+        problems.push(invalid("spec.validationActions", "is empty; write Deny, Warn or Audit"));
+    }
+    if actions.contains(&Action::Deny) && actions.contains(&Action::Warn) {
+        problems.push(invalid(
+            "spec.validationActions",
+            "has both Deny and Warn, which say the same twice; keep one",
+        ));
+    }
+}

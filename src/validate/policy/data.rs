@@ -1,0 +1,154 @@
+//! Rules about keys.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use super::{Candidate, Violation, format, format::Fault, pattern, pem, violation::Subject};
+use crate::{
+    api::{DataRule, Format, Problem},
+    validate::{Globs, invalid},
+};
+
+/// A rule about keys, understood.
+#[derive(Clone, Debug)]
+pub(super) struct Data {
+    name: String,
+    keys: Globs,
+    spelled: String,
+    required: bool,
+    format: Option<Format>,
+    pattern: Option<Regex>,
+    immutable: bool,
+}
+
+impl Data {
+    pub(super) fn compile(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Self {
+        if spec.name.is_empty() {
+            problems.push(invalid(&format!("{at}.name"), "is empty; refusals quote it"));
+        }
+        let pair = spec.format == Some(Format::TlsPair);
+        if spec.keys.as_ref().is_none_or(Vec::is_empty) && !pair {
+            problems
+                .push(invalid(&format!("{at}.keys"), "needs at least one entry, except for format tls-pair"));
+        }
+        if pair && spec.keys.is_some() {
+            problems.push(invalid(
+                &format!("{at}.keys"),
+                "is not taken with format tls-pair, which is about tls.crt and tls.key",
+            ));
+        }
+        if pair && spec.pattern.is_some() {
+            problems.push(invalid(
+                &format!("{at}.pattern"),
+                "is not taken with format tls-pair; use a rule of its own",
+            ));
+        }
+        if !spec.required && spec.format.is_none() && spec.pattern.is_none() && !spec.immutable {
+            problems.push(invalid(at, "demands nothing; set required, format, pattern or immutable"));
+        }
+        let keys = match (&spec.keys, pair) {
+            (_, true) => vec!["tls.crt".to_owned(), "tls.key".to_owned()],
+            (Some(keys), _) => keys.clone(),
+            (None, _) => Vec::new(),
+        };
+        Self {
+            name: spec.name.clone(),
+            spelled: keys.join(", "),
+            keys: Globs::compile(&format!("{at}.keys"), &keys, problems),
+            required: spec.required,
+            format: spec.format,
+            pattern: spec
+                .pattern
+                .as_ref()
+                .and_then(|text| pattern::compile(&format!("{at}.pattern"), text, problems)),
+            immutable: spec.immutable,
+        }
+    }
+
+    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+        if self.format == Some(Format::TlsPair) {
+            return self.judge_pair(object).into_iter().collect();
+        }
+        let mut violations = Vec::new();
+        let mut found = false;
+        for (key, value) in object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
+            found = true;
+            if let Some(Err(fault)) = self.format.map(|format| format::check(format, value)) {
+                violations.push(self.violation(key, fault));
+            }
+            if let Some(regex) = &self.pattern
+                && !std::str::from_utf8(value).is_ok_and(|text| regex.is_match(text))
+            {
+                let what = "has a value that is not allowed";
+                let fix = format!("the whole value must match {}", written(regex));
+                violations.push(Violation::at_key(&self.name, key, what, fix));
+            }
+        }
+        if self.required && !found {
+            let mut missing = Violation::at_key(
+                &self.name,
+                &self.spelled,
+                "is missing",
+                if self.keys.literals().is_some_and(|names| names.len() == 1) {
+                    "add the key"
+                } else {
+                    "add a key of one of these names"
+                },
+            );
+            missing.subject = Subject::Keys(BTreeSet::new());
+            violations.push(missing);
+        }
+        violations
+    }
+
+    fn judge_pair(&self, object: &Candidate<'_>) -> Option<Violation> {
+        let value = |key: &str| object.data.get(key).filter(|value| !value.is_empty());
+        let found = match (value("tls.crt"), value("tls.key")) {
+            (Some(certificate), Some(key)) => pem::pair(certificate, key),
+            (Some(_), None) => Err(("tls.key", missing())),
+            (None, _) => Err(("tls.crt", missing())),
+        };
+        let (key, fault) = found.err()?;
+        let mut violation = self.violation(key, fault);
+        violation.subject = Subject::Keys(["tls.crt", "tls.key"].map(str::to_owned).into());
+        Some(violation)
+    }
+
+    /// Keys that were set and are changed or gone.
+    pub(super) fn judge_change(&self, new: &Candidate<'_>, old: &Candidate<'_>) -> Vec<Violation> {
+        if !self.immutable {
+            return Vec::new();
+        }
+        let set_before = old.data.iter().filter(|(key, _)| self.keys.matches(key));
+        let changed = set_before.filter_map(|(key, before)| {
+            let what = match new.data.get(key) {
+                Some(now) if now == before => return None,
+                Some(_) => "is immutable and would change",
+                None => "is immutable and would be removed",
+            };
+            let mut violation = Violation::at_key(
+                &self.name,
+                key,
+                what,
+                "keep its value, or write a new object under another name",
+            );
+            violation.subject = Subject::Change;
+            Some(violation)
+        });
+        changed.collect()
+    }
+
+    fn violation(&self, key: &str, fault: Fault) -> Violation {
+        Violation { place: fault.place, ..Violation::at_key(&self.name, key, fault.what, fault.fix) }
+    }
+}
+
+fn missing() -> Fault {
+    Fault { what: "is missing or empty", fix: "write both tls.crt and tls.key", place: None }
+}
+
+fn written(regex: &Regex) -> &str {
+    let text = regex.as_str();
+    text.strip_prefix(r"\A(?:").and_then(|text| text.strip_suffix(r")\z")).unwrap_or(text)
+}

@@ -1,0 +1,73 @@
+//! Rules about labels.
+
+use regex::Regex;
+
+use super::{Candidate, Violation, pattern, violation::Subject};
+use crate::{
+    api::{LabelRules, Problem},
+    validate::{invalid, selector::is_label_key},
+};
+
+/// Rules about labels, understood.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Labels {
+    required: Vec<String>,
+    patterns: Vec<(String, Regex)>,
+}
+
+impl Labels {
+    pub(super) fn compile(spec: &LabelRules, problems: &mut Vec<Problem>) -> Self {
+        for (index, label) in spec.required.iter().enumerate() {
+            check_key(&format!("spec.labels.required[{index}]"), label, problems);
+        }
+        let mut patterns = Vec::new();
+        for (label, text) in &spec.patterns {
+            let field = format!("spec.labels.patterns[{label}]");
+            check_key(&field, label, problems);
+            patterns.extend(pattern::compile(&field, text, problems).map(|regex| (label.clone(), regex)));
+        }
+        Self { required: spec.required.clone(), patterns }
+    }
+
+    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+        let missing = self.required.iter().filter(|label| object.label(label).is_none()).map(|label| {
+            violation(
+                "labels.required",
+                label,
+                format!("label {label} is missing"),
+                format!("add the label {label}"),
+            )
+        });
+        let wrong = self
+            .patterns
+            .iter()
+            .filter(|(label, regex)| object.label(label).is_some_and(|value| !regex.is_match(value)));
+        let wrong = wrong.map(|(label, regex)| {
+            let wanted = regex.as_str().trim_start_matches(r"\A(?:").trim_end_matches(r")\z");
+            violation(
+                "labels.patterns",
+                label,
+                format!("label {label} has a value that is not allowed"),
+                format!("its whole value must match {wanted}"),
+            )
+        });
+        missing.chain(wrong).collect()
+    }
+}
+
+fn check_key(field: &str, label: &str, problems: &mut Vec<Problem>) {
+    if !is_label_key(label) {
+        problems.push(invalid(field, format!("{label:?} is no label key")));
+    }
+}
+
+fn violation(rule: &str, label: &str, what: String, fix: String) -> Violation {
+    Violation {
+        rule: rule.into(),
+        key: None,
+        place: None,
+        what: what.into(),
+        fix: fix.into(),
+        subject: Subject::Label(label.into()),
+    }
+}

@@ -1,0 +1,23 @@
+//! A `ConfigPolicy`, understood, and what it says of an object.
+//!
+//! Everything here is pure. No message quotes a value: a place (line and column) is enough to find it.
+
+mod candidate;
+mod cel;
+mod cel_terms;
+mod compile;
+mod data;
+mod format;
+mod labels;
+mod pattern;
+mod pem;
+mod scope;
+mod violation;
+mod walk;
+mod write;
+
+pub use candidate::{Candidate, CandidateError};
+pub use cel::{RequestFacts, RequestUser};
+pub use compile::CompiledPolicy;
+pub use violation::{Place, Violation, printable};
+pub use write::{Finding, Write};

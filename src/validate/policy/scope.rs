@@ -1,0 +1,62 @@
+//! The objects a policy speaks of.
+
+use std::collections::BTreeMap;
+
+use super::Candidate;
+use crate::{
+    api::{PolicyKind, PolicyMatch, Problem},
+    validate::{Globs, Selector, invalid},
+};
+
+/// The objects a policy speaks of, understood.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    pub(super) kinds: Vec<PolicyKind>,
+    names: Option<Globs>,
+    object_selector: Option<Selector>,
+    namespace_selector: Option<Selector>,
+    exclude: Globs,
+}
+
+impl Scope {
+    pub(super) fn compile(spec: &PolicyMatch, problems: &mut Vec<Problem>) -> Self {
+        if spec.kinds.is_empty() {
+            problems.push(invalid("spec.match.kinds", "needs at least one of ConfigMap, Secret, Namespace"));
+        }
+        Self {
+            kinds: spec.kinds.clone(),
+            names: spec.names.as_ref().map(|names| Globs::compile("spec.match.names", names, problems)),
+            object_selector: spec
+                .object_selector
+                .as_ref()
+                .map(|selector| Selector::compile("spec.match.objectSelector", selector, problems)),
+            namespace_selector: spec
+                .namespace_selector
+                .as_ref()
+                .map(|selector| Selector::compile("spec.match.namespaceSelector", selector, problems)),
+            exclude: Globs::compile("spec.match.excludeNamespaces", &spec.exclude_namespaces, problems),
+        }
+    }
+
+    /// Whether the policy speaks of the object; `None` where that hangs on labels of a namespace that is not
+    /// known yet.
+    pub(super) fn covers(
+        &self,
+        object: &Candidate<'_>,
+        namespace: Option<&BTreeMap<String, String>>,
+    ) -> Option<bool> {
+        let by_object = self.kinds.contains(&object.kind)
+            && self.names.as_ref().is_none_or(|names| names.matches(&object.name))
+            && !self.exclude.matches(&object.namespace)
+            && self.object_selector.as_ref().is_none_or(|selector| selector.matches(|key| object.label(key)));
+        if !by_object {
+            return Some(false);
+        }
+        let Some(selector) = &self.namespace_selector else { return Some(true) };
+        if object.kind == PolicyKind::Namespace {
+            return Some(selector.matches(|key| object.label(key)));
+        }
+        let labels = namespace?;
+        Some(selector.matches(|key| labels.get(key).map(String::as_str)))
+    }
+}

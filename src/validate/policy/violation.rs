@@ -1,0 +1,123 @@
+//! One way in which an object breaks a policy.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use super::Candidate;
+use crate::api::PolicyKind;
+
+/// The longest message of one violation, in bytes.
+const LONGEST: usize = 1024;
+
+/// A place in a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+}
+
+/// One way in which an object breaks a policy. It holds no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule of the policy, by name or by field.
+    pub rule: String,
+    /// The key, where the rule speaks of one.
+    pub key: Option<String>,
+    /// Where in the value.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub what: Cow<'static, str>,
+    /// What to do about it.
+    pub fix: Cow<'static, str>,
+    /// What it is a violation by: an update that leaves this alone is warned, not refused.
+    pub(super) subject: Subject,
+}
+
+/// What of an object makes a violation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The values of these keys, present or not.
+    Keys(BTreeSet<String>),
+    /// The value of this label.
+    Label(String),
+    /// The size of the data.
+    Size,
+    /// Everything that a policy can see.
+    Whole,
+    /// The change itself.
+    Change,
+}
+
+impl Violation {
+    pub(super) fn at_key(
+        rule: &str,
+        key: &str,
+        what: impl Into<Cow<'static, str>>,
+        fix: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            rule: rule.into(),
+            key: Some(key.into()),
+            place: None,
+            what: what.into(),
+            fix: fix.into(),
+            subject: Subject::Keys(BTreeSet::from([key.to_owned()])),
+        }
+    }
+
+    /// The sentence that a person reads: policy, rule, object, key, place, fault and fix.
+    pub fn message(&self, policy: &str, object: &Candidate<'_>) -> String {
+        let kind = match object.kind {
+            PolicyKind::ConfigMap => "ConfigMap",
+            PolicyKind::Secret => "Secret",
+            PolicyKind::Namespace => "Namespace",
+        };
+        let name = if object.name.is_empty() { "(unnamed)" } else { &*object.name };
+        let object = match object.kind {
+            PolicyKind::Namespace => format!("{kind} {name}"),
+            _ => format!("{kind} {}/{name}", object.namespace),
+        };
+        let key = self.key.as_ref().map(|key| format!(", key {key}")).unwrap_or_default();
+        let place = self
+            .place
+            .map(|place| format!(", line {} column {}", place.line, place.column))
+            .unwrap_or_default();
+        let (rule, what, fix) = (&self.rule, &self.what, &self.fix);
+        printable(&format!("policy {policy}, rule {rule}: {object}{key}{place}: {what}; {fix}"), LONGEST)
+    }
+}
+
+/// The text with every control and direction character escaped, cut to at most `longest` bytes.
+pub fn printable(text: &str, longest: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(longest));
+    for character in text.chars() {
+        let hidden = character.is_control()
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        let mut one = [0; 4];
+        let escaped = hidden.then(|| character.escape_default().to_string());
+        let piece = escaped.as_deref().unwrap_or_else(|| character.encode_utf8(&mut one));
+        if out.len() + piece.len() > longest {
+            while out.len() + '…'.len_utf8() > longest {
+                out.pop();
+            }
+            out.push('…');
+            break;
+        }
+        out.push_str(piece);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_cut_at_a_character() {
+        assert_eq!(printable("a\u{1b}[31m\nb\u{202e}", 99), "a\\u{1b}[31m\\nb\\u{202e}");
+        assert_eq!(printable("äöü", 6), "äöü");
+        assert_eq!(printable("äöüäöü", 7), "äö…");
+        assert_eq!(printable(&"x".repeat(2000), 1024).len(), 1024);
+    }
+}

@@ -1,0 +1,14 @@
+//! The webhook as the API server meets it: recorded reviews in, answers out, in one process.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
+
+#[path = "reviews/harness.rs"]
+mod harness;
+#[path = "reviews/metadata.rs"]
+mod metadata;
+#[path = "reviews/own_kinds.rs"]
+mod own_kinds;
+#[path = "reviews/policies.rs"]
+mod policies;
+#[path = "reviews/protocol.rs"]
+mod protocol;

@@ -1,0 +1,119 @@
+//! Nobody gets through Copyrator what he could not do himself.
+
+use serde_json::json;
+
+use crate::bed::objects::{annotation, binding, config_map, ours, version};
+use crate::bed::{Person, Story, eventually, peaceful};
+
+#[test]
+fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
+    let story = Story::new(peaceful(), "unauthorized");
+    let target = story.target("a");
+    story.admin().create(&binding(&story.home, "alice", "edit")).ok();
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let refusal = eventually("alice may write rules, but not this one", || {
+        let refusal = story.bed.alice.create(&story.rule("ConfigMap", &["app"])).refused();
+        // Right after its creation RBAC may not have heard of the binding.
+        if refusal.contains("cannot create resource") { Err(refusal) } else { Ok(refusal) }
+    });
+    for part in ["alice", "create", "configmaps", "kind: ClusterRole", "rules:"] {
+        assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
+    }
+    assert!(story.admin().get("ConfigMap", &target, "app").is_none());
+}
+
+#[test]
+fn an_author_with_rights_on_named_targets_needs_no_others() {
+    let story = Story::new(peaceful(), "authorized");
+    let (mine, other) = (story.target("mine"), story.target("other"));
+    for namespace in [&story.home, &mine] {
+        story.admin().create(&binding(namespace, "bob", "edit")).ok();
+    }
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["targets"] = json!([{ "names": [mine] }]);
+    until_accepted(&story.bed.bob, &rule);
+    story.until("ConfigMap", &mine, "app", [("k", "v")]);
+    let rule = story.until_condition("CopyratorRule", "rule", "Authorized", "True", "Allowed");
+    assert_eq!(annotation(&rule, "copyrator.dev/author"), Some("bob"));
+    assert!(rule["status"]["identity"].as_str().is_some_and(|identity| identity.contains("bob")), "{}", rule["status"]);
+
+    let more = json!({ "spec": { "targets": [{ "names": [mine, other] }] } });
+    let refusal = story.bed.bob.merge("CopyratorRule", &story.home, "rule", &more).refused();
+    assert!(refusal.contains(&other), "{refusal}");
+}
+
+#[test]
+fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_may_not() {
+    let story = Story::new(peaceful(), "delegated");
+    let (target, later) = (story.target("a"), story.called("later"));
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": story.home, "name": "copier" } });
+    story.admin().create(&account).ok();
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    let grant = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "delegated" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": story.home, "name": "copier" }],
+    });
+    story.admin().create(&grant).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["serviceAccountName"] = "copier".into();
+    until_accepted(story.admin(), &rule);
+    story.until("ConfigMap", &target, "app", [("k", "1")]);
+    let copied = story.until_condition("CopyratorRule", "rule", "Authorized", "True", "Allowed");
+    assert!(copied["status"]["identity"].as_str().is_some_and(|it| it.contains("copier")), "{}", copied["status"]);
+    let copy = story.until("ConfigMap", &target, "app", [("k", "1")]);
+
+    story.admin().delete("ClusterRoleBinding", "", "delegated").ok();
+    story.until_condition("CopyratorRule", "rule", "Authorized", "False", "Forbidden");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    story.admin().create(&crate::bed::objects::namespace(&later, &crate::bed::objects::data([("story", "delegated")]))).ok();
+    story.marker("then");
+    assert!(story.admin().get("ConfigMap", &later, "app").is_none(), "written without the right to");
+    let still = story.admin().get("ConfigMap", &target, "app").expect("removed when the right went");
+    assert_eq!(version(&still), version(&copy));
+    story.admin().create(&grant).ok();
+    story.until("ConfigMap", &later, "app", [("k", "2")]);
+}
+
+/// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
+#[test]
+fn a_service_account_of_another_namespace_is_no_identity() {
+    let story = Story::new(peaceful(), "gitops");
+    let (target, flux) = (story.target("a"), story.bystander("flux"));
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": flux, "name": "applier" } });
+    story.admin().create(&account).ok();
+    let grant = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "gitops" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": flux, "name": "applier" }],
+    });
+    story.admin().create(&grant).ok();
+    let applier = story.bed.account(&flux, "applier");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let warnings = until_accepted(&applier, &story.rule("ConfigMap", &["app"]));
+    assert!(warnings.iter().any(|warning| warning.contains("serviceAccountName")), "{warnings:?}");
+    let rule = story.until_condition("CopyratorRule", "rule", "Authorized", "False", "IdentityRequired");
+    let message = rule["status"].to_string();
+    assert!(message.contains("serviceAccountName") && message.contains("trusted"), "{message}");
+    story.marker("then");
+    assert!(story.admin().get("ConfigMap", &target, "app").is_none());
+}
+
+#[test]
+fn a_monitor_needs_the_right_to_change_its_workloads() {
+    let story = Story::new(peaceful(), "monitored");
+    story.admin().create(&binding(&story.home, "alice", "edit")).ok();
+    let spec = json!({ "watch": [{ "kind": "ConfigMap", "names": ["app"] }] });
+    let monitor = ours("ConfigMonitor", &story.home, "own", spec);
+    until_accepted(&story.bed.alice, &monitor);
+    story.until_condition("ConfigMonitor", "own", "Authorized", "True", "Allowed");
+}
+
+/// Creates, once RBAC has heard of the author's rights: the warnings.
+fn until_accepted(person: &Person, object: &serde_json::Value) -> Vec<String> {
+    eventually("it is accepted", || match person.create(object) {
+        answer if answer.code < 300 => Ok(answer.warnings),
+        answer => Err(answer.refused()),
+    })
+}

@@ -1,0 +1,55 @@
+//! Who asked the API server for what.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::Bed;
+
+/// One finished request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Who.
+    pub user: String,
+    /// What.
+    pub verb: String,
+    /// On which kind of object, in the plural.
+    pub resource: String,
+    /// Where.
+    pub namespace: String,
+    /// On which object.
+    pub name: String,
+    /// What hooks and policies had to say.
+    pub annotations: Value,
+}
+
+impl Bed {
+    /// Every finished request so far. A request may show up a moment after its answer.
+    pub fn requests(&self) -> Vec<Request> {
+        let log = self.testbed.cluster().audit_log().expect("the cluster writes an audit log");
+        let text = fs::read_to_string(log).expect("the audit log is readable");
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(|line: Value| request(&line)).collect()
+    }
+
+    /// The writes of our ServiceAccounts so far, without leases, which are written all the time.
+    pub fn our_writes(&self) -> Vec<Request> {
+        let is_write = |verb: &str| ["create", "update", "patch", "delete", "deletecollection"].contains(&verb);
+        let is_question = |resource: &str| ["leases", "subjectaccessreviews"].contains(&resource);
+        let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);
+        let mut requests = self.requests();
+        requests.retain(|it| it.user.starts_with(&ours) && is_write(&it.verb) && !is_question(&it.resource));
+        requests
+    }
+}
+
+fn request(line: &Value) -> Request {
+    let text = |pointer| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Request {
+        user: text("/user/username"),
+        verb: text("/verb"),
+        resource: text("/objectRef/resource"),
+        namespace: text("/objectRef/namespace"),
+        name: text("/objectRef/name"),
+        annotations: line["annotations"].clone(),
+    }
+}

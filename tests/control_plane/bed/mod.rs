@@ -1,0 +1,129 @@
+//! Clusters with Copyrator in them, for tests.
+//!
+//! Most tests share one cluster where the operator runs undisturbed ([`peaceful`]); each keeps to namespaces of
+//! its own ([`Story`]). Tests that kill processes share another, one at a time ([`rough`]). Tests that break the
+//! installation have one of their own ([`private`]). Whatever a test process started ends with it: devcluster's
+//! reaper sees to that.
+
+mod audit;
+mod eventually;
+mod logs;
+pub mod objects;
+mod paths;
+mod person;
+mod story;
+mod workloads;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use devcluster::{Options, User};
+use testbed::{Operator, Role, Testbed};
+
+pub use eventually::{eventually, same, within};
+pub use person::{Answer, Person};
+pub use story::Story;
+
+/// A cluster with the chart installed.
+pub struct Bed {
+    /// The cluster, and what starts the operator.
+    pub testbed: Testbed,
+    /// Above all rights.
+    pub admin: Person,
+    /// Without rights but those a test binds.
+    pub alice: Person,
+    /// Likewise.
+    pub bob: Person,
+}
+
+/// The operator's processes.
+pub struct Crew {
+    /// Answers the API server's calls.
+    pub webhook: Operator,
+    /// Copies and restarts.
+    pub reconciler: Operator,
+}
+
+impl Bed {
+    fn start(name: &str) -> Bed {
+        let users = [User::new("alice", &["people"]), User::new("bob", &["people"])];
+        let options = Options::default().audit(true).users(users);
+        let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
+        let testbed = Testbed::start(options, program, &logs::folder(name)).expect("the test bed starts");
+        let cluster = testbed.cluster();
+        let user = |name| Person::with(&cluster.user(name).expect("a user of the cluster"));
+        let admin = Person::with(cluster.admin_kubeconfig());
+        Bed { admin, alice: user("alice"), bob: user("bob"), testbed }
+    }
+
+    /// Starts both roles and waits until they are ready and the hooks are in place.
+    pub fn man(&self) -> Crew {
+        let mut crew = Crew { webhook: self.webhook(), reconciler: self.reconciler(0) };
+        crew.webhook.wait_ready().expect("the webhook becomes ready");
+        crew.reconciler.wait_ready().expect("the reconciler becomes ready");
+        self.until_hooked();
+        crew
+    }
+
+    /// Starts the webhook.
+    pub fn webhook(&self) -> Operator {
+        self.testbed.operator(Role::Webhook, 0, &[]).expect("the webhook starts")
+    }
+
+    /// Starts a reconciler.
+    pub fn reconciler(&self, replica: u16) -> Operator {
+        self.testbed.operator(Role::Reconciler, replica, &[]).expect("the reconciler starts")
+    }
+
+    /// Waits until the webhook is called.
+    pub fn until_hooked(&self) {
+        eventually("the hooks are applied", || {
+            let hooks = self.admin.get("ValidatingWebhookConfiguration", "", "copyrator");
+            hooks.map(drop).ok_or_else(|| "no ValidatingWebhookConfiguration copyrator".to_owned())
+        });
+    }
+
+    /// A ServiceAccount, by a token of its own.
+    pub fn account(&self, namespace: &str, name: &str) -> Person {
+        let cluster = self.testbed.cluster();
+        let output = cluster.kubectl().args(["create", "token", name, "--namespace", namespace]).output();
+        let token = String::from_utf8(output.expect("kubectl runs").stdout).expect("a token is text");
+        let file = cluster.kubeconfig_with_token(&format!("{namespace}-{name}"), token.trim());
+        Person::with(&file.expect("the kubeconfig is written"))
+    }
+
+    /// Gives up a killed reconciler's lease for it, so that no test waits for it to run out.
+    pub fn release_lease(&self) {
+        for lease in self.admin.list("Lease", testbed::NAMESPACE, "") {
+            let name = lease["metadata"]["name"].as_str().unwrap_or_default();
+            self.admin.delete("Lease", testbed::NAMESPACE, name).ok();
+        }
+    }
+}
+
+/// The cluster where the operator runs undisturbed.
+pub fn peaceful() -> &'static Bed {
+    static BED: OnceLock<(Bed, Crew)> = OnceLock::new();
+    let (bed, _) = BED.get_or_init(|| {
+        let bed = Bed::start("peaceful");
+        let crew = bed.man();
+        (bed, crew)
+    });
+    bed
+}
+
+/// The cluster where tests start and kill the operator, one test at a time. Nothing of it runs at first.
+pub fn rough() -> (&'static Bed, MutexGuard<'static, ()>) {
+    static BED: OnceLock<Bed> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing that the next one minds.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let bed = BED.get_or_init(|| Bed::start("rough"));
+    bed.release_lease();
+    (bed, turn)
+}
+
+/// A cluster of one's own.
+pub fn private(name: &str) -> Bed {
+    Bed::start(name)
+}

@@ -1,0 +1,49 @@
+//! Where objects are at the API server.
+
+use serde_json::Value;
+
+/// Kind, plural, prefix, whether in a namespace.
+const KINDS: [(&str, &str, &str, bool); 21] = [
+    ("Namespace", "namespaces", "/api/v1", false),
+    ("ConfigMap", "configmaps", "/api/v1", true),
+    ("Secret", "secrets", "/api/v1", true),
+    ("Pod", "pods", "/api/v1", true),
+    ("ServiceAccount", "serviceaccounts", "/api/v1", true),
+    ("Event", "events", "/apis/events.k8s.io/v1", true),
+    ("Deployment", "deployments", "/apis/apps/v1", true),
+    ("ReplicaSet", "replicasets", "/apis/apps/v1", true),
+    ("StatefulSet", "statefulsets", "/apis/apps/v1", true),
+    ("Lease", "leases", "/apis/coordination.k8s.io/v1", true),
+    ("Role", "roles", "/apis/rbac.authorization.k8s.io/v1", true),
+    ("RoleBinding", "rolebindings", "/apis/rbac.authorization.k8s.io/v1", true),
+    ("ClusterRole", "clusterroles", "/apis/rbac.authorization.k8s.io/v1", false),
+    ("ClusterRoleBinding", "clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1", false),
+    ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
+    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "/apis/admissionregistration.k8s.io/v1", false),
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "/apis/admissionregistration.k8s.io/v1", false),
+    ("CustomResourceDefinition", "customresourcedefinitions", "/apis/apiextensions.k8s.io/v1", false),
+    ("CopyratorRule", "copyratorrules", "/apis/copyrator.dev/v1alpha1", true),
+    ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
+    ("ConfigPolicy", "configpolicies", "/apis/copyrator.dev/v1alpha1", false),
+];
+
+/// The path of a collection; an empty namespace means all of them.
+pub fn collection(kind: &str, namespace: &str) -> String {
+    let found = KINDS.iter().find(|(known, ..)| *known == kind);
+    let (_, plural, prefix, namespaced) = found.unwrap_or_else(|| panic!("no path for {kind}: add it to KINDS"));
+    match (namespaced, namespace) {
+        (true, namespace) if !namespace.is_empty() => format!("{prefix}/namespaces/{namespace}/{plural}"),
+        _ => format!("{prefix}/{plural}"),
+    }
+}
+
+/// The path of one object.
+pub fn object(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{}/{name}", collection(kind, namespace))
+}
+
+/// Kind, namespace and name of an object as written.
+pub fn identity(object: &Value) -> (&str, &str, &str) {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    (text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+}

@@ -1,0 +1,129 @@
+//! Somebody who talks to the API server.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, client::Body};
+use serde_json::Value;
+
+use super::paths;
+
+static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+});
+
+/// Somebody who talks to the API server, with the rights of a kubeconfig.
+pub struct Person {
+    client: Client,
+}
+
+/// What the API server said.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status code.
+    pub code: u16,
+    /// The object, or the refusal.
+    pub body: Value,
+    /// The warnings that kubectl would print.
+    pub warnings: Vec<String>,
+}
+
+impl Person {
+    /// The user of a kubeconfig.
+    pub fn with(kubeconfig: &Path) -> Person {
+        let _context = RUNTIME.enter();
+        let file = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
+        let config = RUNTIME.block_on(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()));
+        Person { client: Client::try_from(config.expect("the kubeconfig is complete")).expect("a client") }
+    }
+
+    /// One object, if it is there.
+    pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let answer = self.send(Method::GET, &paths::object(kind, namespace, name), "application/json", None);
+        (answer.code != 404).then(|| answer.ok())
+    }
+
+    /// Every object of a kind with these labels; an empty namespace means all namespaces.
+    pub fn list(&self, kind: &str, namespace: &str, labels: &str) -> Vec<Value> {
+        let path = format!("{}?labelSelector={labels}", paths::collection(kind, namespace));
+        let list = self.send(Method::GET, &path, "application/json", None).ok();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Creates an object.
+    pub fn create(&self, object: &Value) -> Answer {
+        self.create_with(object, "")
+    }
+
+    /// Creates an object without storing it.
+    pub fn try_create(&self, object: &Value) -> Answer {
+        self.create_with(object, "?dryRun=All")
+    }
+
+    fn create_with(&self, object: &Value, query: &str) -> Answer {
+        let (kind, namespace, _) = paths::identity(object);
+        let path = paths::collection(kind, namespace) + query;
+        self.send(Method::POST, &path, "application/json", Some(object))
+    }
+
+    /// Creates or changes an object by server-side apply, as `kubectl apply --server-side --force-conflicts`.
+    pub fn apply(&self, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        let path = format!("{}?fieldManager=person&force=true", paths::object(kind, namespace, name));
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
+    }
+
+    /// Changes part of an object, as `kubectl patch --type merge` and `kubectl edit`.
+    pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
+        let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-edit";
+        self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
+        self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)
+    }
+
+    fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Answer {
+        let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
+        let request = request.body(Body::from(bytes)).expect("a request");
+        RUNTIME.block_on(async {
+            let response = self.client.send(request).await.expect("the API server answers");
+            let code = response.status().as_u16();
+            let warnings = response.headers().get_all("Warning").iter();
+            let warnings = warnings.filter_map(|header| warning(header.to_str().ok()?)).collect();
+            let bytes = response.into_body().collect_bytes().await.expect("the API server answers to the end");
+            let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
+            Answer { code, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), warnings }
+        })
+    }
+}
+
+/// The text of a warning header: `299 - "text"`.
+fn warning(header: &str) -> Option<String> {
+    let quoted = header.strip_prefix("299 ")?.split_once('"')?.1;
+    Some(quoted.trim_end_matches('"').replace("\\\"", "\""))
+}
+
+impl Answer {
+    /// The object; the test fails if there is a refusal instead.
+    #[track_caller]
+    pub fn ok(self) -> Value {
+        assert!(self.code < 300, "refused with {}: {}", self.code, self.message());
+        self.body
+    }
+
+    /// What a refusal says; the test fails if there is none.
+    #[track_caller]
+    pub fn refused(self) -> String {
+        assert!(self.code >= 400, "should be refused, but: {} {}", self.code, self.body);
+        self.message()
+    }
+
+    fn message(&self) -> String {
+        self.body["message"].as_str().map_or_else(|| self.body.to_string(), str::to_owned)
+    }
+}

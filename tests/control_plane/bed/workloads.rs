@@ -1,0 +1,103 @@
+//! Workloads and what runs of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::objects::{self, label, uid};
+use super::{Story, eventually, same};
+
+/// Label of a workload: the content it runs with.
+const APPLIED: &str = "copyrator.dev/applied";
+
+impl Story<'_> {
+    /// Makes a Deployment at home with one pod labelled `app: <name>` that takes its environment from these
+    /// ConfigMaps, and waits until it runs.
+    #[track_caller]
+    pub fn deploy(&self, name: &str, config_maps: &[&str]) {
+        let sources: Vec<Value> = config_maps.iter().map(|name| json!({ "configMapRef": { "name": name } })).collect();
+        self.admin().create(&objects::deployment(&self.home, name, json!({ "envFrom": sources }))).ok();
+        self.until_running(name);
+    }
+
+    /// A monitor of ConfigMaps at home, without pauses.
+    pub fn monitor(&self, watched: &[&str], workloads: Value) -> Value {
+        let mut spec = json!({
+            "watch": [{ "kind": "ConfigMap", "names": watched }],
+            "pace": { "quietPeriod": "0s", "minInterval": "0s" },
+        });
+        if !workloads.is_null() {
+            spec["workloads"] = workloads;
+        }
+        objects::ours("ConfigMonitor", &self.home, "monitor", spec)
+    }
+
+    /// The pods labelled `app: <name>` that are to stay.
+    pub fn pods(&self, name: &str) -> Vec<Value> {
+        let mut pods = self.admin().list("Pod", &self.home, &format!("app={name}"));
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods
+    }
+
+    /// Waits until a Deployment has rolled out: the one pod that runs.
+    #[track_caller]
+    pub fn until_running(&self, name: &str) -> String {
+        eventually(&format!("Deployment {}/{name} runs", self.home), || {
+            let deployment = self.admin().get("Deployment", &self.home, name).ok_or("it does not exist")?;
+            let status = &deployment["status"];
+            let pods = self.pods(name);
+            let settled = status["observedGeneration"] == deployment["metadata"]["generation"]
+                && (&status["updatedReplicas"], &status["readyReplicas"], &status["replicas"]) == (&json!(1), &json!(1), &json!(1));
+            match &pods[..] {
+                [pod] if settled => Ok(uid(pod)),
+                _ => Err(format!("{} pods, {status}", pods.len())),
+            }
+        })
+    }
+
+    /// Waits until the operator has noted what a Deployment runs with.
+    #[track_caller]
+    pub fn until_adopted(&self, name: &str) -> String {
+        eventually(&format!("Deployment {}/{name} is marked with its content", self.home), || {
+            let deployment = self.admin().get("Deployment", &self.home, name).ok_or("it does not exist")?;
+            label(&deployment, APPLIED).map(str::to_owned).ok_or_else(|| "no label".to_owned())
+        })
+    }
+
+    /// Waits until a Deployment runs another pod than `before`, and no other.
+    #[track_caller]
+    pub fn until_restarted(&self, name: &str, before: &str) -> String {
+        eventually(&format!("Deployment {}/{name} restarts", self.home), || {
+            let pods: Vec<String> = self.pods(name).iter().map(uid).collect();
+            if pods.len() == 1 && pods[0] != before { Ok(()) } else { Err(format!("{pods:?}, {before} before")) }
+        });
+        self.until_running(name)
+    }
+
+    /// How many times a Deployment has rolled out.
+    pub fn revisions(&self, name: &str) -> usize {
+        self.admin().list("ReplicaSet", &self.home, &format!("app={name}")).len()
+    }
+
+    /// Waits until the pods labelled `app: <name>` are these.
+    #[track_caller]
+    pub fn until_pods(&self, name: &str, wanted: &[&str]) {
+        let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
+        eventually(&format!("the pods of {name} are {wanted:?}"), || {
+            let seen = self.pods(name).iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
+            same(seen, wanted.clone())
+        });
+    }
+
+    /// Waits until a pod is old enough that a change from now on is surely younger: times have seconds.
+    pub fn until_older_than_now(&self, name: &str) {
+        let youngest = self.pods(name).iter().filter_map(|pod| pod["metadata"]["creationTimestamp"].as_str().map(str::to_owned)).max();
+        let youngest = youngest.expect("there are pods");
+        eventually("the clock shows a later second than the youngest pod's", || {
+            let probe = objects::config_map("default", "clock", []);
+            let now = self.admin().try_create(&probe).ok()["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+            let now = now.unwrap_or_default();
+            if now > youngest { Ok(()) } else { Err(now) }
+        });
+    }
+}

@@ -1,0 +1,159 @@
+//! It appears: copies exist where a rule says, with the source's content.
+
+use serde_json::json;
+
+use crate::bed::objects::{annotation, config_map, data, label, namespace, ours, secret};
+use crate::bed::{Story, peaceful};
+
+/// Copyrator's own story: a labelled ConfigMap is copied into whatever namespace shows up.
+#[test]
+fn a_new_namespace_gets_the_labelled_config_maps() {
+    let story = Story::new(peaceful(), "labelled");
+    let mut source = config_map(&story.home, "settings", [("colour", "blue")]);
+    source["metadata"]["labels"] = json!({ "copyrator": "true" });
+    story.admin().create(&source).ok();
+    story.admin().create(&config_map(&story.home, "private", [("colour", "red")])).ok();
+    let mut rule = story.rule("ConfigMap", &[]);
+    rule["spec"]["source"] = json!({ "kind": "ConfigMap", "objectSelector": { "matchLabels": { "copyrator": "true" } } });
+    story.admin().create(&rule).ok();
+
+    let target = story.target("new");
+    let copy = story.until("ConfigMap", &target, "settings", [("colour", "blue")]);
+    assert_eq!(label(&copy, "app.kubernetes.io/managed-by"), Some("copyrator"));
+    assert_eq!(label(&copy, "copyrator"), None, "no label is carried over by default");
+    assert_eq!(annotation(&copy, "copyrator.dev/source"), Some(&*format!("{}/settings", story.home)));
+    assert_eq!(annotation(&copy, "copyrator.dev/rule"), Some(&*format!("{}/rule", story.home)));
+    assert!(copy["metadata"]["finalizers"].is_null(), "a finalizer is on {copy}");
+    assert!(story.admin().get("ConfigMap", &target, "private").is_none(), "an unlabelled source was copied");
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+}
+
+/// The other half of it: a changed source updates every copy.
+#[test]
+fn a_changed_source_changes_every_copy_and_takes_away_dropped_keys() {
+    let story = Story::new(peaceful(), "changed");
+    let targets = ["a", "b", "c"].map(|part| story.target(part));
+    story.admin().apply(&secret(&story.home, "registry", [("user", "u"), ("password", "1")])).ok();
+    story.admin().create(&story.rule("Secret", &["reg*"])).ok();
+    for target in &targets {
+        story.until("Secret", target, "registry", [("user", "u"), ("password", "1")]);
+    }
+    story.admin().apply(&secret(&story.home, "registry", [("password", "2"), ("token", "t")])).ok();
+    for target in &targets {
+        story.until("Secret", target, "registry", [("password", "2"), ("token", "t")]);
+    }
+}
+
+#[test]
+fn a_source_made_after_its_rule_is_copied() {
+    let story = Story::new(peaceful(), "late");
+    let target = story.target("a");
+    story.admin().create(&story.rule("ConfigMap", &["late"])).ok();
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    story.admin().create(&config_map(&story.home, "late", [("k", "v")])).ok();
+    story.until("ConfigMap", &target, "late", [("k", "v")]);
+}
+
+#[test]
+fn a_relabelled_namespace_gets_copies_and_loses_them_again() {
+    let story = Story::new(peaceful(), "relabelled");
+    let place = story.bystander("place");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.marker("first");
+    assert!(story.admin().get("ConfigMap", &place, "app").is_none(), "copied into a namespace that does not match");
+
+    let relabel = |value| story.admin().merge("Namespace", "", &place, &json!({ "metadata": { "labels": { "story": value } } }));
+    relabel(json!("relabelled")).ok();
+    story.until("ConfigMap", &place, "app", [("k", "v")]);
+    relabel(json!(null)).ok();
+    story.until_gone("ConfigMap", &place, "app");
+}
+
+#[test]
+fn excluded_refusing_and_system_namespaces_are_never_targets() {
+    let story = Story::new(peaceful(), "excluded");
+    let (wanted, excluded) = (story.target("wanted"), story.target("legacy"));
+    let refusing = story.called("refusing");
+    let labels = data([("story", "excluded"), ("copyrator.dev/copies", "refuse")]);
+    story.admin().create(&namespace(&refusing, &labels)).ok();
+    story.admin().create(&config_map(&story.home, "unwelcome", [("k", "v")])).ok();
+    let mut rule = story.rule("ConfigMap", &["unwelcome"]);
+    rule["spec"]["targets"] = json!([
+        { "namespaceSelector": story.selector() },
+        { "names": ["kube-system", "kube-public", "copyrator-system", story.home] },
+    ]);
+    rule["spec"]["excludeTargets"] = json!(["*-legacy"]);
+    story.admin().create(&rule).ok();
+
+    story.until("ConfigMap", &wanted, "unwelcome", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    story.marker("then");
+    let copies = story.admin().list("ConfigMap", "", "app.kubernetes.io/managed-by=copyrator");
+    let places: Vec<_> = copies.iter().filter(|copy| copy["metadata"]["name"] == "unwelcome").collect();
+    let places: Vec<_> = places.iter().filter_map(|copy| copy["metadata"]["namespace"].as_str()).collect();
+    assert_eq!(places, [wanted.as_str()], "{excluded}, {refusing} and system namespaces take nothing");
+}
+
+#[test]
+fn a_copy_is_shaped_as_its_rule_says_and_carries_no_marks_of_other_tools() {
+    let story = Story::new(peaceful(), "shaped");
+    let target = story.target("a");
+    let mut source = secret(&story.home, "tls", [("tls.crt", "public"), ("tls.key", "private")]);
+    source["metadata"]["labels"] = json!({ "team": "blue", "app.kubernetes.io/instance": "argo", "other": "x" });
+    source["metadata"]["annotations"] = json!({ "meta.helm.sh/release-name": "r", "example.com/note": "n" });
+    story.admin().create(&source).ok();
+    let mut rule = story.rule("Secret", &["tls"]);
+    rule["spec"]["copy"] = json!({
+        "name": "{name}-of-{namespace}", "kind": "ConfigMap",
+        "keys": { "include": ["tls.crt"], "rename": { "tls.crt": "ca.crt" } },
+        "labels": { "keep": ["team", "app.kubernetes.io/*"], "set": { "tier": "infra" } },
+        "annotations": { "keep": ["*"] },
+    });
+    story.admin().create(&rule).ok();
+
+    let copy = story.until("ConfigMap", &target, "tls-of-shaped-home", [("ca.crt", "public")]);
+    assert_eq!((label(&copy, "team"), label(&copy, "tier"), label(&copy, "other")), (Some("blue"), Some("infra"), None));
+    assert_eq!(label(&copy, "app.kubernetes.io/instance"), None);
+    assert_eq!(annotation(&copy, "example.com/note"), Some("n"));
+    assert_eq!(annotation(&copy, "meta.helm.sh/release-name"), None);
+}
+
+/// Helm's releases and tokens of accounts are of their namespace; copying them breaks Helm and lends rights.
+#[test]
+fn helm_releases_and_account_tokens_are_never_copied() {
+    let story = Story::new(peaceful(), "private");
+    let target = story.target("a");
+    for (name, kind) in [("release", "helm.sh/release.v1"), ("plain", "Opaque")] {
+        let mut source = secret(&story.home, name, [("k", "v")]);
+        source["type"] = kind.into();
+        story.admin().create(&source).ok();
+    }
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": story.home, "name": "robot" } });
+    story.admin().create(&account).ok();
+    let mut token = secret(&story.home, "token", []);
+    token["type"] = "kubernetes.io/service-account-token".into();
+    token["metadata"]["annotations"] = json!({ "kubernetes.io/service-account.name": "robot" });
+    story.admin().create(&token).ok();
+    let mut rule = story.rule("Secret", &["*"]);
+    rule["spec"]["source"] = json!({ "kind": "Secret", "objectSelector": {} });
+    story.admin().create(&rule).ok();
+
+    story.until("Secret", &target, "plain", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    let names: Vec<_> = story.admin().list("Secret", &target, "").into_iter().map(|it| it["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["plain"]);
+}
+
+#[test]
+fn a_copy_of_a_copy_is_never_made() {
+    let story = Story::new(peaceful(), "chained");
+    let (middle, end) = (story.target("middle"), story.bystander("end"));
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &middle, "app", [("k", "v")]);
+    let spec = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [end] }] });
+    story.admin().create(&ours("CopyratorRule", &middle, "onwards", spec)).ok();
+    story.marker("then");
+    assert!(story.admin().get("ConfigMap", &end, "app").is_none(), "a copy was copied on");
+}

@@ -1,0 +1,90 @@
+//! While we are away, the cluster works on, and nothing is lost of what happens meanwhile.
+
+use serde_json::json;
+
+use crate::bed::objects::{config_map, data, namespace, secret};
+use crate::bed::{Story, eventually, rough};
+
+#[test]
+fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "writable");
+    let target = story.target("a");
+    let policy = json!({ "data": [{ "name": "url", "keys": ["url"], "format": "url" }], "match": {} });
+    bed.admin.create(&story.policy(&["ConfigMap", "Secret"], policy)).ok();
+    eventually("the policy is in force", || {
+        let answer = bed.admin.try_create(&config_map(&target, "app", [("url", "nonsense")]));
+        if answer.code >= 400 { Ok(()) } else { Err("nonsense is accepted".into()) }
+    });
+    crew.webhook.kill();
+    crew.reconciler.kill();
+
+    // The policy's failurePolicy is Ignore.
+    bed.admin.create(&config_map(&target, "app", [("url", "nonsense")])).ok();
+    bed.admin.create(&secret(&target, "app", [("url", "nonsense")])).ok();
+    bed.admin.create(&namespace(&story.called("later"), &data([]))).ok();
+    bed.admin.delete("ConfigMap", &target, "app").ok();
+    bed.admin.delete("Namespace", "", &target).ok();
+    story.until_gone("Namespace", "", &target);
+    bed.admin.delete("ConfigPolicy", "", "writable").ok();
+}
+
+#[test]
+fn what_changed_while_we_were_away_is_made_up_for() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "made-up");
+    let (edited, left) = (story.target("edited"), story.target("left"));
+    bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    bed.admin.create(&story.rule("ConfigMap", &["app"])).ok();
+    for target in [&edited, &left] {
+        story.until("ConfigMap", target, "app", [("k", "1")]);
+    }
+    crew.reconciler.kill();
+
+    bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    bed.admin.merge("ConfigMap", &edited, "app", &json!({ "data": { "more": "x" } })).ok();
+    bed.admin.merge("Namespace", "", &left, &json!({ "metadata": { "labels": { "story": null } } })).ok();
+    let late = story.target("late");
+    bed.release_lease();
+    crew.reconciler = bed.reconciler(0);
+    story.until("ConfigMap", &edited, "app", [("k", "2")]);
+    story.until("ConfigMap", &late, "app", [("k", "2")]);
+    story.until_gone("ConfigMap", &left, "app");
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+#[test]
+fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "away");
+    bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    bed.admin.apply(&config_map(&story.home, "same", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.deploy("calm", &["same"]);
+    bed.admin.create(&story.monitor(&["app", "same"], json!(null))).ok();
+    story.until_adopted("web");
+    story.until_adopted("calm");
+    let (before, calm) = (story.until_running("web"), story.until_running("calm"));
+    crew.reconciler.kill();
+    story.until_older_than_now("web");
+    bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+
+    bed.release_lease();
+    crew.reconciler = bed.reconciler(0);
+    let after = story.until_restarted("web", &before);
+    // A leader later everything is as it should be: nobody restarts again.
+    crew.reconciler.kill();
+    bed.release_lease();
+    crew.reconciler = bed.reconciler(0);
+    crew.reconciler.wait_ready().expect("the reconciler is ready again");
+    story.marker("then");
+    assert_eq!(story.until_running("web"), after);
+    assert_eq!((story.revisions("web"), story.revisions("calm")), (2, 1));
+    assert_eq!(story.until_running("calm"), calm);
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}

@@ -1,0 +1,108 @@
+//! The webhook configurations: applied once calls arrive, repaired, and gone with the release.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{binding, config_map, ours, uid};
+use crate::bed::{Bed, Story, eventually, private, within};
+
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+
+/// One cluster, in the order in which an installation's life goes.
+#[test]
+fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
+    let bed = private("hooks");
+    let mut reconciler = bed.reconciler(0);
+    reconciler.wait_ready().expect("the reconciler needs no webhook to be ready");
+    rules_written_without_hooks_are_no_stronger(&bed);
+    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
+        assert!(bed.admin.list(kind, "", "").is_empty(), "{kind} was applied before a call could arrive");
+    }
+
+    let mut webhook = bed.webhook();
+    webhook.wait_ready().expect("the webhook becomes ready");
+    bed.until_hooked();
+    hooks_are_trusted_and_owned(&bed);
+    bad_rules_are_refused_from_now_on(&bed);
+    drift_is_repaired(&bed);
+
+    bed.admin.delete("ClusterRole", "", "copyrator").ok();
+    eventually("the garbage collector takes the hooks", || {
+        let left = bed.admin.list(VALIDATING, "", "").len() + bed.admin.list("MutatingWebhookConfiguration", "", "").len();
+        if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+    });
+}
+
+/// The reconciler is the gate: it understands and asks by itself.
+fn rules_written_without_hooks_are_no_stronger(bed: &Bed) {
+    let story = Story::new(bed, "unhooked");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let mut bad = story.rule("ConfigMap", &["a["]);
+    bad["metadata"]["name"] = "bad".into();
+    story.admin().create(&bad).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    let bad = story.until_condition("CopyratorRule", "bad", "Stalled", "True", "Invalid");
+    assert!(bad["status"].to_string().contains("spec.source.names[0]"), "{}", bad["status"]);
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+
+    let forbidden = story.target("forbidden");
+    story.admin().create(&binding(&story.home, "alice", "edit")).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["metadata"]["name"] = "alices".into();
+    rule["spec"]["copy"] = json!({ "name": "stolen" });
+    eventually("alice writes a rule", || {
+        let answer = bed.alice.create(&rule);
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    story.until_condition("CopyratorRule", "alices", "Authorized", "False", "Forbidden");
+    story.marker("then");
+    assert!(story.admin().get("ConfigMap", &forbidden, "stolen").is_none(), "copied with rights that alice lacks");
+}
+
+fn hooks_are_trusted_and_owned(bed: &Bed) {
+    let role = bed.admin.get("ClusterRole", "", "copyrator").expect("the chart's ClusterRole");
+    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
+        for object in bed.admin.list(kind, "", "") {
+            let owner = &object["metadata"]["ownerReferences"][0];
+            assert_eq!((&owner["kind"], &owner["uid"]), (&json!("ClusterRole"), &json!(uid(&role))), "{object}");
+            for hook in object["webhooks"].as_array().expect("hooks") {
+                assert!(hook["clientConfig"]["caBundle"].is_string(), "no caBundle in {hook}");
+                assert!(hook["timeoutSeconds"].as_i64().is_some_and(|seconds| seconds <= 10), "{hook}");
+            }
+        }
+    }
+}
+
+fn bad_rules_are_refused_from_now_on(bed: &Bed) {
+    let rule = ours("CopyratorRule", "default", "bad", json!({
+        "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }],
+    }));
+    let refusal = eventually("a bad rule is refused", || {
+        let answer = bed.admin.try_create(&rule);
+        if answer.code >= 400 { Ok(answer.refused()) } else { Err("accepted".into()) }
+    });
+    assert!(refusal.contains("spec.source.names[0]"), "{refusal}");
+}
+
+fn drift_is_repaired(bed: &Bed) {
+    let first = |object: &Value| object["webhooks"][0].clone();
+    let before = bed.admin.get(VALIDATING, "", "copyrator").expect("the hooks");
+    let mut edited = before.clone();
+    edited["webhooks"][0]["timeoutSeconds"] = 29.into();
+    edited["webhooks"][0]["clientConfig"]["caBundle"] = json!(null);
+    let patch = json!({ "webhooks": edited["webhooks"] });
+    bed.admin.merge(VALIDATING, "", "copyrator", &patch).ok();
+    until_repaired(bed, "an edited hook", |object| first(object) == first(&before));
+    bed.admin.delete(VALIDATING, "", "copyrator").ok();
+    until_repaired(bed, "deleted hooks", |object| object["webhooks"] == before["webhooks"]);
+}
+
+/// Drift is looked for every minute.
+fn until_repaired(bed: &Bed, what: &str, is_repaired: impl Fn(&Value) -> bool) {
+    within(Duration::from_secs(150), &format!("{what} is as it was"), || {
+        let object = bed.admin.get(VALIDATING, "", "copyrator").ok_or("they are gone")?;
+        if is_repaired(&object) { Ok(()) } else { Err(object["webhooks"][0].to_string()) }
+    });
+}

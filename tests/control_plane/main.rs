@@ -1,0 +1,25 @@
+//! Copyrator on a real control plane: every behaviour that DESIGN §3 promises, asserted on the state of the
+//! cluster. The operator runs as the chart's ServiceAccounts, with exactly the chart's rights.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what went wrong by failing")]
+#![allow(clippy::print_stdout, reason = "a failing test shows the operator's complaints")]
+
+mod authority;
+mod bed;
+mod conflicts;
+mod copying;
+mod crashes;
+mod defaults;
+mod dormant;
+mod formats;
+mod hooks;
+mod observability;
+mod own_kinds;
+mod pods;
+mod policies;
+mod protection;
+mod removal;
+mod repair;
+mod replacement;
+mod restarts;
+mod teardown;
+mod warnings;

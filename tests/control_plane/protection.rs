@@ -1,0 +1,139 @@
+//! Copies and author stamps are protected by the API server itself: everything here happens with every process
+//! of ours dead.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, binding, config_map, version};
+use crate::bed::{Bed, Story, eventually, rough};
+
+/// A copy in a namespace whose admin bob is, and nobody of ours alive.
+fn abandoned<'a>(bed: &'a Bed, name: &'static str) -> (Story<'a>, String, Value) {
+    let crew = bed.man();
+    let story = Story::new(bed, name);
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    story.admin().create(&binding(&target, "bob", "admin")).ok();
+    eventually("bob may write in his namespace", || {
+        let answer = bed.bob.apply(&config_map(&target, "own", [("k", "v")]));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    crew.reconciler.kill();
+    crew.webhook.kill();
+    let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    (story, target, copy)
+}
+
+#[test]
+fn a_tenant_cannot_edit_delete_or_unmark_a_copy() {
+    let (bed, _turn) = rough();
+    let (story, target, copy) = abandoned(bed, "protected");
+    let source = format!("{}/app", story.home);
+    for edit in [
+        json!({ "data": { "k": "changed" } }),
+        json!({ "data": { "more": "added" } }),
+        json!({ "data": null }),
+        json!({ "binaryData": { "b": "AAE=" } }),
+        json!({ "immutable": true }),
+        json!({ "metadata": { "labels": { "copyrator.dev/rule": null } } }),
+        json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "me" } } }),
+        json!({ "metadata": { "labels": null } }),
+        json!({ "metadata": { "annotations": { "copyrator.dev/digest": "0" } } }),
+        json!({ "metadata": { "annotations": { "copyrator.dev/remove-after": "2020-01-01T00:00:00Z" } } }),
+    ] {
+        let refusal = bed.bob.merge("ConfigMap", &target, "app", &edit).refused();
+        assert!(refusal.contains(&source) && refusal.contains("override"), "{edit}: {refusal}");
+    }
+    let refusal = bed.bob.delete("ConfigMap", &target, "app").refused();
+    assert!(refusal.contains(&source), "{refusal}");
+    let mut replaced = config_map(&target, "app", [("k", "v")]);
+    let refusal = bed.bob.apply(&replaced);
+    assert!(refusal.code < 300, "an apply that changes nothing of ours passes: {}", refusal.body);
+    replaced["data"]["k"] = "other".into();
+    bed.bob.apply(&replaced).refused();
+
+    let still = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    assert_eq!(still["metadata"]["uid"], copy["metadata"]["uid"]);
+    // Labels of his own do no harm.
+    bed.bob.merge("ConfigMap", &target, "app", &json!({ "metadata": { "labels": { "mine": "yes" } } })).ok();
+}
+
+#[test]
+fn a_tenant_cannot_forge_a_copy() {
+    let (bed, _turn) = rough();
+    let (_story, target, copy) = abandoned(bed, "forged");
+    let mut forged = config_map(&target, "forged", [("k", "v")]);
+    for part in ["labels", "annotations"] {
+        forged["metadata"][part] = copy["metadata"][part].clone();
+    }
+    let refusal = bed.bob.create(&forged).refused();
+    assert!(refusal.contains("copyrator.dev/rule"), "{refusal}");
+    let marks = json!({ "metadata": { "labels": copy["metadata"]["labels"] } });
+    bed.bob.merge("ConfigMap", &target, "own", &marks).refused();
+    // Whoever is granted the verb may.
+    let grant = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "namespace": target, "name": "override" },
+        "rules": [{ "apiGroups": ["copyrator.dev"], "resources": ["copies"], "verbs": ["override"] }],
+    });
+    bed.admin.create(&grant).ok();
+    let mut granted = binding(&target, "bob", "override");
+    granted["roleRef"]["kind"] = "Role".into();
+    bed.admin.create(&granted).ok();
+    eventually("the granted tenant may", || {
+        let answer = bed.bob.merge("ConfigMap", &target, "app", &json!({ "data": { "k": "changed" } }));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+}
+
+#[test]
+fn a_namespace_with_copies_can_be_deleted() {
+    let (bed, _turn) = rough();
+    let (story, target, copy) = abandoned(bed, "emptied");
+    assert!(copy["metadata"]["finalizers"].is_null());
+    bed.admin.delete("Namespace", "", &target).ok();
+    story.until_gone("Namespace", "", &target);
+    bed.admin.delete("Namespace", "", &story.home).ok();
+    story.until_gone("Namespace", "", &story.home);
+}
+
+#[test]
+fn an_author_stamp_cannot_be_faked_and_moves_only_with_the_spec() {
+    let (bed, _turn) = rough();
+    let story = Story::new(bed, "stamped");
+    unhook(bed);
+    story.admin().create(&binding(&story.home, "alice", "edit")).ok();
+    story.admin().create(&binding(&story.home, "bob", "edit")).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["metadata"]["annotations"] =
+        json!({ "copyrator.dev/author": "admin", "copyrator.dev/author-groups": r#"["system:masters"]"# });
+    let made = eventually("alice writes a rule", || match bed.alice.create(&rule) {
+        answer if answer.code < 300 => Ok(answer.body),
+        answer => Err(answer.refused()),
+    });
+    assert_eq!(annotation(&made, "copyrator.dev/author"), Some("alice"));
+    let groups = annotation(&made, "copyrator.dev/author-groups").expect("the groups are stamped");
+    assert!(groups.contains("people") && !groups.contains("masters"), "{groups}");
+
+    let author = |answer: Value| annotation(&answer, "copyrator.dev/author").map(str::to_owned);
+    let change = |patch: Value| bed.bob.merge("CopyratorRule", &story.home, "rule", &patch);
+    let faked = change(json!({ "metadata": { "annotations": { "copyrator.dev/author": "admin" } } }));
+    assert!(faked.code >= 400 || author(faked.body.clone()) == Some("alice".into()), "{}", faked.body);
+    let dropped = change(json!({ "metadata": { "annotations": null } }));
+    assert!(dropped.code >= 400 || author(dropped.body.clone()) == Some("alice".into()), "{}", dropped.body);
+    let relabelled = change(json!({ "metadata": { "labels": { "a": "b" } } })).ok();
+    assert_eq!(author(relabelled), Some("alice".into()), "a label changed the author");
+    let suspended = change(json!({ "spec": { "suspend": true } })).ok();
+    assert_eq!(author(suspended), Some("alice".into()), "an emergency stop changed the author");
+    let changed = change(json!({ "spec": { "excludeTargets": ["x"] } })).ok();
+    assert_eq!(author(changed.clone()), Some("bob".into()));
+    assert_ne!(version(&changed), version(&made));
+}
+
+/// Takes the hooks away, so that only the API server itself is left to judge.
+fn unhook(bed: &Bed) {
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        bed.admin.delete(kind, "", "copyrator");
+    }
+}

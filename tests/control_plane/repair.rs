@@ -1,0 +1,87 @@
+//! Copies that somebody changed by hand are put right again. Only who may `override` copies gets that far: here
+//! it is the cluster's admin.
+
+use serde_json::json;
+
+use crate::bed::objects::{annotation, config_map, label, secret, uid};
+use crate::bed::{Story, eventually, peaceful};
+
+#[test]
+fn an_edited_copy_is_repaired_whatever_the_edit() {
+    let story = Story::new(peaceful(), "edited");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("a", "1"), ("b", "2")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("a", "1"), ("b", "2")]);
+    for edit in [
+        json!({ "data": { "a": "changed" } }),
+        json!({ "data": { "extra": "added" } }),
+        json!({ "data": { "b": null } }),
+        json!({ "data": null }),
+        json!({ "data": { "a": null }, "binaryData": { "a": "AAE=" } }),
+    ] {
+        story.admin().merge("ConfigMap", &target, "app", &edit).ok();
+        let repaired = story.until("ConfigMap", &target, "app", [("a", "1"), ("b", "2")]);
+        assert!(repaired["binaryData"].as_object().is_none_or(|map| map.is_empty()), "{edit}: {repaired}");
+    }
+}
+
+/// `stringData` by server-side apply changes the content without a trace in the fields that we own.
+#[test]
+fn a_secret_changed_through_string_data_is_repaired() {
+    let story = Story::new(peaceful(), "stringdata");
+    let target = story.target("a");
+    story.admin().create(&secret(&story.home, "token", [("token", "right")])).ok();
+    story.admin().create(&story.rule("Secret", &["token"])).ok();
+    story.until("Secret", &target, "token", [("token", "right")]);
+    let edit = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": target, "name": "token" },
+        "stringData": { "token": "wrong", "more": "added" },
+    });
+    story.admin().apply(&edit).ok();
+    story.until("Secret", &target, "token", [("token", "right")]);
+}
+
+#[test]
+fn a_deleted_copy_returns() {
+    let story = Story::new(peaceful(), "deleted-copy");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    let before = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    story.admin().delete("ConfigMap", &target, "app").ok();
+    let after = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    assert_ne!(uid(&before), uid(&after));
+}
+
+#[test]
+fn an_unmarked_copy_gets_no_second_owner_and_lost_marks_return() {
+    let story = Story::new(peaceful(), "unmarked");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    // One mark is lost, the proof stays: it is still ours.
+    let edit = json!({ "metadata": { "annotations": { "copyrator.dev/digest": "0.0" } } });
+    story.admin().merge("ConfigMap", &target, "app", &edit).ok();
+    eventually("the digest is right again", || {
+        let copy = story.admin().get("ConfigMap", &target, "app").ok_or("it is gone")?;
+        let digest = annotation(&copy, "copyrator.dev/digest").unwrap_or_default().to_owned();
+        if digest != "0.0" && !digest.is_empty() { Ok(()) } else { Err(digest) }
+    });
+}
+
+#[test]
+fn labels_that_others_add_to_a_copy_stay() {
+    let story = Story::new(peaceful(), "others-labels");
+    let target = story.target("a");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "1")]);
+    let edit = json!({ "metadata": { "labels": { "backup": "daily" }, "annotations": { "example.com/seen": "yes" } } });
+    story.admin().merge("ConfigMap", &target, "app", &edit).ok();
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    let copy = story.until("ConfigMap", &target, "app", [("k", "2")]);
+    assert_eq!(label(&copy, "backup"), Some("daily"));
+    assert_eq!(annotation(&copy, "example.com/seen"), Some("yes"));
+}

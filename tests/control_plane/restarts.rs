@@ -1,0 +1,167 @@
+//! It is fresh: what uses changed content restarts, once, and nothing else does.
+
+use serde_json::json;
+
+use crate::bed::objects::{config_map, deployment};
+use crate::bed::{Story, peaceful};
+
+/// ConfigMonitor's own story: a modified ConfigMap restarts exactly the pods of its selector.
+#[test]
+fn a_modified_config_map_restarts_exactly_the_pods_of_its_selector() {
+    let story = Story::new(peaceful(), "selected");
+    story.admin().apply(&config_map(&story.home, "web-config", [("colour", "blue")])).ok();
+    story.deploy("web", &[]);
+    story.deploy("other", &["web-config"]);
+    let pods = json!({ "podSelector": { "matchLabels": { "app": "web" } } });
+    story.admin().create(&story.monitor(&["web-config"], pods)).ok();
+    story.until_adopted("web");
+    let (first, bystander) = (story.until_running("web"), story.until_running("other"));
+    assert_eq!(story.revisions("web"), 1, "adoption restarted");
+
+    story.admin().apply(&config_map(&story.home, "web-config", [("colour", "red")])).ok();
+    let second = story.until_restarted("web", &first);
+    story.until_older_than_now("web");
+    story.admin().apply(&config_map(&story.home, "web-config", [("colour", "green")])).ok();
+    story.until_restarted("web", &second);
+    assert_eq!(story.revisions("web"), 3, "one restart a change");
+    assert_eq!(story.until_running("other"), bystander, "what the selector does not find restarted");
+}
+
+#[test]
+fn without_workloads_a_monitor_restarts_what_references_the_object() {
+    let story = Story::new(peaceful(), "referencing");
+    story.admin().apply(&config_map(&story.home, "app", [("used", "1"), ("unused", "1")])).ok();
+    story.admin().apply(&config_map(&story.home, "unrelated", [("k", "1")])).ok();
+    story.deploy("from", &["app"]);
+    story.deploy("elsewhere", &["unrelated"]);
+    let key = json!({ "env": [{ "name": "X", "valueFrom": { "configMapKeyRef": { "name": "app", "key": "used" } } }] });
+    story.admin().create(&deployment(&story.home, "by-key", key)).ok();
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    for name in ["from", "by-key"] {
+        story.until_adopted(name);
+    }
+    let before = ["from", "by-key", "elsewhere"].map(|name| story.until_running(name));
+    story.until_older_than_now("by-key");
+
+    // A key that a workload does not use is nothing to it.
+    story.admin().apply(&config_map(&story.home, "app", [("used", "1"), ("unused", "2")])).ok();
+    story.until_restarted("from", &before[0]);
+    assert_eq!(story.until_running("by-key"), before[1], "restarted for a key it does not use");
+    story.until_older_than_now("from");
+    story.admin().apply(&config_map(&story.home, "app", [("used", "2"), ("unused", "2")])).ok();
+    story.until_restarted("by-key", &before[1]);
+    assert_eq!(story.until_running("elsewhere"), before[2], "restarted for nothing");
+    assert_eq!(story.revisions("by-key"), 2);
+}
+
+#[test]
+fn writes_that_leave_the_content_alone_restart_nobody() {
+    let story = Story::new(peaceful(), "untouched");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    let applied = story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    let note = |value: &str| json!({ "metadata": { "annotations": { "example.com/note": value } } });
+    story.admin().merge("ConfigMap", &story.home, "app", &note("a")).ok();
+    story.admin().merge("ConfigMap", &story.home, "app", &note("b")).ok();
+    story.marker("then");
+    assert_eq!(story.until_running("web"), before);
+    assert_eq!((story.revisions("web"), story.until_adopted("web")), (1, applied));
+    // It is not asleep: content does restart it.
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    story.until_restarted("web", &before);
+}
+
+#[test]
+fn the_annotation_restarts_a_workload_without_any_monitor() {
+    let story = Story::new(peaceful(), "annotated");
+    for name in ["used", "listed"] {
+        story.admin().apply(&config_map(&story.home, name, [("k", "1")])).ok();
+    }
+    let references = json!({ "envFrom": [{ "configMapRef": { "name": "used" } }] });
+    for (name, value) in [("every", "true"), ("some", "configmap/listed")] {
+        let mut workload = deployment(&story.home, name, references.clone());
+        workload["metadata"]["annotations"] = json!({ "copyrator.dev/restart": value });
+        story.admin().create(&workload).ok();
+        story.until_adopted(name);
+    }
+    let (every, some) = (story.until_running("every"), story.until_running("some"));
+    story.until_older_than_now("some");
+    story.admin().apply(&config_map(&story.home, "used", [("k", "2")])).ok();
+    let every = story.until_restarted("every", &every);
+    assert_eq!(story.until_running("some"), some, "restarted for what it does not list");
+    story.until_older_than_now("every");
+    story.admin().apply(&config_map(&story.home, "listed", [("k", "2")])).ok();
+    story.until_restarted("some", &some);
+    assert_eq!(story.until_running("every"), every, "restarted for what it does not use");
+}
+
+/// A changed source reaches its copies, and they restart what uses them.
+#[test]
+fn a_changed_source_restarts_what_uses_its_copy() {
+    let story = Story::new(peaceful(), "through");
+    let mut rule = story.rule("ConfigMap", &["shared"]);
+    let source = story.bystander("source");
+    rule["metadata"]["namespace"] = json!(source);
+    rule["spec"]["targets"] = json!([{ "names": [story.home] }]);
+    story.admin().apply(&config_map(&source, "shared", [("k", "1")])).ok();
+    story.admin().create(&rule).ok();
+    story.until("ConfigMap", &story.home, "shared", [("k", "1")]);
+    story.deploy("web", &["shared"]);
+    story.admin().create(&story.monitor(&["shared"], json!(null))).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    story.admin().apply(&config_map(&source, "shared", [("k", "2")])).ok();
+    story.until_restarted("web", &before);
+    story.until("ConfigMap", &story.home, "shared", [("k", "2")]);
+}
+
+/// A Secret that flaps costs a rollout an interval, and the last content runs in the end.
+#[test]
+fn the_least_interval_between_restarts_holds_and_the_last_content_arrives() {
+    let story = Story::new(peaceful(), "flapping");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "0")])).ok();
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["pace"] = json!({ "quietPeriod": "0s", "minInterval": "15s" });
+    story.admin().create(&monitor).ok();
+    let mut applied = story.until_adopted("web");
+    let mut before = story.until_running("web");
+    story.until_older_than_now("web");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    before = story.until_restarted("web", &before);
+    for value in ["2", "3", "4", "5"] {
+        story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+        story.until_older_than_now("web");
+        applied = story.until_adopted("web");
+    }
+    before = story.until_restarted("web", &before);
+    story.marker("then");
+    assert_eq!(story.until_running("web"), before, "restarted again for content it runs with");
+    assert_ne!(story.until_adopted("web"), applied);
+    assert_eq!(story.revisions("web"), 3, "five changes in one interval and before it are two restarts");
+}
+
+#[test]
+fn a_suspended_monitor_restarts_nothing_until_it_is_resumed() {
+    let story = Story::new(peaceful(), "paused-monitor");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    story.admin().apply(&monitor).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    monitor["spec"]["suspend"] = true.into();
+    story.admin().apply(&monitor).ok();
+    story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Suspended");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    story.marker("then");
+    assert_eq!(story.until_running("web"), before);
+    monitor["spec"]["suspend"] = false.into();
+    story.admin().apply(&monitor).ok();
+    story.until_restarted("web", &before);
+}

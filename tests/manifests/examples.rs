@@ -1,0 +1,64 @@
+//! Every example is what our types read, wholly, and compiles.
+
+use copyrator::{
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{documents, files};
+
+/// Reads an object and makes sure that none of its fields was skipped.
+fn read<T: DeserializeOwned + Serialize>(at: &str, object: &Value) -> T {
+    let read: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{at}: {error}"));
+    let written = serde_json::to_value(&read).unwrap();
+    kept(at, &object["spec"], &written["spec"]);
+    read
+}
+
+/// Every field of `before` is also in `after`, unless it is empty.
+fn kept(at: &str, before: &Value, after: &Value) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in before {
+                let at = format!("{at}.{key}");
+                match after.get(key) {
+                    Some(after) => kept(&at, value, after),
+                    None => assert!(
+                        value == &serde_json::json!([]) || value == &serde_json::json!({}),
+                        "{at} is lost"
+                    ),
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            assert_eq!(before.len(), after.len(), "{at}");
+            before.iter().zip(after).for_each(|(before, after)| kept(at, before, after));
+        }
+        _ => assert_eq!(before, after, "{at}"),
+    }
+}
+
+fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
+    match object["kind"].as_str().unwrap() {
+        "CopyratorRule" => CompiledRule::compile(&read::<CopyratorRule>(at, object).spec).map(drop),
+        "ConfigMonitor" => CompiledMonitor::compile(&read::<ConfigMonitor>(at, object).spec).map(drop),
+        "ConfigPolicy" => CompiledPolicy::compile(&read::<ConfigPolicy>(at, object).spec).map(drop),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn every_example_is_understood() {
+    let mut ours = 0;
+    for (name, text) in files("examples") {
+        assert!(text.starts_with("# "), "{name} does not say what it shows");
+        for object in documents(&name, &text) {
+            let at = format!("{name}: {}/{}", object["kind"], object["metadata"]["name"]);
+            check(&at, &object).unwrap_or_else(|problems| panic!("{at}: {problems:?}"));
+            ours += usize::from(object["apiVersion"] == "copyrator.dev/v1alpha1");
+        }
+    }
+    assert!(ours >= 10, "only {ours} objects of ours were found");
+}

@@ -1,0 +1,64 @@
+//! The admission policies, as far as they can be judged without an API server.
+
+use copyrator::marks;
+use serde_json::Value;
+
+use crate::{documents, files};
+
+fn policy(file: &str) -> Value {
+    let (name, text) = files("webhook-config/policies").into_iter().find(|(name, _)| name == file).unwrap();
+    documents(&name, &text).remove(0)
+}
+
+fn variable(policy: &Value, name: &str) -> String {
+    let variables = policy["spec"]["variables"].as_array().unwrap();
+    let found = variables.iter().find(|variable| variable["name"] == name).unwrap();
+    found["expression"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn webhook_configurations_parse_and_carry_no_trust_of_their_own() {
+    let hooks: Vec<(String, String)> = files("webhook-config");
+    assert!(!hooks.is_empty());
+    for (name, text) in hooks.iter().filter(|(name, _)| name.ends_with(".yaml")) {
+        for document in documents(name, text) {
+            let kind = document["kind"].as_str().unwrap();
+            assert!(kind.ends_with("WebhookConfiguration"), "{name}: {kind}");
+            // The CA is generated in each cluster; one that is written down is everybody's.
+            assert!(!text.contains("caBundle:"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_policy_is_bound_and_fails_closed() {
+    for (name, text) in files("webhook-config/policies") {
+        let documents = documents(&name, &text);
+        assert_eq!(documents.len(), 2, "{name}");
+        assert_eq!(documents[0]["spec"]["failurePolicy"], "Fail", "{name}");
+        assert_eq!(documents[1]["spec"]["policyName"], documents[0]["metadata"]["name"], "{name}");
+        for validation in documents[0]["spec"]["validations"].as_array().into_iter().flatten() {
+            assert_eq!(validation["reason"], "Forbidden", "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_stamp_is_checked_as_it_is_made() {
+    let (made, checked) = (policy("author.yaml"), policy("author-honest.yaml"));
+    for name in ["anew", "groups"] {
+        assert_eq!(variable(&made, name), variable(&checked, name));
+    }
+    for key in [marks::AUTHOR, marks::AUTHOR_GROUPS] {
+        assert!(variable(&made, "stamp").contains(&format!("'{key}'")));
+    }
+    assert_eq!(made["spec"]["matchConstraints"], checked["spec"]["matchConstraints"]);
+}
+
+#[test]
+fn a_copy_is_told_by_the_marks_that_the_code_writes() {
+    let selector = &policy("copies.yaml")["spec"]["matchConstraints"]["objectSelector"];
+    assert_eq!(selector["matchLabels"][marks::MANAGED_BY], marks::MANAGED_BY_VALUE);
+    assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
+    assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
+}

@@ -1,0 +1,206 @@
+//! Restart decisions as data: a world in, a plan as text out. Every action is then carried out on the world, and
+//! the plan of that must be empty (a plan, applied, gives a snapshot whose plan is empty).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
+
+mod world;
+
+use std::{fs, path::Path};
+
+use copyrator::{
+    model::{Rollout, WorkloadKey, World},
+    plan::{
+        Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState, monitor_status,
+        monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+    },
+};
+
+use world::{Case, at};
+
+impl Case {
+    fn run(&self) -> String {
+        let mut world = self.world();
+        let current = self.current(&world);
+        if self.workload.is_none() {
+            return self.run_selected(&mut world, &current);
+        }
+        let key = self.workload_key();
+        self.events_reach_it(&world, &key);
+        let plan = plan_workload(&world, &key, at(self.now));
+        let mut text = vec![state(&plan.state)];
+        text.extend(
+            plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
+        );
+        if let Some(action) = &plan.action {
+            text.push(print(action, &current));
+            carry_out(&mut world, &key, action, self.now);
+            let again = plan_workload(&world, &key, at(self.now));
+            assert_eq!(again.action, None, "{}: not idempotent", self.name);
+            if matches!(action, RestartAction::Adopt { .. } | RestartAction::Rollout { .. }) {
+                assert!(
+                    matches!(again.state, WorkloadState::UpToDate | WorkloadState::Restarting),
+                    "{}",
+                    self.name
+                );
+            }
+        }
+        text.join("; ")
+    }
+
+    /// Whatever counts for a workload must be found from the other side too, or its change would go unnoticed.
+    fn events_reach_it(&self, world: &World, key: &WorkloadKey) {
+        let inputs = Inputs::of(world, key, &world.workloads[key]);
+        for object in inputs.objects.keys().chain(&inputs.missing) {
+            assert!(workloads_using(world, object).contains(key), "{}: {object}", self.name);
+        }
+        assert!(inputs.monitors.is_subset(&monitors_reaching(world, key)), "{}", self.name);
+    }
+
+    fn run_selected(&self, world: &mut World, current: &str) -> String {
+        let name = Self::monitor_key();
+        let plan = plan_selected_pods(world, &name, at(self.now));
+        let mut text = vec![match plan.state {
+            SelectedPodsState::Waiting(wait) => state(&WorkloadState::Waiting(wait)),
+            other => format!("{other:?}"),
+        }];
+        text.extend(
+            plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
+        );
+        match plan.action {
+            Some(SelectedPodsAction::Record(digest)) => {
+                text.push(format!("record {}", digest.replace(current, "current")));
+                world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
+                    Some(digest);
+                assert_eq!(plan_selected_pods(world, &name, at(self.now)).action, None, "{}", self.name);
+            }
+            Some(SelectedPodsAction::Remove { pods, how, .. }) => {
+                text.push(format!(
+                    "{how:?} {}",
+                    pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" ")
+                ));
+            }
+            None => {}
+        }
+        text.join("; ")
+    }
+}
+
+fn state(state: &WorkloadState) -> String {
+    match state {
+        WorkloadState::Waiting(wait) => {
+            let until = wait.until.map_or(String::new(), |until| format!(" until {}", until.as_second()));
+            format!("Waiting {}{until}", wait.reason.as_str())
+        }
+        WorkloadState::Unauthorized(name) => format!("Unauthorized {name}"),
+        WorkloadState::Failed { reason, .. } => format!("Failed {reason}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn print(action: &RestartAction, current: &str) -> String {
+    match action {
+        RestartAction::Adopt { label } => format!("adopt {label}"),
+        RestartAction::Rollout { label, stamp } => format!("rollout {label} stamp {stamp}"),
+        RestartAction::RemovePods { pods, how, .. } => {
+            let how = if *how == Removal::Evict { "evict" } else { "delete" };
+            format!("{how} {}", pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" "))
+        }
+    }
+    .replace(current, "current")
+}
+
+/// What the API server and its controllers do about an action.
+fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
+    let facts = world.workloads.get_mut(key).unwrap();
+    match action {
+        RestartAction::Adopt { label } => facts.applied = Some(label.clone()),
+        RestartAction::Rollout { label, stamp } => {
+            assert_ne!(facts.restarted_for.as_ref(), Some(stamp), "the template would not change");
+            facts.applied = Some(label.clone());
+            facts.restarted_for = Some(stamp.clone());
+            facts.last_restart = Some(at(now));
+            facts.rollout = Rollout::Unfinished;
+        }
+        RestartAction::RemovePods { pods, .. } => {
+            let seen = world.pods.get_mut(key).unwrap();
+            for pod in seen.pods.iter_mut().filter(|pod| pods.iter().any(|one| one.name == pod.name)) {
+                (pod.leaving, pod.ready) = (true, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/restart");
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let cases: Vec<Case> =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        for case in cases {
+            count += 1;
+            let got = case.run();
+            if got != case.expect {
+                failures.push(format!(
+                    "{}: {}\n  expected {}\n  got      {got}",
+                    path.display(),
+                    case.name,
+                    case.expect
+                ));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 30, "only {count} cases were found");
+}
+
+fn case(text: &str) -> Case {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+#[test]
+fn a_status_counts_and_explains() {
+    let due = case(
+        r#"{name: due, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}}},
+            workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, last_restart: 20}}"#,
+    );
+    let status = monitor_status(&due.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!((status.workloads, status.waiting, status.up_to_date, status.failed), (1, 1, 0, 0));
+    assert_eq!(status.next_restart_time.as_ref().map(|time| time.0), Some(at(52)));
+    assert_eq!(status.last_restart_time.as_ref().map(|time| time.0), Some(at(20)));
+    assert_eq!(status.identity.as_deref(), Some("user alice"));
+    assert_eq!(status.authorized_generation, Some(1));
+    let ready = |status: &copyrator::api::ConfigMonitorStatus| {
+        let conditions =
+            status.conditions.iter().map(|one| format!("{}={} {}", one.type_, one.status, one.reason));
+        conditions.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed");
+
+    let stuck = case(
+        r#"{name: stuck, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}, pods_applied: current}},
+            workload: {references: [configmap/a], applied: current, restarted_for: current, rollout: stuck}}"#,
+    );
+    let status = monitor_status(&stuck.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!((status.failed, status.problems.len()), (1, 1));
+    assert!(status.pods_applied.is_some(), "it is the only record of what pods run with");
+    assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed, Degraded=True RolloutStuck");
+
+    let refused = case(
+        r#"{name: refused, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}}"#,
+    );
+    let status = monitor_status(&refused.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!(ready(&status), "Ready=False Forbidden, Authorized=False Forbidden, Stalled=True Forbidden");
+
+    let invalid = case(r#"{name: invalid, now: 51, expect: "", monitors: {web: {spec: {watch: []}}}}"#);
+    let mut world = invalid.world();
+    world.monitor_authority.clear();
+    let status = monitor_status(&world, &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!(ready(&status), "Ready=False Invalid, Stalled=True Invalid");
+}

@@ -1,0 +1,327 @@
+//! Cases as written, and the worlds that they describe.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use copyrator::{
+    api::ConfigMonitorSpec,
+    digest::DigestKey,
+    model::{
+        Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
+        PodsSeen, Reference, RestartAttempt, Rollout, Store, WorkloadFacts, WorkloadKey, WorkloadKind, World,
+    },
+    plan::Inputs,
+    validate::CompiledMonitor,
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// Where everything of a case lives.
+pub const NAMESPACE: &str = "shop";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    pub now: i64,
+    #[serde(default)]
+    objects: BTreeMap<String, Object>,
+    pub workload: Option<Workload>,
+    #[serde(default)]
+    monitors: BTreeMap<String, Monitor>,
+    /// Pods of the workload or, where there is none, of the monitor `web`; absent: not listed yet.
+    pods: Option<Vec<Pod>>,
+    attempt: Option<Attempt>,
+    #[serde(default)]
+    annotations_off: bool,
+    pub expect: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Object {
+    keys: BTreeMap<String, String>,
+    changed: i64,
+    restart: Option<String>,
+    #[serde(default)]
+    not_fetched: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    #[serde(default)]
+    kind: Option<WorkloadKind>,
+    /// `configmap/a`, `secret/b:key1,key2`, `secret/c?` (optional).
+    #[serde(default)]
+    references: Vec<String>,
+    applied: Option<Was>,
+    restarted_for: Option<Was>,
+    annotation: Option<String>,
+    last_restart: Option<i64>,
+    recorded: Option<i64>,
+    #[serde(default)]
+    rollout: Option<String>,
+    #[serde(default)]
+    desired: i32,
+}
+
+/// The content that a mark was made for.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Was {
+    /// `current`, `another key`.
+    Word(String),
+    /// Objects with their keys.
+    Content(BTreeMap<String, BTreeMap<String, String>>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Monitor {
+    spec: serde_json::Value,
+    /// `refused`, `unasked`.
+    authority: Option<String>,
+    pods_applied: Option<Was>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pod {
+    name: String,
+    created: i64,
+    #[serde(default)]
+    unready: bool,
+    #[serde(default)]
+    leaving: bool,
+    #[serde(default)]
+    bare: bool,
+    #[serde(default)]
+    of_job: bool,
+    #[serde(default)]
+    of_workload: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    reason: String,
+    retry_at: i64,
+}
+
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+pub fn digest_key() -> DigestKey {
+    DigestKey::new(&[7; DigestKey::LENGTH])
+}
+
+fn object_key(text: &str) -> ObjectKey {
+    let (kind, name) = text.split_once('/').unwrap();
+    let kind = if kind == "configmap" { Kind::ConfigMap } else { Kind::Secret };
+    ObjectKey::new(kind, NAMESPACE, name)
+}
+
+fn reference(text: &str) -> Reference {
+    let (text, keys) = text.split_once(':').map_or((text, None), |(text, keys)| (text, Some(keys)));
+    let ObjectKey { kind, name, .. } = object_key(text.trim_end_matches('?'));
+    let keys = keys.map(|keys| keys.split(',').map(str::to_owned).collect());
+    Reference { kind, name, keys, optional: text.ends_with('?') }
+}
+
+fn digest(was: &Was, current: &str) -> String {
+    let key = digest_key();
+    let content = match was {
+        Was::Word(word) if word == "current" => return current.to_owned(),
+        Was::Word(_) => return "0123abcd.0123456789".to_owned(),
+        Was::Content(content) => content,
+    };
+    let mut parts: Vec<_> = content.iter().map(|(name, keys)| (object_key(name), keys)).collect();
+    parts.sort();
+    let print = |keys: &'_ BTreeMap<String, String>| {
+        keys.iter().map(|(name, value)| (name.clone(), key.value(value.as_bytes()))).collect::<Vec<_>>()
+    };
+    let parts: Vec<_> = parts.into_iter().map(|(object, keys)| (object, print(keys))).collect();
+    let borrowed = parts.iter().map(|(object, keys)| {
+        (object, keys.iter().map(|(name, digest)| (name.as_str(), *digest)).collect::<Vec<_>>())
+    });
+    key.inputs(borrowed)
+}
+
+impl Case {
+    pub fn workload_key(&self) -> WorkloadKey {
+        let kind = self.workload.as_ref().and_then(|one| one.kind).unwrap_or(WorkloadKind::Deployment);
+        WorkloadKey { kind, namespace: NAMESPACE.into(), name: "web".into() }
+    }
+
+    pub fn monitor_key() -> NamespacedName {
+        NamespacedName::new(NAMESPACE, "web")
+    }
+
+    pub fn world(&self) -> World {
+        let mut world = World::default();
+        world.key = Some(digest_key());
+        world.annotations = !self.annotations_off;
+        world.expected = [Store::ConfigMaps].into();
+        world.complete = [Store::ConfigMaps].into();
+        for (name, object) in &self.objects {
+            object.add(&object_key(name), &mut world);
+        }
+        for (name, monitor) in &self.monitors {
+            monitor.add(&NamespacedName::new(NAMESPACE, name.as_str()), &mut world);
+        }
+        if let Some(workload) = &self.workload {
+            world.workloads.insert(self.workload_key(), workload.facts());
+        }
+        self.marks(&mut world);
+        if let Some(pods) = &self.pods {
+            let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
+            let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
+            match self.workload {
+                Some(_) => drop(world.pods.insert(self.workload_key(), seen)),
+                None => drop(world.selected_pods.insert(Self::monitor_key(), seen)),
+            }
+        }
+        world
+    }
+
+    /// Marks speak of content, so they come last.
+    fn marks(&self, world: &mut World) {
+        let key = self.workload_key();
+        let current = self.current(world);
+        if let Some(workload) = &self.workload {
+            let facts = world.workloads.get_mut(&key).unwrap();
+            facts.applied = workload.applied.as_ref().map(|was| digest(was, &current));
+            facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
+        }
+        if let Some(attempt) = &self.attempt {
+            let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
+            let attempt = RestartAttempt {
+                digest: current.clone(),
+                tries: 1,
+                reason,
+                message: "no".into(),
+                retry_at: at(attempt.retry_at),
+            };
+            world.restart_attempts.insert(key, attempt);
+        }
+        for (name, monitor) in &self.monitors {
+            let facts = world.monitors.get_mut(&NamespacedName::new(NAMESPACE, name.as_str())).unwrap();
+            let applied = monitor.pods_applied.as_ref().map(|was| digest(was, &current));
+            facts.status.get_or_insert_default().pods_applied = applied;
+        }
+    }
+
+    pub fn current(&self, world: &World) -> String {
+        let (key, name) = (self.workload_key(), Self::monitor_key());
+        let inputs = match (world.workloads.get(&key), world.monitors.get(&name)) {
+            (Some(facts), _) => Inputs::of(world, &key, facts),
+            (None, Some(Declared { compiled: Ok(compiled), .. })) => {
+                Inputs::of_monitor(world, &name, compiled)
+            }
+            _ => Inputs::default(),
+        };
+        inputs.content(world, &digest_key()).map_or_else(String::new, |content| content.digest)
+    }
+}
+
+impl Object {
+    fn add(&self, key: &ObjectKey, world: &mut World) {
+        let facts = ObjectFacts {
+            uid: "o".into(),
+            resource_version: "1".into(),
+            labels: BTreeMap::new(),
+            deleting: false,
+            changed_at: at(self.changed),
+            restart: self.restart.as_deref().map(Into::into),
+            marks: None,
+            ownership: None,
+        };
+        world.set_object(key.clone(), Some(facts));
+        if self.not_fetched {
+            return;
+        }
+        let print = |value: &String| KeyPrint {
+            digest: digest_key().value(value.as_bytes()),
+            size: 1,
+            binary: false,
+        };
+        let print = Fingerprint {
+            uid: "o".into(),
+            resource_version: "1".into(),
+            type_: None,
+            immutable: false,
+            keys: self.keys.iter().map(|(name, value)| (name.clone(), print(value))).collect(),
+            annotations: BTreeMap::new(),
+        };
+        world.fingerprints.insert(key.clone(), print);
+    }
+}
+
+impl Monitor {
+    fn add(&self, name: &NamespacedName, world: &mut World) {
+        let spec: ConfigMonitorSpec = serde_json::from_value(self.spec.clone()).unwrap();
+        let facts = Declared {
+            uid: "m".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: at(0),
+            annotations: BTreeMap::new(),
+            compiled: CompiledMonitor::compile(&spec).map(Arc::new),
+            spec,
+            status: None,
+        };
+        world.monitors.insert(name.clone(), facts);
+        let answer = match self.authority.as_deref() {
+            Some("unasked") => return,
+            Some(_) => Err(("Forbidden".to_owned(), "no".to_owned())),
+            None => Ok(()),
+        };
+        let authority =
+            Authority { uid: "m".into(), generation: 1, identity: "user alice".into(), answer, asked: at(0) };
+        world.monitor_authority.insert(name.clone(), authority);
+    }
+}
+
+impl Workload {
+    fn facts(&self) -> WorkloadFacts {
+        WorkloadFacts {
+            uid: "w".into(),
+            resource_version: "1".into(),
+            deleting: false,
+            selector: Default::default(),
+            template_labels: [("app".to_owned(), "web".to_owned())].into(),
+            references: self.references.iter().map(|text| reference(text)).collect(),
+            restart: self.annotation.clone(),
+            applied: None,
+            restarted_for: None,
+            last_restart: self.last_restart.map(at),
+            recorded: self.recorded.map(at),
+            rollout: match self.rollout.as_deref() {
+                None => Rollout::Complete,
+                Some("unfinished") => Rollout::Unfinished,
+                Some("stuck") => Rollout::Stuck,
+                Some("paused") => Rollout::Paused,
+                Some("manual") => Rollout::Manual,
+                Some(other) => panic!("no rollout {other}"),
+            },
+            desired: self.desired,
+        }
+    }
+}
+
+impl Pod {
+    fn facts(&self, workload: &WorkloadKey) -> PodFacts {
+        PodFacts {
+            name: self.name.clone(),
+            uid: format!("uid-{}", self.name),
+            created: at(self.created),
+            leaving: self.leaving,
+            finished: false,
+            ready: !self.unready,
+            workload: self.of_workload.then(|| workload.clone()),
+            controlled: !self.bare,
+            untouchable: self.of_job,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The cluster with the chart in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use devcluster::{DevCluster, Options};
+
+use crate::error::Error;
+use crate::operator::{Operator, Role};
+use crate::ports::Ports;
+
+/// Where Copyrator is installed.
+pub const NAMESPACE: &str = "copyrator-system";
+/// The Helm release, and the stem of its objects' names.
+pub const RELEASE: &str = "copyrator";
+
+/// A cluster with the chart installed, and what it takes to run the operator in it.
+#[derive(Debug)]
+pub struct Testbed {
+    cluster: DevCluster,
+    ports: Ports,
+    copyrator: PathBuf,
+    logs: PathBuf,
+    /// Kubeconfigs of the chart's ServiceAccounts.
+    webhook: PathBuf,
+    reconciler: PathBuf,
+}
+
+impl Testbed {
+    /// Starts a cluster and installs the chart. `copyrator` is the operator's program, `logs` a folder for what
+    /// it says. The operator doesn't run yet.
+    pub fn start(options: Options, copyrator: &Path, logs: &Path) -> Result<Testbed, Error> {
+        let cluster = DevCluster::start(options)?;
+        Testbed::on(cluster, copyrator, logs)
+    }
+
+    /// Installs the chart in a cluster that runs.
+    pub fn on(cluster: DevCluster, copyrator: &Path, logs: &Path) -> Result<Testbed, Error> {
+        fs::create_dir_all(logs).map_err(|source| Error::Log { path: logs.to_owned(), source })?;
+        run(&mut install(&cluster)?)?;
+        Ok(Testbed {
+            ports: Ports::reserve()?,
+            copyrator: copyrator.to_owned(),
+            logs: logs.to_owned(),
+            webhook: account(&cluster, Role::Webhook)?,
+            reconciler: account(&cluster, Role::Reconciler)?,
+            cluster,
+        })
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &DevCluster {
+        &self.cluster
+    }
+
+    /// Gives the cluster away; processes of the operator go on.
+    pub fn into_cluster(self) -> DevCluster {
+        self.cluster
+    }
+
+    /// The folder of the operator's logs.
+    pub fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// `copyrator` with `arguments`, as admin.
+    pub fn copyrator(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.copyrator);
+        self.cluster.tie(&mut command);
+        command.args(arguments).env("KUBECONFIG", self.cluster.admin_kubeconfig());
+        command
+    }
+
+    /// Starts a process of the operator. A role's replicas, counted from 0 to 2, have ports and logs of their own;
+    /// a webhook has one replica only.
+    pub fn operator(&self, role: Role, replica: u16, more: &[&str]) -> Result<Operator, Error> {
+        let (kubeconfig, slot) = match role {
+            Role::Webhook => (&self.webhook, 0),
+            Role::Reconciler => (&self.reconciler, 1 + replica),
+        };
+        let admin = self.ports.admin(slot);
+        let webhook = format!("127.0.0.1:{}", self.ports.webhook());
+        let mut command = Command::new(&self.copyrator);
+        self.cluster.tie(&mut command);
+        command.args(["serve", "--log", "text", "--namespace", NAMESPACE, "--owner-cluster-role", RELEASE]);
+        command.args(["--roles", role.name()]).arg("--kubeconfig").arg(kubeconfig);
+        command.arg("--admin-addr").arg(format!("127.0.0.1:{admin}"));
+        command.arg("--webhook-addr").arg(&webhook).arg("--webhook-url").arg(format!("https://{webhook}"));
+        command.args(more).env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
+        let log = self.logs.join(format!("{}-{replica}.log", role.name()));
+        Operator::start(command, role, admin, log)
+    }
+}
+
+/// The command that installs the chart.
+fn install(cluster: &DevCluster) -> Result<Command, Error> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/copyrator");
+    let mut helm = cluster.helm()?;
+    helm.args(["install", RELEASE]).arg(chart);
+    helm.args(["--namespace", NAMESPACE, "--create-namespace"]);
+    helm.args(["--set", "webhook.replicas=0", "--set", "reconciler.replicas=0"]);
+    Ok(helm)
+}
+
+/// A kubeconfig of a role's ServiceAccount, as the kubelet would give it to a pod.
+fn account(cluster: &DevCluster, role: Role) -> Result<PathBuf, Error> {
+    let name = format!("{RELEASE}-{}", role.name());
+    let mut kubectl = cluster.kubectl();
+    kubectl.args(["create", "token", &name, "--namespace", NAMESPACE, "--duration", "24h"]);
+    Ok(cluster.kubeconfig_with_token(&name, run(&mut kubectl)?.trim())?)
+}
+
+/// Runs a command that must succeed: what it wrote.
+fn run(command: &mut Command) -> Result<String, Error> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.output().map_err(|source| Error::Run { program, source })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Failed { command: format!("{command:?}"), message })
+}

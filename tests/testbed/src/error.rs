@@ -1,0 +1,50 @@
+//! What can go wrong while Copyrator is installed and started.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the test bed could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The cluster itself.
+    #[error(transparent)]
+    Cluster(#[from] devcluster::Error),
+    /// A program could not be started.
+    #[error("cannot run {}: {source}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A program ran and said no.
+    #[error("{command} failed: {message}")]
+    Failed {
+        /// The program with its arguments.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// The operator's log could not be opened.
+    #[error("cannot open {}: {source}", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Every block of loopback ports is taken.
+    #[error("no free loopback ports for the operator")]
+    NoFreePorts,
+    /// The operator ended, or did not become ready.
+    #[error("the {role} {what}; its log ends with:\n{log}")]
+    NotReady {
+        /// Which one.
+        role: &'static str,
+        /// What it did instead.
+        what: String,
+        /// The end of its log.
+        log: String,
+    },
+}

@@ -1,0 +1,15 @@
+//! A development cluster with Copyrator installed by its chart, for the control-plane tests and the demo.
+//!
+//! The chart's Deployments have no replicas there (simulated nodes run no programs). The operator runs as
+//! processes of this machine instead: one a role, each as its own ServiceAccount of the chart and with exactly
+//! the chart's rights. A process can be killed, paused and started again at will, and ends with the cluster.
+
+mod bed;
+mod error;
+mod operator;
+mod ports;
+mod probe;
+
+pub use bed::{NAMESPACE, RELEASE, Testbed};
+pub use error::Error;
+pub use operator::{Operator, Role};
