@@ -47,6 +47,9 @@ impl Config {
     /// Namespaces that are never targets: Kubernetes' own and those configured. Ours is one too.
     pub fn system_namespaces(&self) -> BTreeSet<String> {
         let own = ["kube-system", "kube-public", "kube-node-lease"].map(str::to_owned);
-        own.into_iter().chain(self.system_namespaces.iter().cloned()).chain([self.namespace.clone()]).collect()
+        own.into_iter()
+            .chain(self.system_namespaces.iter().cloned())
+            .chain([self.namespace.clone()])
+            .collect()
     }
 }

@@ -63,7 +63,10 @@ impl DigestKey {
     }
 
     /// Digest of everything a workload uses: per object its name and the used keys' digests.
-    pub fn inputs<'a>(&self, inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>) -> String {
+    pub fn inputs<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
+    ) -> String {
         let mut bytes: Vec<Vec<u8>> = vec![b"inputs".to_vec()];
         for (object, keys) in inputs {
             bytes.extend([object.kind.to_string().into_bytes(), object.name.as_bytes().to_vec()]);

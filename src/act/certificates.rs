@@ -28,7 +28,9 @@ pub enum CaError {
         source: Box<kube::Error>,
     },
     /// The Secret does not hold a CA.
-    #[error("Secret {namespace}/{CA_SECRET} holds no usable CA: restore it, or delete it and a new one is made")]
+    #[error(
+        "Secret {namespace}/{CA_SECRET} holds no usable CA: restore it, or delete it and a new one is made"
+    )]
     Torn {
         /// Our namespace.
         namespace: String,
@@ -58,7 +60,8 @@ pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<CaSecret
 pub async fn keep_ca(client: &Client, namespace: &str, now: SystemTime) -> Result<CaSecret, CaError> {
     let api = secrets(client, namespace);
     let Some(secret) = api.get_opt(CA_SECRET).await.map_err(failed("read", namespace))? else {
-        let ca = CaSecret::new(Authority::issue("copyrator webhook CA", now, LIFETIME).map_err(CaError::Issue)?);
+        let ca =
+            CaSecret::new(Authority::issue("copyrator webhook CA", now, LIFETIME).map_err(CaError::Issue)?);
         let made = Secret {
             metadata: ObjectMeta { name: Some(CA_SECRET.into()), ..ObjectMeta::default() },
             data: Some(encode(&ca)),

@@ -50,11 +50,12 @@ impl CopyWriter {
     }
 
     async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Outcome {
-        let content = match self.contents.get(&write.source, Some(&write.source_version.resource_version)).await {
-            Ok(content) => content,
-            Err(ContentError::Gone(_)) => return Outcome::Stale,
-            Err(error) => return Outcome::Retry { after: None, message: error.to_string() },
-        };
+        let content =
+            match self.contents.get(&write.source, Some(&write.source_version.resource_version)).await {
+                Ok(content) => content,
+                Err(ContentError::Gone(_)) => return Outcome::Stale,
+                Err(error) => return Outcome::Retry { after: None, message: error.to_string() },
+            };
         let version = &write.source_version;
         if content.uid != version.uid || content.resource_version != version.resource_version {
             return Outcome::Stale;
@@ -87,18 +88,27 @@ impl CopyWriter {
     /// tried on 1.36.3; the control-plane tests hold it).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
         body["metadata"]["resourceVersion"] = json!("1");
-        self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+        self.patch(slot, COPY_MANAGER, &Patch::Apply(body))
+            .await
+            .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
     async fn apply(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> Outcome {
         body["metadata"]["uid"] = json!(version.uid);
         body["metadata"]["resourceVersion"] = json!(version.resource_version);
-        self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+        self.patch(slot, COPY_MANAGER, &Patch::Apply(body))
+            .await
+            .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
     /// Nulls keys that the copy must not have. Nothing else in this patch: a merge patch that also set values
     /// would make an `Update` entry of ours, after which our apply could not delete those keys.
-    async fn null(&self, slot: &ObjectKey, version: &Version, fields: &[ForeignField]) -> Result<Version, Outcome> {
+    async fn null(
+        &self,
+        slot: &ObjectKey,
+        version: &Version,
+        fields: &[ForeignField],
+    ) -> Result<Version, Outcome> {
         let mut body = json!({"metadata": {"uid": version.uid, "resourceVersion": version.resource_version}});
         for field in fields {
             match field {
@@ -145,7 +155,9 @@ impl CopyWriter {
             "resourceVersion": version.resource_version,
             "annotations": {REMOVE_AFTER: remove_after},
         }});
-        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body))
+            .await
+            .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
     /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with them.
@@ -160,7 +172,9 @@ impl CopyWriter {
             "labels": nulls(&[MANAGED_BY, RULE_LABEL]),
             "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, REMOVE_AFTER]),
         }});
-        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body)).await.map_or_else(|outcome| outcome, |_| Outcome::Done)
+        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body))
+            .await
+            .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
     async fn delete(&self, slot: &ObjectKey, version: &Version) -> Outcome {
@@ -174,11 +188,13 @@ impl CopyWriter {
         let name = &*slot.name;
         let deleted = match slot.kind {
             Kind::ConfigMap => {
-                let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &slot.namespace);
+                let api: Api<PartialObjectMeta<ConfigMap>> =
+                    Api::namespaced(self.client.clone(), &slot.namespace);
                 self.guarded(async { api.delete(name, &params).await.map(drop) }).await
             }
             Kind::Secret => {
-                let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.client.clone(), &slot.namespace);
+                let api: Api<PartialObjectMeta<Secret>> =
+                    Api::namespaced(self.client.clone(), &slot.namespace);
                 self.guarded(async { api.delete(name, &params).await.map(drop) }).await
             }
         };
@@ -199,11 +215,13 @@ impl CopyWriter {
         let meta = match slot.kind {
             Kind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) }).await
+                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) })
+                    .await
             }
             Kind::Secret => {
                 let api: Api<Secret> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) }).await
+                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) })
+                    .await
             }
         }?;
         Ok(Version {

@@ -4,10 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::{
-    api::{
-        admissionregistration::v1::ValidatingWebhookConfiguration,
-        rbac::v1::ClusterRole,
-    },
+    api::{admissionregistration::v1::ValidatingWebhookConfiguration, rbac::v1::ClusterRole},
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
@@ -98,7 +95,8 @@ impl HookWriter {
         let kept = self.try_keep(policies, now).await;
         match &kept {
             Err(HookError::NotLeading) => self.condition.holds(),
-            result => self.condition.set(result.as_ref().map(|()| ())),
+            Err(error) => self.condition.missing(error.to_string()),
+            Ok(()) => self.condition.holds(),
         }
         kept
     }
@@ -111,7 +109,10 @@ impl HookWriter {
             render(policies.iter(), &self.endpoint, &bundle, owner, &self.own_namespace);
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let name = validating.name_any();
-        let live = api.get_opt(&name).await.map_err(failed(format!("read ValidatingWebhookConfiguration {name}")))?;
+        let live = api
+            .get_opt(&name)
+            .await
+            .map_err(failed(format!("read ValidatingWebhookConfiguration {name}")))?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
             return Ok(());
@@ -133,7 +134,9 @@ impl HookWriter {
         let api: Api<CopyratorRule> = Api::namespaced(self.client.clone(), &self.own_namespace);
         let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
         match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &canary(&token))).await {
-            Ok(Err(kube::Error::Api(status))) if status.message.contains(&format!("copyrator canary {token}")) => {
+            Ok(Err(kube::Error::Api(status)))
+                if status.message.contains(&format!("copyrator canary {token}")) =>
+            {
                 Ok(())
             }
             Ok(Err(error)) => Err(HookError::Unreached(super::outcome::brief(&error))),
@@ -145,7 +148,8 @@ impl HookWriter {
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
         let Some(name) = &self.owner_cluster_role else { return Ok(None) };
         let api: Api<ClusterRole> = Api::all(self.client.clone());
-        let role = api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
+        let role =
+            api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
         Ok(role.owner_ref(&()))
     }
 
@@ -205,4 +209,3 @@ fn canary(token: &str) -> CopyratorRule {
     rule.metadata.annotations = Some([(CANARY.to_owned(), token.to_owned())].into());
     rule
 }
-

@@ -69,6 +69,9 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
 }
 
 fn read(secret: &Secret, namespace: &str) -> Result<DigestKey, KeyError> {
-    let bytes = secret.data.as_ref().and_then(|data| data.get(KEY)).filter(|key| key.0.len() == DigestKey::LENGTH);
-    bytes.map(|bytes| DigestKey::new(&bytes.0)).ok_or_else(|| KeyError::Torn { namespace: namespace.to_owned() })
+    let bytes =
+        secret.data.as_ref().and_then(|data| data.get(KEY)).filter(|key| key.0.len() == DigestKey::LENGTH);
+    bytes
+        .map(|bytes| DigestKey::new(&bytes.0))
+        .ok_or_else(|| KeyError::Torn { namespace: namespace.to_owned() })
 }

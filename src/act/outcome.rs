@@ -93,7 +93,8 @@ fn api_outcome(status: &Status) -> Outcome {
 fn is_immutable_data(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     causes.iter().any(|cause| {
-        cause.reason == "FieldValueForbidden" && matches!(cause.field.as_str(), "data" | "binaryData" | "stringData")
+        cause.reason == "FieldValueForbidden"
+            && matches!(cause.field.as_str(), "data" | "binaryData" | "stringData")
     })
 }
 
@@ -106,7 +107,8 @@ fn readable(status: &Status) -> String {
         return format!("{text} ({} {})", status.code, status.reason);
     }
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    let fields: Vec<String> = causes.iter().map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
+    let fields: Vec<String> =
+        causes.iter().map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
     format!("the API server finds it invalid: {} ({})", fields.join(", "), status.code)
 }
 
@@ -123,14 +125,17 @@ mod tests {
     fn answers_mean_what_was_seen_on_a_real_server() {
         let gone = serde_json::json!({"code": 403, "reason": "Forbidden", "details": {"causes": [{"reason": "NamespaceTerminating"}]}});
         assert_eq!(outcome(gone), Outcome::NamespaceGone);
-        let no_namespace = serde_json::json!({"code": 404, "reason": "NotFound", "details": {"kind": "namespaces"}});
+        let no_namespace =
+            serde_json::json!({"code": 404, "reason": "NotFound", "details": {"kind": "namespaces"}});
         assert_eq!(outcome(no_namespace), Outcome::NamespaceGone);
         assert_eq!(outcome(serde_json::json!({"code": 409, "reason": "Conflict"})), Outcome::Stale);
         let immutable = serde_json::json!({"code": 422, "reason": "Invalid", "message": "data: Forbidden: field is immutable",
             "details": {"causes": [{"reason": "FieldValueForbidden", "field": "data"}]}});
         assert!(matches!(outcome(immutable), Outcome::NeedsReplacing(_)));
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
-        assert!(matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3)));
+        assert!(
+            matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))
+        );
     }
 
     /// ClusterSecret's debug log and API errors that quote values: nothing of a value gets out.

@@ -65,7 +65,9 @@ impl Reporter {
         }
         match (verb, outcome) {
             ("replace_copy", Outcome::Done) => {
-                let note = format!("the source of rule {rule} could not be applied to it, so it was deleted and made again");
+                let note = format!(
+                    "the source of rule {rule} could not be applied to it, so it was deleted and made again"
+                );
                 self.event(EventType::Normal, "CopyReplaced", note, &about_object(slot)).await;
             }
             ("delete_copy", Outcome::Done) => {

@@ -51,8 +51,12 @@ impl RestartOutcome {
     /// What people must know of; waiting for a budget is no failure.
     pub fn failure(&self) -> Option<String> {
         match self {
-            Self::TooManyBudgets => Some("a pod is under two PodDisruptionBudgets and can never be evicted".into()),
-            Self::Write(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => Some(message.clone()),
+            Self::TooManyBudgets => {
+                Some("a pod is under two PodDisruptionBudgets and can never be evicted".into())
+            }
+            Self::Write(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => {
+                Some(message.clone())
+            }
             _ => None,
         }
     }

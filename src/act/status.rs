@@ -25,7 +25,12 @@ pub struct StatusOf<'a> {
 }
 
 /// Writes one status by server-side apply to the status subresource.
-pub async fn write_status<K>(client: &Client, lead: &Lead, of: StatusOf<'_>, status: &impl Serialize) -> Outcome
+pub async fn write_status<K>(
+    client: &Client,
+    lead: &Lead,
+    of: StatusOf<'_>,
+    status: &impl Serialize,
+) -> Outcome
 where
     K: Resource<DynamicType = ()>,
 {

@@ -6,8 +6,11 @@ use crate::authority::{AskError, Authorizer, first_refused, refusal};
 /// Asks, and turns the answers into a verdict.
 pub(super) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
     if let Some(question) = first_refused(authorizer, &inquiry.required).await? {
-        let message =
-            format!("copyrator: it would act with the rights of {}: {}", inquiry.identity, refusal(question));
+        let message = format!(
+            "copyrator: it would act with the rights of {}: {}",
+            inquiry.identity,
+            refusal(question, &inquiry.required)
+        );
         return Ok(Verdict::refuse(403, "Forbidden", &message));
     }
     let mut verdict = inquiry.allow;

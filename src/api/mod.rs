@@ -2,6 +2,8 @@
 //!
 //! Versions only gain fields. What a schema cannot say is said by [`crate::validate`].
 
+#![allow(clippy::duplicated_attributes, reason = "kube's derive takes one printcolumn list for each column")]
+
 mod condition;
 mod monitor;
 mod policy;
@@ -18,8 +20,8 @@ pub use policy::{
     LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
 };
 pub use rule::{
-    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DeletionPolicy,
-    KeyShape, MetaShape, SourceSpec, TargetTerm,
+    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus,
+    DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,
 };
 pub use span::{Span, SpanError};
 

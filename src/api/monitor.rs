@@ -25,8 +25,16 @@ use super::{CopyKind, Problem, Span};
     printcolumn(name = "UpToDate", type_ = "integer", json_path = ".status.upToDate"),
     printcolumn(name = "Restarting", type_ = "integer", json_path = ".status.restarting"),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
     printcolumn(name = "LastRestart", type_ = "date", json_path = ".status.lastRestartTime"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

@@ -24,8 +24,16 @@ use super::Problem;
     doc = "Declares what ConfigMaps, Secrets and Namespaces must look like to be accepted.",
     printcolumn(name = "Kinds", type_ = "string", json_path = ".spec.match.kinds"),
     printcolumn(name = "Actions", type_ = "string", json_path = ".spec.validationActions"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -27,8 +27,16 @@ use super::{Problem, Span};
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),
     printcolumn(name = "Problems", type_ = "integer", json_path = ".status.problemCount"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -85,7 +93,9 @@ pub struct SourceSpec {
 }
 
 /// The kinds that can be copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum CopyKind {
     #[default]

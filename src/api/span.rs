@@ -82,7 +82,9 @@ mod tests {
         for (text, seconds) in [("0s", 0), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("168h", 604_800)] {
             assert_eq!(Span::new(text).get(), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "5", "m", "-5m", "5d", "1.5h", "99999999999999999999s", "5m ", "18446744073709551615h"] {
+        for text in
+            ["", "5", "m", "-5m", "5d", "1.5h", "99999999999999999999s", "5m ", "18446744073709551615h"]
+        {
             assert!(Span::new(text).get().is_err(), "{text}");
         }
     }

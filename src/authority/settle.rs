@@ -26,7 +26,7 @@ pub async fn settle(
         uid: uid.into(),
         generation,
         identity: identity.to_string(),
-        answer: refused.map_or(Ok(()), |question| Err(("Forbidden".into(), refusal(question)))),
+        answer: refused.map_or(Ok(()), |question| Err(("Forbidden".into(), refusal(question, questions)))),
         asked: now,
     })
 }

@@ -5,8 +5,10 @@ use crate::hooks::render;
 
 /// Show the webhook configurations that the reconciler applies, without the CA, which it fills in.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\
-    To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator")]
+#[command(
+    after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\
+    To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator"
+)]
 pub struct Args {
     /// Print them as YAML.
     #[arg(long, required = true)]
@@ -15,7 +17,12 @@ pub struct Args {
     #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", value_name = "NS")]
     namespace: String,
     /// The Service by which the API server reaches the webhook.
-    #[arg(long, env = "COPYRATOR_WEBHOOK_SERVICE", default_value = "copyrator-webhook:443", value_name = "NAME:PORT")]
+    #[arg(
+        long,
+        env = "COPYRATOR_WEBHOOK_SERVICE",
+        default_value = "copyrator-webhook:443",
+        value_name = "NAME:PORT"
+    )]
     webhook_service: String,
 }
 

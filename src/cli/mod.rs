@@ -20,7 +20,8 @@ pub struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, nothing to report; 1 findings or refused; 2 usage; 3 cluster unreachable.";
+const EXIT_CODES: &str =
+    "Exit codes: 0 done, nothing to report; 1 findings or refused; 2 usage; 3 cluster unreachable.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

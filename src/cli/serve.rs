@@ -40,7 +40,12 @@ pub struct Args {
     #[arg(long, env = "COPYRATOR_ADMIN_ADDR", default_value = "0.0.0.0:8080", value_name = "ADDR")]
     admin_addr: SocketAddr,
     /// The Service, in --namespace, by which the API server reaches the webhook.
-    #[arg(long, env = "COPYRATOR_WEBHOOK_SERVICE", default_value = "copyrator-webhook:443", value_name = "NAME:PORT")]
+    #[arg(
+        long,
+        env = "COPYRATOR_WEBHOOK_SERVICE",
+        default_value = "copyrator-webhook:443",
+        value_name = "NAME:PORT"
+    )]
     webhook_service: String,
     /// A URL by which the API server reaches the webhook, instead of a Service.
     #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
@@ -58,7 +63,12 @@ pub struct Args {
     #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "WRITER,…")]
     trusted_writers: Vec<String>,
     /// The ServiceAccount, of --namespace, that the reconciler writes with: its copies are judged at their source.
-    #[arg(long, env = "COPYRATOR_RECONCILER_ACCOUNT", default_value = "copyrator-reconciler", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "COPYRATOR_RECONCILER_ACCOUNT",
+        default_value = "copyrator-reconciler",
+        value_name = "NAME"
+    )]
     reconciler_account: String,
     /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
     #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
@@ -152,7 +162,9 @@ pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageErro
         Some((name, port)) if !name.is_empty() => {
             Ok(Endpoint::Service { name: name.to_owned(), namespace: namespace.to_owned(), port })
         }
-        _ => Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") }),
+        _ => {
+            Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") })
+        }
     }
 }
 

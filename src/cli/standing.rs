@@ -39,7 +39,9 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Resu
     for monitor in list::<ConfigMonitor>(client, namespace).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
-        for (count, word) in [(status.restarting, "restarting"), (status.waiting, "waiting"), (status.failed, "failed")] {
+        for (count, word) in
+            [(status.restarting, "restarting"), (status.waiting, "waiting"), (status.failed, "failed")]
+        {
             if count > 0 {
                 summary = format!("{summary}, {count} {word}");
             }
@@ -50,7 +52,13 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Resu
         for policy in Api::<ConfigPolicy>::all(client.clone()).list(&ListParams::default()).await? {
             let status = policy.status.clone().unwrap_or_default();
             let rules = policy.spec.data.len() + policy.spec.validations.len();
-            rows.push(standing("ConfigPolicy", &policy, format!("{rules} rules"), &status.conditions, status.problems));
+            rows.push(standing(
+                "ConfigPolicy",
+                &policy,
+                format!("{rules} rules"),
+                &status.conditions,
+                status.problems,
+            ));
         }
     }
     rows.sort_by_key(|row| {
@@ -62,7 +70,10 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Resu
 
 async fn list<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<K>>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
 {
     let api: Api<K> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -86,7 +97,9 @@ fn standing<K: ResourceExt>(
         ready: ready.map_or_else(|| "Unknown".into(), |condition| condition.status.clone()),
         reason: ready.map_or_else(|| "NotSeenYet".into(), |condition| condition.reason.clone()),
         message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
-        degraded: conditions.iter().any(|condition| condition.type_ == "Degraded" && condition.status == "True"),
+        degraded: conditions
+            .iter()
+            .any(|condition| condition.type_ == "Degraded" && condition.status == "True"),
         summary,
         problems,
     }
@@ -109,8 +122,9 @@ pub(super) fn table(rows: &[Standing]) -> String {
         ]
     });
     let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
-    let widths: [usize; 6] =
-        std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+    });
     let mut text = String::new();
     for (index, line) in lines.iter().enumerate() {
         let padded: Vec<String> =
@@ -123,7 +137,12 @@ pub(super) fn table(rows: &[Standing]) -> String {
             }
             for problem in &row.problems {
                 let at = [problem.namespace.as_str(), problem.name.as_str()].join("/");
-                text.push_str(&format!("    {} {}: {}\n", problem.reason, at.trim_matches('/'), problem.message));
+                text.push_str(&format!(
+                    "    {} {}: {}\n",
+                    problem.reason,
+                    at.trim_matches('/'),
+                    problem.message
+                ));
             }
         }
     }

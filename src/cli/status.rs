@@ -18,8 +18,10 @@ enum Output {
 
 /// Show rules, monitors and policies and how they stand, worst first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o json\n\n\
-    Exit code 1 if anything is not as declared.")]
+#[command(
+    after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o json\n\n\
+    Exit code 1 if anything is not as declared."
+)]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -184,9 +184,9 @@ impl World {
     /// The fingerprint of an object, where it is of the version that the store knows.
     pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
         let facts = self.objects.get(key)?;
-        self.fingerprints.get(key).filter(|print| {
-            print.uid == facts.uid && print.resource_version == facts.resource_version
-        })
+        self.fingerprints
+            .get(key)
+            .filter(|print| print.uid == facts.uid && print.resource_version == facts.resource_version)
     }
 
     fn unindex(&mut self, key: &ObjectKey) {

@@ -100,7 +100,8 @@ impl Contents {
     /// # Errors
     /// The object is gone, or the API server did not give it.
     pub async fn get(&self, key: &ObjectKey, wanted: Option<&str>) -> Result<Arc<Content>, ContentError> {
-        let turn = self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone();
+        let turn =
+            self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone();
         let _mine = turn.lock().await;
         if let Some(content) = self.kept(key, wanted) {
             return Ok(content);
@@ -117,7 +118,10 @@ impl Contents {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|_, kept| kept.since.elapsed() < KEPT_FOR);
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, turn| Arc::strong_count(turn) > 1);
+        self.turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|_, turn| Arc::strong_count(turn) > 1);
     }
 
     fn kept(&self, key: &ObjectKey, wanted: Option<&str>) -> Option<Arc<Content>> {
@@ -129,9 +133,8 @@ impl Contents {
     async fn fetch(&self, key: &ObjectKey) -> Result<Content, ContentError> {
         let path = format!("/api/v1/namespaces/{}/{}/{}", key.namespace, plural(key.kind), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
-        let request = Request::get(path)
-            .body(Vec::new())
-            .map_err(|error| failed(kube::Error::HttpError(error)))?;
+        let request =
+            Request::get(path).body(Vec::new()).map_err(|error| failed(kube::Error::HttpError(error)))?;
         // `request_text` and our own decoder: `request` would log an undecodable body as a whole.
         let text = tokio::time::timeout(FETCH_TIMEOUT, self.client.request_text(request))
             .await

@@ -19,7 +19,9 @@ pub async fn missing_definition(client: &Client) -> Option<String> {
         let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
             Ok(Ok(Some(definition))) => definition,
             Ok(Ok(None)) => return Some(format!("CustomResourceDefinition {name} is gone")),
-            Ok(Err(error)) => return Some(format!("CustomResourceDefinition {name} cannot be read: {error}")),
+            Ok(Err(error)) => {
+                return Some(format!("CustomResourceDefinition {name} cannot be read: {error}"));
+            }
             Err(_) => return Some(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
         };
         if definition.metadata.deletion_timestamp.is_some() {

@@ -40,7 +40,8 @@ where
         }
     };
     let ours = |(key, _): &(String, String)| key.starts_with("copyrator.dev/");
-    let annotations: BTreeMap<String, String> = meta.annotations.unwrap_or_default().into_iter().filter(ours).collect();
+    let annotations: BTreeMap<String, String> =
+        meta.annotations.unwrap_or_default().into_iter().filter(ours).collect();
     Declared {
         uid: meta.uid.unwrap_or_default().into(),
         resource_version: meta.resource_version.unwrap_or_default().into(),
@@ -96,8 +97,11 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
 
     fn put(self, world: &mut World) -> bool {
         let key = namespaced(self.meta());
-        let facts =
-            declare(self, |monitor| (monitor.metadata, monitor.spec, monitor.status), CompiledMonitor::compile);
+        let facts = declare(
+            self,
+            |monitor| (monitor.metadata, monitor.spec, monitor.status),
+            CompiledMonitor::compile,
+        );
         let matters = matters(world.monitors.get(&key), &facts);
         world.monitors.insert(key, facts);
         matters
@@ -108,6 +112,7 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
             world.monitors.remove(key);
             world.monitor_authority.remove(key);
             world.selected_pods.remove(key);
+            world.pod_attempts.remove(key);
         }
     }
 
@@ -125,7 +130,8 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
 
     fn put(self, world: &mut World) -> bool {
         let key = name(self.meta());
-        let facts = declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
+        let facts =
+            declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
         let matters = matters(world.policies.get(&key), &facts);
         world.policies.insert(key, facts);
         matters

@@ -164,7 +164,10 @@ struct MetadataFields {
 
 impl Fields {
     fn owns_content(&self) -> bool {
-        self.data.is_some() || self.binary_data.is_some() || self.string_data.is_some() || self.immutable.is_some()
+        self.data.is_some()
+            || self.binary_data.is_some()
+            || self.string_data.is_some()
+            || self.immutable.is_some()
     }
 
     fn labels(&self) -> &[String] {

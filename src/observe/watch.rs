@@ -48,7 +48,12 @@ pub trait Requests: Send + Sync {
 }
 
 /// Watches one kind until told to stop.
-pub async fn watch<W: Watched>(api: Api<W>, config: watcher::Config, observer: Observer, stop: CancellationToken) {
+pub async fn watch<W: Watched>(
+    api: Api<W>,
+    config: watcher::Config,
+    observer: Observer,
+    stop: CancellationToken,
+) {
     while !stop.is_cancelled() {
         let relist = tokio::time::sleep(RELIST);
         tokio::select! {

@@ -19,7 +19,9 @@ use crate::{
 };
 
 /// A kind that is watched.
-pub trait Watched: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
+pub trait Watched:
+    Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
+{
     /// The store it fills.
     const STORE: Store;
 

@@ -94,7 +94,8 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     for (rule, rule_facts) in &world.rules {
         let Ok(compiled) = &rule_facts.compiled else { continue };
         if is_named(compiled, name, facts) {
-            let slots = sources_of(world, rule, compiled).filter_map(|(source, _)| slot_in(compiled, source, name));
+            let slots =
+                sources_of(world, rule, compiled).filter_map(|(source, _)| slot_in(compiled, source, name));
             keys.extend(slots.map(Key::Slot));
             keys.insert(Key::RuleStatus(rule.clone()));
         }
@@ -114,7 +115,8 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
         for (rule, rule_facts) in &world.rules {
             let Ok(compiled) = &rule_facts.compiled else { continue };
             if is_source(world, rule, compiled, key, facts) {
-                let slots = targets(world, compiled).filter_map(|namespace| slot_in(compiled, key, namespace));
+                let slots =
+                    targets(world, compiled).filter_map(|namespace| slot_in(compiled, key, namespace));
                 keys.extend(slots.map(Key::Slot));
                 keys.insert(Key::RuleStatus(rule.clone()));
             }

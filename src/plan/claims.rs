@@ -43,7 +43,9 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
         Ok(_) => {
             let authority = world.rule_authority.get(rule);
             let may = authority.is_some_and(|authority| {
-                authority.uid == facts.uid && authority.generation == facts.generation && authority.answer.is_ok()
+                authority.uid == facts.uid
+                    && authority.generation == facts.generation
+                    && authority.answer.is_ok()
             });
             (!may).then_some(Inert::Unauthorized)
         }
@@ -134,8 +136,14 @@ fn source_namespaces<'w>(rule: &'w NamespacedName, compiled: &'w CompiledRule) -
 }
 
 /// The objects that a rule would copy to one slot, the alphabetically first namespace first.
-fn sources_for(world: &World, rule: &NamespacedName, compiled: &CompiledRule, slot: &ObjectKey) -> Vec<ObjectKey> {
-    let lands_here = |key: &ObjectKey| *key.namespace != *slot.namespace && compiled.shape.copy_name(key) == *slot.name;
+fn sources_for(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+    slot: &ObjectKey,
+) -> Vec<ObjectKey> {
+    let lands_here =
+        |key: &ObjectKey| *key.namespace != *slot.namespace && compiled.shape.copy_name(key) == *slot.name;
     if compiled.shape.name == "{name}" {
         let same_name = |namespace| ObjectKey::new(compiled.kind, namespace, slot.name.clone());
         return source_namespaces(rule, compiled)

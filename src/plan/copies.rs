@@ -135,7 +135,12 @@ pub fn winner<'c, 'w>(
     })
 }
 
-fn plan_wanted(world: &World, slot: &ObjectKey, claim: &Claim<'_>, existing: Option<&ObjectFacts>) -> SlotPlan {
+fn plan_wanted(
+    world: &World,
+    slot: &ObjectKey,
+    claim: &Claim<'_>,
+    existing: Option<&ObjectFacts>,
+) -> SlotPlan {
     let plan = |state| SlotPlan {
         state,
         rule: Some(claim.rule.clone()),
@@ -146,9 +151,14 @@ fn plan_wanted(world: &World, slot: &ObjectKey, claim: &Claim<'_>, existing: Opt
     if let Some(why) = inert(world, claim.rule, claim.facts) {
         return plan(SlotState::Inert(why));
     }
-    let (Some(key), Some(source)) = (&world.key, world.object(&claim.source)) else { return plan(SlotState::Outdated) };
+    let (Some(key), Some(source)) = (&world.key, world.object(&claim.source)) else {
+        return plan(SlotState::Outdated);
+    };
     let Some(print) = world.fingerprint(&claim.source) else {
-        return SlotPlan { needs: vec![Need::Fingerprint(claim.source.clone())], ..plan(SlotState::Outdated) };
+        return SlotPlan {
+            needs: vec![Need::Fingerprint(claim.source.clone())],
+            ..plan(SlotState::Outdated)
+        };
     };
     let intent = Intent::new(claim, slot, source, print, key, world.default_grace);
     let verdict = match existing {
@@ -161,7 +171,8 @@ fn plan_wanted(world: &World, slot: &ObjectKey, claim: &Claim<'_>, existing: Opt
             SlotPlan { needs: vec![Need::Fingerprint(slot.clone())], ..plan(SlotState::Outdated) }
         }
         Verdict::InOrder => {
-            let marked = existing.filter(|facts| facts.marks.as_ref().is_some_and(|m| m.remove_after.is_some()));
+            let marked =
+                existing.filter(|facts| facts.marks.as_ref().is_some_and(|m| m.remove_after.is_some()));
             SlotPlan {
                 action: marked.map(|facts| CopyAction::Unmark(Version::of(facts))),
                 ..plan(SlotState::Current)
@@ -174,9 +185,9 @@ fn plan_wanted(world: &World, slot: &ObjectKey, claim: &Claim<'_>, existing: Opt
                 .attempts
                 .get(slot)
                 .filter(|last| last.resource_version == version && last.digest == intent.marks.digest);
-            let state = refused
-                .filter(|last| !last.replace)
-                .map_or(SlotState::Outdated, |last| SlotState::Blocked(problem(slot, last.reason, &last.message)));
+            let state = refused.filter(|last| !last.replace).map_or(SlotState::Outdated, |last| {
+                SlotState::Blocked(problem(slot, last.reason, &last.message))
+            });
             let anew = existing.is_some() && refused.is_some_and(|last| last.replace);
             let write = CopyWrite {
                 source: claim.source.clone(),
@@ -200,7 +211,13 @@ enum Verdict {
 }
 
 /// Whether an existing object is the copy we mean, from metadata where possible and by content when in doubt.
-fn judge(world: &World, slot: &ObjectKey, claim: &Claim<'_>, facts: &ObjectFacts, intent: &Intent) -> Verdict {
+fn judge(
+    world: &World,
+    slot: &ObjectKey,
+    claim: &Claim<'_>,
+    facts: &ObjectFacts,
+    intent: &Intent,
+) -> Verdict {
     let proof = facts.marks.as_ref().zip(world.key.as_ref()).map(|(marks, key)| marks.proof(slot, key));
     if proof.is_none_or(|proof| proof == Proof::Forged) {
         return judge_foreign(world, slot, claim.compiled.conflict, intent);
@@ -218,7 +235,9 @@ fn judge(world: &World, slot: &ObjectKey, claim: &Claim<'_>, facts: &ObjectFacts
     // Somebody else wrote here: only the content tells.
     match world.fingerprint(slot) {
         None => Verdict::Unknown,
-        Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => Verdict::InOrder,
+        Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
+            Verdict::InOrder
+        }
         Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None },
     }
 }

@@ -44,13 +44,12 @@ impl Intent {
             .keys()
             .filter_map(|name| Some((name.clone(), shape.keys.carried(name)?.to_owned())))
             .collect();
-        let content: BTreeMap<String, KeyPrint> = keys
-            .iter()
-            .filter_map(|(from, to)| Some((to.clone(), print.keys.get(from)?.clone())))
-            .collect();
+        let content: BTreeMap<String, KeyPrint> =
+            keys.iter().filter_map(|(from, to)| Some((to.clone(), print.keys.get(from)?.clone()))).collect();
         let mut labels = shape.labels.carried(source.labels.iter().map(|(key, value)| (&**key, &**value)));
-        let mut annotations =
-            shape.annotations.carried(print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        let mut annotations = shape
+            .annotations
+            .carried(print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         let type_ = print.type_.clone().filter(|_| shape.kind == Kind::Secret);
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
@@ -58,7 +57,10 @@ impl Intent {
             source: claim.source.named(),
             source_uid: source.uid.to_string(),
             digest: key.content(&shaped, &labels, &annotations),
-            on_removal: OnRemoval::new(claim.compiled.deletion, claim.compiled.grace.unwrap_or(default_grace)),
+            on_removal: OnRemoval::new(
+                claim.compiled.deletion,
+                claim.compiled.grace.unwrap_or(default_grace),
+            ),
             mark: key.mark(slot, &rule),
             remove_after: None,
             rule,

@@ -30,8 +30,8 @@ pub(super) fn plan_unwanted(
         Proof::UnknownKey => return plan(SlotState::Kept),
         Proof::Ours => {}
     }
-    let leaves_alone = facts.deleting
-        || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+    let leaves_alone =
+        facts.deleting || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if leaves_alone || !world.is_complete() {
         return plan(SlotState::Kept);
     }
@@ -39,7 +39,8 @@ pub(super) fn plan_unwanted(
         return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Inert(why)) };
     }
     let version = Version::of(facts);
-    let act = |action, state| SlotPlan { action: Some(action), rule: Some(marks.rule.clone()), ..plan(state) };
+    let act =
+        |action, state| SlotPlan { action: Some(action), rule: Some(marks.rule.clone()), ..plan(state) };
     match (marks.on_removal, marks.remove_after) {
         (OnRemoval::Retain, _) => act(CopyAction::Release(version), SlotState::Kept),
         (OnRemoval::Delete(grace), _) if grace.is_zero() => {

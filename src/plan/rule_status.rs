@@ -26,7 +26,8 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             let plan = plan_slot(world, &slot, now);
             if plan.rule.as_ref() != Some(rule) {
                 let other = plan.rule.map_or_else(|| "nobody".to_owned(), |other| other.to_string());
-                let message = format!("rule {other} has this copy; exclude the namespace in one of the rules");
+                let message =
+                    format!("rule {other} has this copy; exclude the namespace in one of the rules");
                 count.problems.push(problem(&slot, "OtherRule", &message));
                 continue;
             }
@@ -54,7 +55,13 @@ struct Count {
     problems: Vec<Problem>,
 }
 
-fn status(world: &World, rule: &NamespacedName, facts: &RuleFacts, count: Count, now: Timestamp) -> CopyratorRuleStatus {
+fn status(
+    world: &World,
+    rule: &NamespacedName,
+    facts: &RuleFacts,
+    count: Count,
+    now: Timestamp,
+) -> CopyratorRuleStatus {
     let mut status = facts.status.clone().unwrap_or_default();
     let (generation, now) = (facts.generation, Time(now));
     let authority = world
@@ -71,29 +78,44 @@ fn status(world: &World, rule: &NamespacedName, facts: &RuleFacts, count: Count,
     status.desired = count.desired as i64;
     status.current = count.current as i64;
     status.problem_count = problems.len() as i64;
-    let degraded = (!problems.is_empty() && facts.compiled.is_ok())
-        .then(|| (true, problems[0].reason.clone(), format!("{} problems, the first: {}", problems.len(), problems[0].message)));
+    let degraded = (!problems.is_empty() && facts.compiled.is_ok()).then(|| {
+        (
+            true,
+            problems[0].reason.clone(),
+            format!("{} problems, the first: {}", problems.len(), problems[0].message),
+        )
+    });
     problems.truncate(WORST_PROBLEMS);
     status.problems = problems;
 
-    let pending = count.desired - count.current - usize::try_from(status.problem_count).unwrap_or(0).min(count.desired - count.current);
+    let pending = count.desired
+        - count.current
+        - usize::try_from(status.problem_count).unwrap_or(0).min(count.desired - count.current);
     let authorized = authority.map(|authority| match &authority.answer {
         Ok(()) => (true, "Allowed", format!("{} may do what this rule declares", authority.identity)),
         Err((reason, message)) => (false, reason.as_str(), message.clone()),
     });
     let stopped = inert(world, rule, facts);
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, "Invalid", status.problems.first().map(|p| p.message.clone()).unwrap_or_default()),
-        (Some(Inert::Suspended), _) => (true, "Suspended", "spec.suspend is true: nothing is written or removed".into()),
+        (Some(Inert::Quarantined), _) => {
+            (false, "Invalid", status.problems.first().map(|p| p.message.clone()).unwrap_or_default())
+        }
+        (Some(Inert::Suspended), _) => {
+            (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
+        }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
-        (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", "the API server has not been asked yet".into()),
+        (Some(Inert::Unauthorized), None) => {
+            (false, "AuthorityUnknown", "the API server has not been asked yet".into())
+        }
         (None, _) if pending > 0 => (true, "Copying", format!("{pending} copies are being written")),
-        (None, _) => (true, "AllCopied", format!("{} of {} copies are in order", count.current, count.desired)),
+        (None, _) => {
+            (true, "AllCopied", format!("{} of {} copies are in order", count.current, count.desired))
+        }
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined)) || matches!(authorized, Some((false, ..)));
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
-    let reconciling =
-        (stopped.is_none() && pending > 0).then(|| (true, "Copying", format!("{pending} copies are being written")));
+    let reconciling = (stopped.is_none() && pending > 0)
+        .then(|| (true, "Copying", format!("{pending} copies are being written")));
     let conditions = &mut status.conditions;
     set_condition(conditions, "Ready", Some(ready), generation, &now);
     set_condition(conditions, "Authorized", authorized.clone(), generation, &now);

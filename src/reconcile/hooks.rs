@@ -11,7 +11,12 @@ impl Reconciler {
     pub(super) async fn keep_hooks(&self) -> Again {
         let policies: Vec<_> = {
             let world = self.world();
-            world.policies.values().filter(|facts| facts.compiled.is_ok()).map(|facts| facts.spec.clone()).collect()
+            world
+                .policies
+                .values()
+                .filter(|facts| facts.compiled.is_ok())
+                .map(|facts| facts.spec.clone())
+                .collect()
         };
         match self.hooks.keep(&policies, SystemTime::now()).await {
             Ok(()) => Again::After(LOOK_EVERY),

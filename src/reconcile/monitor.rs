@@ -37,7 +37,8 @@ impl Reconciler {
         self.queue.add(Key::MonitorStatus(monitor.clone()), Lane::Change);
         let again = self.selected_pods(monitor).await;
         let world = self.world();
-        let account = world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
+        let account =
+            world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
         let refused = world.monitor_authority.get(monitor).is_some_and(|authority| authority.answer.is_err());
         match again {
             Again::OnChange if account || refused => Again::After(ASK_AGAIN),
@@ -56,7 +57,8 @@ impl Reconciler {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let identity = Identity::of_stored(&monitor.namespace, account, &facts.annotations, &self.trusted_writers);
+            let identity =
+                Identity::of_stored(&monitor.namespace, account, &facts.annotations, &self.trusted_writers);
             let known = world.monitor_authority.get(monitor);
             let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
             let asking = Asking { uid: &facts.uid, generation: facts.generation, account, settled, known };
@@ -99,7 +101,12 @@ impl Reconciler {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.world_mut().selected_pods.remove(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
-                    self.settle_restart(&RestartOf::Pods(monitor.clone()), &digest, &outcome, wait.or(Some(SOON)))
+                    self.settle_restart(
+                        &RestartOf::Pods(monitor.clone()),
+                        &digest,
+                        &outcome,
+                        wait.or(Some(SOON)),
+                    )
                 }
             };
         }

@@ -258,10 +258,15 @@ mod tests {
         let queue = Queue::default();
         queue.add(key("lost"), Lane::Change);
         queue.open();
-        for (name, lane) in [("a", Lane::Sweep), ("b", Lane::Change), ("a", Lane::Change), ("c", Lane::NewNamespace)] {
+        for (name, lane) in
+            [("a", Lane::Sweep), ("b", Lane::Change), ("a", Lane::Change), ("c", Lane::NewNamespace)]
+        {
             queue.add(key(name), lane);
         }
-        assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("c"), key("b"), key("a")]);
+        assert_eq!(
+            [queue.next().await, queue.next().await, queue.next().await],
+            [key("c"), key("b"), key("a")]
+        );
         assert_eq!(queue.depth().1, 3);
     }
 

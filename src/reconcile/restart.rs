@@ -49,11 +49,16 @@ impl Reconciler {
             ),
             RestartOutcome::TooManyBudgets => (
                 "TooManyBudgets",
-                "a pod is under two PodDisruptionBudgets, so that it can never be evicted: remove one".to_owned(),
+                "a pod is under two PodDisruptionBudgets, so that it can never be evicted: remove one"
+                    .to_owned(),
                 REFUSED_AGAIN,
             ),
-            RestartOutcome::Write(Outcome::Refused { reason, message }) => (*reason, message.clone(), REFUSED_AGAIN),
-            RestartOutcome::Write(Outcome::NeedsReplacing(message)) => ("Refused", message.clone(), REFUSED_AGAIN),
+            RestartOutcome::Write(Outcome::Refused { reason, message }) => {
+                (*reason, message.clone(), REFUSED_AGAIN)
+            }
+            RestartOutcome::Write(Outcome::NeedsReplacing(message)) => {
+                ("Refused", message.clone(), REFUSED_AGAIN)
+            }
             RestartOutcome::Write(Outcome::Retry { after, message }) => {
                 let backoff = FIRST_RETRY.saturating_mul(1 << tries.min(8)).min(REFUSED_AGAIN);
                 ("Failed", message.clone(), after.unwrap_or_default().max(backoff))

@@ -35,12 +35,19 @@ impl Reconciler {
 
     /// Asks whether the rule's identity may do what it declares, unless that is known: an author is asked once for
     /// each written spec, as RBAC's own escalation check does; a ServiceAccount again when the answer is too old.
-    pub(super) async fn settle_rule(&self, rule: &NamespacedName, oldest: SignedDuration) -> Result<(), AskError> {
+    pub(super) async fn settle_rule(
+        &self,
+        rule: &NamespacedName,
+        oldest: SignedDuration,
+    ) -> Result<(), AskError> {
         let (uid, generation, identity, questions) = {
             let mut world = self.world_mut();
-            let Some(facts) = world.rules.get(rule).filter(|facts| facts.compiled.is_ok()) else { return Ok(()) };
+            let Some(facts) = world.rules.get(rule).filter(|facts| facts.compiled.is_ok()) else {
+                return Ok(());
+            };
             let account = facts.spec.service_account_name.as_deref();
-            let identity = Identity::of_stored(&rule.namespace, account, &facts.annotations, &self.trusted_writers);
+            let identity =
+                Identity::of_stored(&rule.namespace, account, &facts.annotations, &self.trusted_writers);
             let known = world.rule_authority.get(rule);
             let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
             let asking = Asking { uid: &facts.uid, generation: facts.generation, account, settled, known };
@@ -107,7 +114,8 @@ impl Asking<'_> {
                 return answer("none".into(), Err((IdentityRequired::REASON.into(), required.to_string())));
             }
         };
-        let is_of_this = |known: &&Authority| known.uid.as_ref() == self.uid && known.generation == self.generation;
+        let is_of_this =
+            |known: &&Authority| known.uid.as_ref() == self.uid && known.generation == self.generation;
         if let Some(known) = self.known.filter(is_of_this) {
             let may_age = self.account.is_none() && known.answer.is_ok();
             if may_age || now.duration_since(known.asked) < oldest {

@@ -72,7 +72,9 @@ impl Reconciler {
         K: Resource<DynamicType = ()>,
         S: Serialize + PartialEq,
     {
-        let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else { return Again::OnChange };
+        let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else {
+            return Again::OnChange;
+        };
         if let Some(wait) = self.too_soon(key) {
             return Again::After(wait);
         }

@@ -40,7 +40,8 @@ impl Reconciler {
     }
 
     async fn restart(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> Again {
-        let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned()) else {
+        let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned())
+        else {
             if matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched) {
                 let mut world = self.world_mut();
                 world.restart_attempts.remove(workload);

@@ -4,7 +4,11 @@ use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use kube::{Client, Config, client::{Body, ConfigExt}, config::{KubeConfigOptions, Kubeconfig}};
+use kube::{
+    Client, Config,
+    client::{Body, ConfigExt},
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use tower::ServiceBuilder;
 
 /// Why there is no client.
@@ -45,7 +49,10 @@ pub struct Target {
 /// No usable configuration.
 pub async fn client(target: &Target) -> Result<Client, ClientError> {
     let mut config = config(target).await?;
-    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION")))));
+    config.headers.push((
+        http::header::USER_AGENT,
+        http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION"))),
+    ));
     config.default_retry = false;
     build(config).map_err(|error| ClientError::Build(Box::new(error)))
 }
@@ -54,7 +61,8 @@ async fn config(target: &Target) -> Result<Config, ClientError> {
     if target.kubeconfig.is_none() && target.context.is_none() {
         return Config::infer().await.map_err(|error| ClientError::Config(Box::new(error)));
     }
-    let failed = |source| ClientError::Kubeconfig { context: target.context.clone(), source: Box::new(source) };
+    let failed =
+        |source| ClientError::Kubeconfig { context: target.context.clone(), source: Box::new(source) };
     let kubeconfig = match &target.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),

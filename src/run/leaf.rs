@@ -85,7 +85,11 @@ fn subjects(config: &Config) -> (Vec<String>, Vec<IpAddr>) {
     match &config.endpoint {
         Endpoint::Service { name, namespace, .. } => (service_names(name, namespace).to_vec(), Vec::new()),
         Endpoint::Url(url) => {
-            let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+            let host = url
+                .parse::<http::Uri>()
+                .ok()
+                .and_then(|uri| uri.host().map(str::to_owned))
+                .unwrap_or_default();
             match host.trim_matches(['[', ']']).parse() {
                 Ok(address) => (Vec::new(), vec![address]),
                 Err(_) => (vec![host], Vec::new()),

@@ -20,7 +20,9 @@ pub fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(format!("{filter},kube_client::client=error"))
         .unwrap_or_else(|_| EnvFilter::new("info,kube_client::client=error"));
     let registry = tracing_subscriber::registry().with(filter);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     // A second call (in tests) changes nothing.
     let started = match format {
         LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),

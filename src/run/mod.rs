@@ -1,8 +1,8 @@
 //! The life of the process: tasks, lease, certificate, client, drain.
 
 pub mod client;
-mod leaf;
 mod leading;
+mod leaf;
 pub mod lease;
 mod logging;
 mod serve;

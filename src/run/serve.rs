@@ -15,7 +15,7 @@ use super::{
     client::{ClientError, client},
     leading,
     leaf::{keep_leaf, with_causes},
-    lease::{Elector, LeaseError, Leader, Terms},
+    lease::{Elector, Leader, LeaseError, Terms},
     tasks::{Tasks, TasksError, signals},
     watches,
 };
@@ -25,9 +25,15 @@ use crate::{
     authority::ReviewAuthorizer,
     config::Config,
     model::{Store, World},
-    observe::{content::Contents, watch::{Observer, Requests}},
+    observe::{
+        content::Contents,
+        watch::{Observer, Requests},
+    },
     reconcile::{Queue, Reconciler, Requester},
-    serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https, serve_plain},
+    serve::{
+        Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
+        serve_plain,
+    },
 };
 
 /// Name of the lease that only one reconciler holds.
@@ -239,7 +245,10 @@ async fn answer(
     let state = AdmitState {
         world: world.clone(),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
-        parties: Arc::new(Parties { own: [reconciler].into(), trusted: config.trusted_writers.iter().collect() }),
+        parties: Arc::new(Parties {
+            own: [reconciler].into(),
+            trusted: config.trusted_writers.iter().collect(),
+        }),
         shedding: Shedding::new(config.max_in_flight),
         metrics: admit::Metrics::default(),
     };

@@ -27,7 +27,10 @@ impl Globs {
                     Ok(glob) => globs.matchers.push(glob.compile_matcher()),
                     Err(error) => problems.push(invalid(
                         &at(),
-                        format!("{entry:?} is no glob ({}); * stands for any text, ? for one character", error.kind()),
+                        format!(
+                            "{entry:?} is no glob ({}); * stands for any text, ? for one character",
+                            error.kind()
+                        ),
                     )),
                 }
             }
@@ -70,7 +73,9 @@ mod tests {
     fn names_and_globs_match_whole_names() {
         let (some, problems) = globs(&["team-*", "shop"]);
         assert!(problems.is_empty());
-        for (name, expected) in [("team-", true), ("team-a", true), ("my-team-a", false), ("shop", true), ("shop2", false)] {
+        for (name, expected) in
+            [("team-", true), ("team-a", true), ("my-team-a", false), ("shop", true), ("shop2", false)]
+        {
             assert_eq!(some.matches(name), expected, "{name}");
         }
         assert!(some.literals().is_none());

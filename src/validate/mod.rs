@@ -9,7 +9,10 @@ mod selector;
 
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
-pub use policy::{Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestUser, Violation, Write, printable};
+pub use policy::{
+    Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestUser, Violation, Write,
+    printable,
+};
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;
 

@@ -71,7 +71,10 @@ impl CompiledMonitor {
             CompiledWatch {
                 kind: term.kind,
                 names: Globs::compile(&format!("{at}.names"), &term.names, &mut problems),
-                keys: term.keys.as_ref().map(|keys| Globs::compile(&format!("{at}.keys"), keys, &mut problems)),
+                keys: term
+                    .keys
+                    .as_ref()
+                    .map(|keys| Globs::compile(&format!("{at}.keys"), keys, &mut problems)),
             }
         });
         let watch = watch.collect();

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Globs, Selector, invalid, selector::{is_label_key, is_label_value}};
+use super::{
+    Globs, Selector, invalid,
+    selector::{is_label_key, is_label_value},
+};
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
     model::{Kind, ObjectKey},
@@ -95,7 +98,8 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
-        let names = source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
+        let names =
+            source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
         let object_selector = source
             .object_selector
             .as_ref()
@@ -117,7 +121,10 @@ impl CompiledRule {
                 selector: term.namespace_selector.as_ref().map(|selector| {
                     Selector::compile(&format!("{at}.namespaceSelector"), selector, &mut problems)
                 }),
-                names: term.names.as_ref().map(|names| Globs::compile(&format!("{at}.names"), names, &mut problems)),
+                names: term
+                    .names
+                    .as_ref()
+                    .map(|names| Globs::compile(&format!("{at}.names"), names, &mut problems)),
             }
         });
         let targets = targets.collect();
@@ -194,7 +201,8 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
             ));
         }
         if let Some(other) = seen.insert(new, old) {
-            problems.push(invalid("spec.copy.keys.rename", format!("{other:?} and {old:?} both become {new:?}")));
+            problems
+                .push(invalid("spec.copy.keys.rename", format!("{other:?} and {old:?} both become {new:?}")));
         }
     }
     CompiledKeys {
@@ -204,13 +212,21 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
     }
 }
 
-fn compile_meta(at: &str, meta: Option<&MetaShape>, labels: bool, problems: &mut Vec<Problem>) -> CompiledMeta {
+fn compile_meta(
+    at: &str,
+    meta: Option<&MetaShape>,
+    labels: bool,
+    problems: &mut Vec<Problem>,
+) -> CompiledMeta {
     let Some(meta) = meta else { return CompiledMeta::default() };
     for (key, value) in &meta.set {
         if !is_label_key(key) {
             problems.push(invalid(&format!("{at}.set"), format!("{key:?} is no valid key")));
         } else if crate::marks::never_carried(key) {
-            problems.push(invalid(&format!("{at}.set"), format!("{key:?} belongs to another tool or to Copyrator")));
+            problems.push(invalid(
+                &format!("{at}.set"),
+                format!("{key:?} belongs to another tool or to Copyrator"),
+            ));
         }
         if labels && !is_label_value(value) {
             problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is no label value")));
@@ -229,14 +245,18 @@ impl CompiledShape {
 impl CompiledKeys {
     /// The name under which a source's key is carried over; `None` where it is not.
     pub fn carried<'a>(&'a self, key: &'a str) -> Option<&'a str> {
-        let wanted = self.include.as_ref().is_none_or(|include| include.matches(key)) && !self.exclude.matches(key);
+        let wanted =
+            self.include.as_ref().is_none_or(|include| include.matches(key)) && !self.exclude.matches(key);
         wanted.then(|| self.rename.get(key).map_or(key, String::as_str))
     }
 }
 
 impl CompiledMeta {
     /// What a copy carries, from what its source has.
-    pub fn carried<'a>(&self, source: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
+    pub fn carried<'a>(
+        &self,
+        source: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> BTreeMap<String, String> {
         let kept = source
             .into_iter()
             .filter(|(key, _)| self.keep.matches(key) && !crate::marks::never_carried(key))
@@ -256,7 +276,8 @@ fn is_namespace_name(name: &str) -> bool {
 }
 
 fn is_object_name(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(|part| !part.is_empty() && is_namespace_name(&part.replace('_', "?")))
+    name.len() <= 253
+        && name.split('.').all(|part| !part.is_empty() && is_namespace_name(&part.replace('_', "?")))
 }
 
 fn is_data_key(key: &str) -> bool {

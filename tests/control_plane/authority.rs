@@ -36,7 +36,11 @@ fn an_author_with_rights_on_named_targets_needs_no_others() {
     story.until("ConfigMap", &mine, "app", [("k", "v")]);
     let rule = story.until_condition("CopyratorRule", "rule", "Authorized", "True", "Allowed");
     assert_eq!(annotation(&rule, "copyrator.dev/author"), Some("bob"));
-    assert!(rule["status"]["identity"].as_str().is_some_and(|identity| identity.contains("bob")), "{}", rule["status"]);
+    assert!(
+        rule["status"]["identity"].as_str().is_some_and(|identity| identity.contains("bob")),
+        "{}",
+        rule["status"]
+    );
 
     let more = json!({ "spec": { "targets": [{ "names": [mine, other] }] } });
     let refusal = story.bed.bob.merge("CopyratorRule", &story.home, "rule", &more).refused();
@@ -61,13 +65,20 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
     until_accepted(story.admin(), &rule);
     story.until("ConfigMap", &target, "app", [("k", "1")]);
     let copied = story.until_condition("CopyratorRule", "rule", "Authorized", "True", "Allowed");
-    assert!(copied["status"]["identity"].as_str().is_some_and(|it| it.contains("copier")), "{}", copied["status"]);
+    assert!(
+        copied["status"]["identity"].as_str().is_some_and(|it| it.contains("copier")),
+        "{}",
+        copied["status"]
+    );
     let copy = story.until("ConfigMap", &target, "app", [("k", "1")]);
 
     story.admin().delete("ClusterRoleBinding", "", "delegated").ok();
     story.until_condition("CopyratorRule", "rule", "Authorized", "False", "Forbidden");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
-    story.admin().create(&crate::bed::objects::namespace(&later, &crate::bed::objects::data([("story", "delegated")]))).ok();
+    story
+        .admin()
+        .create(&crate::bed::objects::namespace(&later, &crate::bed::objects::data([("story", "delegated")])))
+        .ok();
     story.marker("then");
     assert!(story.admin().get("ConfigMap", &later, "app").is_none(), "written without the right to");
     let still = story.admin().get("ConfigMap", &target, "app").expect("removed when the right went");

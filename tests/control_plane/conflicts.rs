@@ -122,7 +122,11 @@ fn a_monitor_does_not_take_a_config_map_for_its_own() {
     story.admin().create(&ours("ConfigMonitor", &story.home, "watching", spec)).ok();
     eventually("the monitor reports", || {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "watching").ok_or("it is gone")?;
-        if monitor["status"]["observedGeneration"].is_null() { Err(monitor["status"].to_string()) } else { Ok(()) }
+        if monitor["status"]["observedGeneration"].is_null() {
+            Err(monitor["status"].to_string())
+        } else {
+            Ok(())
+        }
     });
     let still = story.admin().get("ConfigMap", &story.home, "app").expect("it stays");
     assert_eq!(version(&still), version(&made), "a watched ConfigMap was written");

@@ -14,7 +14,8 @@ fn a_new_namespace_gets_the_labelled_config_maps() {
     story.admin().create(&source).ok();
     story.admin().create(&config_map(&story.home, "private", [("colour", "red")])).ok();
     let mut rule = story.rule("ConfigMap", &[]);
-    rule["spec"]["source"] = json!({ "kind": "ConfigMap", "objectSelector": { "matchLabels": { "copyrator": "true" } } });
+    rule["spec"]["source"] =
+        json!({ "kind": "ConfigMap", "objectSelector": { "matchLabels": { "copyrator": "true" } } });
     story.admin().create(&rule).ok();
 
     let target = story.target("new");
@@ -61,9 +62,14 @@ fn a_relabelled_namespace_gets_copies_and_loses_them_again() {
     story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
     story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
     story.marker("first");
-    assert!(story.admin().get("ConfigMap", &place, "app").is_none(), "copied into a namespace that does not match");
+    assert!(
+        story.admin().get("ConfigMap", &place, "app").is_none(),
+        "copied into a namespace that does not match"
+    );
 
-    let relabel = |value| story.admin().merge("Namespace", "", &place, &json!({ "metadata": { "labels": { "story": value } } }));
+    let relabel = |value| {
+        story.admin().merge("Namespace", "", &place, &json!({ "metadata": { "labels": { "story": value } } }))
+    };
     relabel(json!("relabelled")).ok();
     story.until("ConfigMap", &place, "app", [("k", "v")]);
     relabel(json!(null)).ok();
@@ -100,7 +106,8 @@ fn a_copy_is_shaped_as_its_rule_says_and_carries_no_marks_of_other_tools() {
     let story = Story::new(peaceful(), "shaped");
     let target = story.target("a");
     let mut source = secret(&story.home, "tls", [("tls.crt", "public"), ("tls.key", "private")]);
-    source["metadata"]["labels"] = json!({ "team": "blue", "app.kubernetes.io/instance": "argo", "other": "x" });
+    source["metadata"]["labels"] =
+        json!({ "team": "blue", "app.kubernetes.io/instance": "argo", "other": "x" });
     source["metadata"]["annotations"] = json!({ "meta.helm.sh/release-name": "r", "example.com/note": "n" });
     story.admin().create(&source).ok();
     let mut rule = story.rule("Secret", &["tls"]);
@@ -113,7 +120,10 @@ fn a_copy_is_shaped_as_its_rule_says_and_carries_no_marks_of_other_tools() {
     story.admin().create(&rule).ok();
 
     let copy = story.until("ConfigMap", &target, "tls-of-shaped-home", [("ca.crt", "public")]);
-    assert_eq!((label(&copy, "team"), label(&copy, "tier"), label(&copy, "other")), (Some("blue"), Some("infra"), None));
+    assert_eq!(
+        (label(&copy, "team"), label(&copy, "tier"), label(&copy, "other")),
+        (Some("blue"), Some("infra"), None)
+    );
     assert_eq!(label(&copy, "app.kubernetes.io/instance"), None);
     assert_eq!(annotation(&copy, "example.com/note"), Some("n"));
     assert_eq!(annotation(&copy, "meta.helm.sh/release-name"), None);
@@ -141,7 +151,12 @@ fn helm_releases_and_account_tokens_are_never_copied() {
 
     story.until("Secret", &target, "plain", [("k", "v")]);
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
-    let names: Vec<_> = story.admin().list("Secret", &target, "").into_iter().map(|it| it["metadata"]["name"].clone()).collect();
+    let names: Vec<_> = story
+        .admin()
+        .list("Secret", &target, "")
+        .into_iter()
+        .map(|it| it["metadata"]["name"].clone())
+        .collect();
     assert_eq!(names, ["plain"]);
 }
 
@@ -152,7 +167,8 @@ fn a_copy_of_a_copy_is_never_made() {
     story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
     story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
     story.until("ConfigMap", &middle, "app", [("k", "v")]);
-    let spec = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [end] }] });
+    let spec =
+        json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [end] }] });
     story.admin().create(&ours("CopyratorRule", &middle, "onwards", spec)).ok();
     story.marker("then");
     assert!(story.admin().get("ConfigMap", &end, "app").is_none(), "a copy was copied on");

@@ -129,7 +129,8 @@ fn a_restart_with_everything_in_place_writes_nothing() {
     story.marker("then");
     crew.reconciler.terminate().expect("it ends in order");
     let since: Vec<_> = bed.our_writes().split_off(writes);
-    let surprising: Vec<_> = since.iter().filter(|it| !it.namespace.starts_with("settled-then") && it.name != "marker").collect();
+    let surprising: Vec<_> =
+        since.iter().filter(|it| !it.namespace.starts_with("settled-then") && it.name != "marker").collect();
     assert!(surprising.is_empty(), "a restart wrote: {surprising:#?}");
     assert_eq!(state(&story), settled);
     let after = bed.admin.get("ConfigMonitor", &story.home, "monitor").expect("it is there");
@@ -140,8 +141,12 @@ fn a_restart_with_everything_in_place_writes_nothing() {
 /// The versions of everything that could have been written.
 fn state(story: &Story<'_>) -> Vec<String> {
     let mut versions: Vec<String> = copies(story).values().map(version).collect();
-    for (kind, name) in [("CopyratorRule", "rule"), ("ConfigMonitor", "monitor"), ("ConfigMap", "app"), ("Deployment", "web")] {
-        versions.push(story.admin().get(kind, &story.home, name).map(|object| version(&object)).unwrap_or_default());
+    for (kind, name) in
+        [("CopyratorRule", "rule"), ("ConfigMonitor", "monitor"), ("ConfigMap", "app"), ("Deployment", "web")]
+    {
+        versions.push(
+            story.admin().get(kind, &story.home, name).map(|object| version(&object)).unwrap_or_default(),
+        );
     }
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         versions.extend(story.admin().list(kind, "", "").iter().map(version));

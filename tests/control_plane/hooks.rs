@@ -29,7 +29,8 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
 
     bed.admin.delete("ClusterRole", "", "copyrator").ok();
     eventually("the garbage collector takes the hooks", || {
-        let left = bed.admin.list(VALIDATING, "", "").len() + bed.admin.list("MutatingWebhookConfiguration", "", "").len();
+        let left = bed.admin.list(VALIDATING, "", "").len()
+            + bed.admin.list("MutatingWebhookConfiguration", "", "").len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
     });
 }
@@ -58,7 +59,10 @@ fn rules_written_without_hooks_are_no_stronger(bed: &Bed) {
     });
     story.until_condition("CopyratorRule", "alices", "Authorized", "False", "Forbidden");
     story.marker("then");
-    assert!(story.admin().get("ConfigMap", &forbidden, "stolen").is_none(), "copied with rights that alice lacks");
+    assert!(
+        story.admin().get("ConfigMap", &forbidden, "stolen").is_none(),
+        "copied with rights that alice lacks"
+    );
 }
 
 fn hooks_are_trusted_and_owned(bed: &Bed) {
@@ -66,7 +70,11 @@ fn hooks_are_trusted_and_owned(bed: &Bed) {
     for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
         for object in bed.admin.list(kind, "", "") {
             let owner = &object["metadata"]["ownerReferences"][0];
-            assert_eq!((&owner["kind"], &owner["uid"]), (&json!("ClusterRole"), &json!(uid(&role))), "{object}");
+            assert_eq!(
+                (&owner["kind"], &owner["uid"]),
+                (&json!("ClusterRole"), &json!(uid(&role))),
+                "{object}"
+            );
             for hook in object["webhooks"].as_array().expect("hooks") {
                 assert!(hook["clientConfig"]["caBundle"].is_string(), "no caBundle in {hook}");
                 assert!(hook["timeoutSeconds"].as_i64().is_some_and(|seconds| seconds <= 10), "{hook}");
@@ -76,9 +84,14 @@ fn hooks_are_trusted_and_owned(bed: &Bed) {
 }
 
 fn bad_rules_are_refused_from_now_on(bed: &Bed) {
-    let rule = ours("CopyratorRule", "default", "bad", json!({
-        "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }],
-    }));
+    let rule = ours(
+        "CopyratorRule",
+        "default",
+        "bad",
+        json!({
+            "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }],
+        }),
+    );
     let refusal = eventually("a bad rule is refused", || {
         let answer = bed.admin.try_create(&rule);
         if answer.code >= 400 { Ok(answer.refused()) } else { Err("accepted".into()) }

@@ -38,7 +38,8 @@ fn evict_restarts_pods_through_the_eviction_api() {
     assert_eq!(story.revisions("web"), 1, "an eviction is no rollout");
     eventually("the audit log shows an eviction and no deletion", || {
         let writes = story.bed.our_writes();
-        let pods: Vec<_> = writes.iter().filter(|it| it.namespace == story.home && it.resource == "pods").collect();
+        let pods: Vec<_> =
+            writes.iter().filter(|it| it.namespace == story.home && it.resource == "pods").collect();
         if pods.iter().any(|it| it.verb == "create") && !pods.iter().any(|it| it.verb == "delete") {
             return Ok(());
         }
@@ -62,7 +63,12 @@ fn evict_honours_a_disruption_budget_until_it_allows() {
     watch(&story, "Evict");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     eventually("an eviction is refused", || {
-        let tried = story.bed.our_writes().iter().filter(|it| it.namespace == story.home && it.resource == "pods").count();
+        let tried = story
+            .bed
+            .our_writes()
+            .iter()
+            .filter(|it| it.namespace == story.home && it.resource == "pods")
+            .count();
         if tried > 0 { Ok(()) } else { Err("none was tried".into()) }
     });
     assert_eq!(story.until_running("web"), before, "the budget was not honoured");

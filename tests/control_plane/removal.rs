@@ -68,7 +68,8 @@ fn after_a_short_grace_an_unwanted_copy_goes() {
     // It was marked first: the audit log has the mark's write before the removal.
     eventually("the removal shows as two writes", || {
         let writes = story.bed.our_writes();
-        let verbs: Vec<_> = writes.iter().filter(|it| it.namespace == target).map(|it| it.verb.as_str()).collect();
+        let verbs: Vec<_> =
+            writes.iter().filter(|it| it.namespace == target).map(|it| it.verb.as_str()).collect();
         if verbs == ["patch", "patch", "delete"] { Ok(()) } else { Err(format!("{verbs:?}")) }
     });
 }
@@ -139,6 +140,10 @@ fn a_suspended_rule_writes_nothing_and_removes_nothing() {
 fn until_marked(story: &Story<'_>, target: &str, wanted: bool) -> serde_json::Value {
     eventually(&format!("the copy in {target} has a removal mark: {wanted}"), || {
         let copy = story.admin().get("ConfigMap", target, "app").ok_or("it is gone")?;
-        if annotation(&copy, REMOVE_AFTER).is_some() == wanted { Ok(copy) } else { Err(copy["metadata"].to_string()) }
+        if annotation(&copy, REMOVE_AFTER).is_some() == wanted {
+            Ok(copy)
+        } else {
+            Err(copy["metadata"].to_string())
+        }
     })
 }

@@ -96,25 +96,20 @@ impl Expressions {
         request: Option<&RequestFacts>,
     ) -> Vec<Violation> {
         let Some(functions) = &self.functions else { return Vec::new() };
-        let about_the_write = |expression: &Expression| expression.subject == Subject::Change;
-        let judged = self.expressions.iter().filter(|one| request.is_some() || !about_the_write(one));
-        judged
-            .filter_map(|expression| {
-                let mut context = functions.new_inner_scope();
-                for name in &expression.variables {
-                    let value = match *name {
-                        "object" => object_value(Some(object)),
-                        "oldObject" => object_value(old),
-                        "request" => {
-                            request.and_then(|request| to_value(request).ok()).unwrap_or(Value::Null)
-                        }
-                        _ => text_value(object),
-                    };
-                    context.add_variable_from_value(*name, value);
-                }
-                expression.violation(&Value::resolve(&expression.program, &context))
-            })
-            .collect()
+        let is_judged = |one: &&Expression| request.is_some() || one.subject != Subject::Change;
+        let judged: Vec<_> = self.expressions.iter().filter(is_judged).collect();
+        let mut scope = functions.new_inner_scope();
+        for name in VARIABLES.into_iter().filter(|name| judged.iter().any(|one| one.variables.contains(name)))
+        {
+            let value = match name {
+                "object" => object_value(Some(object)),
+                "oldObject" => object_value(old),
+                "request" => request.and_then(|request| to_value(request).ok()).unwrap_or(Value::Null),
+                _ => text_value(object),
+            };
+            scope.add_variable_from_value(name, value);
+        }
+        judged.into_iter().filter_map(|one| one.violation(&Value::resolve(&one.program, &scope))).collect()
     }
 }
 
@@ -229,5 +224,78 @@ fn reason(error: &ExecutionError) -> String {
         ExecutionError::Overflow(..) => "a number is out of range".into(),
         ExecutionError::FunctionError { function, .. } => format!("{function} does not take this value"),
         _ => "an error while evaluating".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::PolicyKind;
+
+    fn compiled(expression: &str) -> Result<Expressions, String> {
+        let mut problems = Vec::new();
+        let spec = Validation { expression: expression.into(), message: Some("no".into()) };
+        let expressions = Expressions::compile(&[spec], &mut problems);
+        problems.pop().map_or(Ok(expressions), |problem| Err(problem.message))
+    }
+
+    fn judged(expression: &str) -> Option<String> {
+        let raw = r#"{"metadata":{"name":"a","labels":{"app":"web"}},"data":{"min":"1","max":"5","a.yaml":"x: 1"}}"#;
+        let object = Candidate::decode(PolicyKind::ConfigMap, raw).unwrap();
+        let violations = compiled(expression).unwrap().judge(&object, None, None);
+        violations.into_iter().next().map(|violation| violation.what.into_owned())
+    }
+
+    #[test]
+    fn expressions_see_the_object_and_its_text() {
+        for expression in [
+            "int(text.min) <= int(text.max)",
+            "'min' in text && !('other' in text) && text['a.yaml'].startsWith('x')",
+            "text[?'other'].orValue('0') == '0' && text.?min.orValue('') == '1'",
+            "has(text.min) && !has(text.other)",
+            "object.metadata.labels.app == 'web' && object.data.min == '1'",
+            "object.metadata.?annotations.orValue({}).size() == 0",
+            "text.all(key, key.size() < 9) && text.exists(key, text[key] == '5')",
+            "['1', '2'].exists(one, one == text.min)",
+            "math.greatest(int(text.min), 3) == 3 && sets.contains(['1', '2'], [text.min])",
+            "isURL('https://a.b') && quantity('1Gi').isGreaterThan(quantity('1Mi'))",
+            "text.min.matches('^[0-9]+$') && 'a,b'.split(',').size() == 2",
+        ] {
+            assert_eq!(judged(expression), None, "{expression}");
+        }
+        assert_eq!(judged("text.min == '2'").as_deref(), Some("no"));
+        assert_eq!(judged("text.min").as_deref(), Some("the expression gives no boolean"));
+        assert!(judged("text.other == '1'").unwrap().contains("no such key"));
+        assert!(judged("int(text['a.yaml']) == 1").unwrap().ends_with("(int does not take this value)"));
+        assert_eq!(
+            judged("oldObject == null"),
+            None,
+            "expressions about a write are left out where there is none"
+        );
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_when_written() {
+        for (expression, says) in [
+            ("text.a >", "is no CEL expression"),
+            ("self.a == 1", "\"self\" is none of the variables"),
+            ("frob(text.a)", "\"frob\" is no function"),
+            ("math.frob(1)", "\"math.frob\" is no function"),
+            ("text.all(a, text.all(b, text.all(c, a == b)))", "more than 2 deep"),
+            (&"(".repeat(5000), "is no CEL expression"),
+        ] {
+            assert!(compiled(expression).is_err_and(|message| message.contains(says)), "{expression}");
+        }
+        assert!(compiled("text.all(a, text.exists(b, a == b))").is_ok());
+    }
+
+    #[test]
+    fn what_an_expression_speaks_of_is_known() {
+        let subject = |expression: &str| compiled(expression).unwrap().expressions.remove(0).subject;
+        let keys = |keys: &[&str]| Subject::Keys(keys.iter().map(|key| (*key).to_owned()).collect());
+        assert_eq!(subject("int(text.min) < int(text['max']) && !('x' in text)"), keys(&["min", "max", "x"]));
+        assert_eq!(subject("text.all(key, key != 'a')"), Subject::Whole);
+        assert_eq!(subject("object.metadata.name != 'a'"), Subject::Whole);
+        assert_eq!(subject("oldObject == null || text.a == '1'"), Subject::Change);
     }
 }

@@ -28,12 +28,16 @@ impl Bed {
     pub fn requests(&self) -> Vec<Request> {
         let log = self.testbed.cluster().audit_log().expect("the cluster writes an audit log");
         let text = fs::read_to_string(log).expect("the audit log is readable");
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(|line: Value| request(&line)).collect()
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .map(|line: Value| request(&line))
+            .collect()
     }
 
     /// The writes of our ServiceAccounts so far, without leases, which are written all the time.
     pub fn our_writes(&self) -> Vec<Request> {
-        let is_write = |verb: &str| ["create", "update", "patch", "delete", "deletecollection"].contains(&verb);
+        let is_write =
+            |verb: &str| ["create", "update", "patch", "delete", "deletecollection"].contains(&verb);
         let is_question = |resource: &str| ["leases", "subjectaccessreviews"].contains(&resource);
         let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);
         let mut requests = self.requests();

@@ -20,6 +20,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use devcluster::{Options, User};
 use testbed::{Operator, Role, Testbed};
 
+pub use audit::Request;
 pub use eventually::{eventually, same, within};
 pub use person::{Answer, Person};
 pub use story::Story;

@@ -39,7 +39,8 @@ pub fn secret<const N: usize>(namespace: &str, name: &str, pairs: [(&str, &str);
 
 /// An object of one of our kinds.
 pub fn ours(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
-    let mut object = json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": kind, "metadata": { "name": name } });
+    let mut object =
+        json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": kind, "metadata": { "name": name } });
     if !namespace.is_empty() {
         object["metadata"]["namespace"] = namespace.into();
     }
@@ -93,7 +94,10 @@ pub fn data_of(object: &Value) -> Data {
         .map(|(key, value)| {
             let value = value.as_str().unwrap_or_default();
             let decoded = is_secret.then(|| STANDARD.decode(value).expect("a Secret's values are base64"));
-            (key.clone(), decoded.map_or_else(|| value.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into()))
+            (
+                key.clone(),
+                decoded.map_or_else(|| value.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into()),
+            )
         })
         .collect()
 }

@@ -19,8 +19,18 @@ const KINDS: [(&str, &str, &str, bool); 21] = [
     ("ClusterRole", "clusterroles", "/apis/rbac.authorization.k8s.io/v1", false),
     ("ClusterRoleBinding", "clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1", false),
     ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
-    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "/apis/admissionregistration.k8s.io/v1", false),
-    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "/apis/admissionregistration.k8s.io/v1", false),
+    (
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1",
+        false,
+    ),
+    (
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1",
+        false,
+    ),
     ("CustomResourceDefinition", "customresourcedefinitions", "/apis/apiextensions.k8s.io/v1", false),
     ("CopyratorRule", "copyratorrules", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
@@ -30,7 +40,8 @@ const KINDS: [(&str, &str, &str, bool); 21] = [
 /// The path of a collection; an empty namespace means all of them.
 pub fn collection(kind: &str, namespace: &str) -> String {
     let found = KINDS.iter().find(|(known, ..)| *known == kind);
-    let (_, plural, prefix, namespaced) = found.unwrap_or_else(|| panic!("no path for {kind}: add it to KINDS"));
+    let (_, plural, prefix, namespaced) =
+        found.unwrap_or_else(|| panic!("no path for {kind}: add it to KINDS"));
     match (namespaced, namespace) {
         (true, namespace) if !namespace.is_empty() => format!("{prefix}/namespaces/{namespace}/{plural}"),
         _ => format!("{prefix}/{plural}"),

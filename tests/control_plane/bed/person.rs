@@ -11,7 +11,11 @@ use serde_json::Value;
 use super::paths;
 
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
 });
 
 /// Somebody who talks to the API server, with the rights of a kubeconfig.
@@ -95,7 +99,8 @@ impl Person {
             let code = response.status().as_u16();
             let warnings = response.headers().get_all("Warning").iter();
             let warnings = warnings.filter_map(|header| warning(header.to_str().ok()?)).collect();
-            let bytes = response.into_body().collect_bytes().await.expect("the API server answers to the end");
+            let bytes =
+                response.into_body().collect_bytes().await.expect("the API server answers to the end");
             let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
             Answer { code, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), warnings }
         })

@@ -71,7 +71,13 @@ impl<'a> Story<'a> {
 
     /// Waits until an object has exactly this content.
     #[track_caller]
-    pub fn until<const N: usize>(&self, kind: &str, namespace: &str, name: &str, pairs: [(&str, &str); N]) -> Value {
+    pub fn until<const N: usize>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        pairs: [(&str, &str); N],
+    ) -> Value {
         let wanted = objects::data(pairs);
         eventually(&format!("{kind} {namespace}/{name} holds {wanted:?}"), || {
             let object = self.admin().get(kind, namespace, name).ok_or("it does not exist")?;
@@ -84,13 +90,22 @@ impl<'a> Story<'a> {
     #[track_caller]
     pub fn until_gone(&self, kind: &str, namespace: &str, name: &str) {
         eventually(&format!("{kind} {namespace}/{name} is gone"), || {
-            self.admin().get(kind, namespace, name).map_or(Ok(()), |object| Err(object["metadata"].to_string()))
+            self.admin()
+                .get(kind, namespace, name)
+                .map_or(Ok(()), |object| Err(object["metadata"].to_string()))
         });
     }
 
     /// Waits until an object of ours has a condition with this status and reason.
     #[track_caller]
-    pub fn until_condition(&self, kind: &str, name: &str, condition: &str, status: &str, reason: &str) -> Value {
+    pub fn until_condition(
+        &self,
+        kind: &str,
+        name: &str,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> Value {
         eventually(&format!("{kind} {}/{name} is {condition}={status}, {reason}", self.home), || {
             let object = self.admin().get(kind, &self.home, name).ok_or("it does not exist")?;
             let seen = objects::condition(&object, condition);
@@ -106,7 +121,8 @@ impl<'a> Story<'a> {
     /// waits for it: what has not happened by then does not happen.
     #[track_caller]
     pub fn marker(&self, part: &str) {
-        let (source, target) = (self.bystander(&format!("{part}-from")), self.bystander(&format!("{part}-to")));
+        let (source, target) =
+            (self.bystander(&format!("{part}-from")), self.bystander(&format!("{part}-to")));
         let spec = json!({ "source": { "kind": "ConfigMap", "names": ["marker"] }, "targets": [{ "names": [target] }] });
         self.admin().create(&objects::config_map(&source, "marker", [("seen", "yes")])).ok();
         self.admin().create(&objects::ours("CopyratorRule", &source, "marker", spec)).ok();

@@ -15,7 +15,8 @@ impl Story<'_> {
     /// ConfigMaps, and waits until it runs.
     #[track_caller]
     pub fn deploy(&self, name: &str, config_maps: &[&str]) {
-        let sources: Vec<Value> = config_maps.iter().map(|name| json!({ "configMapRef": { "name": name } })).collect();
+        let sources: Vec<Value> =
+            config_maps.iter().map(|name| json!({ "configMapRef": { "name": name } })).collect();
         self.admin().create(&objects::deployment(&self.home, name, json!({ "envFrom": sources }))).ok();
         self.until_running(name);
     }
@@ -47,7 +48,8 @@ impl Story<'_> {
             let status = &deployment["status"];
             let pods = self.pods(name);
             let settled = status["observedGeneration"] == deployment["metadata"]["generation"]
-                && (&status["updatedReplicas"], &status["readyReplicas"], &status["replicas"]) == (&json!(1), &json!(1), &json!(1));
+                && (&status["updatedReplicas"], &status["readyReplicas"], &status["replicas"])
+                    == (&json!(1), &json!(1), &json!(1));
             match &pods[..] {
                 [pod] if settled => Ok(uid(pod)),
                 _ => Err(format!("{} pods, {status}", pods.len())),
@@ -69,7 +71,11 @@ impl Story<'_> {
     pub fn until_restarted(&self, name: &str, before: &str) -> String {
         eventually(&format!("Deployment {}/{name} restarts", self.home), || {
             let pods: Vec<String> = self.pods(name).iter().map(uid).collect();
-            if pods.len() == 1 && pods[0] != before { Ok(()) } else { Err(format!("{pods:?}, {before} before")) }
+            if pods.len() == 1 && pods[0] != before {
+                Ok(())
+            } else {
+                Err(format!("{pods:?}, {before} before"))
+            }
         });
         self.until_running(name)
     }
@@ -84,18 +90,28 @@ impl Story<'_> {
     pub fn until_pods(&self, name: &str, wanted: &[&str]) {
         let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
         eventually(&format!("the pods of {name} are {wanted:?}"), || {
-            let seen = self.pods(name).iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
+            let seen = self
+                .pods(name)
+                .iter()
+                .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+                .collect();
             same(seen, wanted.clone())
         });
     }
 
     /// Waits until a pod is old enough that a change from now on is surely younger: times have seconds.
     pub fn until_older_than_now(&self, name: &str) {
-        let youngest = self.pods(name).iter().filter_map(|pod| pod["metadata"]["creationTimestamp"].as_str().map(str::to_owned)).max();
+        let youngest = self
+            .pods(name)
+            .iter()
+            .filter_map(|pod| pod["metadata"]["creationTimestamp"].as_str().map(str::to_owned))
+            .max();
         let youngest = youngest.expect("there are pods");
         eventually("the clock shows a later second than the youngest pod's", || {
             let probe = objects::config_map("default", "clock", []);
-            let now = self.admin().try_create(&probe).ok()["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+            let now = self.admin().try_create(&probe).ok()["metadata"]["creationTimestamp"]
+                .as_str()
+                .map(str::to_owned);
             let now = now.unwrap_or_default();
             if now > youngest { Ok(()) } else { Err(now) }
         });

@@ -87,7 +87,11 @@ impl Testbed {
         command.args(["--roles", role.name()]).arg("--kubeconfig").arg(kubeconfig);
         command.arg("--admin-addr").arg(format!("127.0.0.1:{admin}"));
         command.arg("--webhook-addr").arg(&webhook).arg("--webhook-url").arg(format!("https://{webhook}"));
-        command.args(more).env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
+        // Nobody has to hear first that a process of ours goes.
+        command
+            .args(["--drain-delay", "0s"])
+            .args(more)
+            .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, admin, log)
     }

@@ -35,7 +35,7 @@ impl Role {
     }
 }
 
-/// One process of the operator. It ends with its cluster.
+/// One process of the operator. It ends when dropped, and with its cluster.
 #[derive(Debug)]
 pub struct Operator {
     pub(crate) role: Role,
@@ -45,7 +45,12 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub(crate) fn start(mut command: Command, role: Role, admin_port: u16, log: PathBuf) -> Result<Operator, Error> {
+    pub(crate) fn start(
+        mut command: Command,
+        role: Role,
+        admin_port: u16,
+        log: PathBuf,
+    ) -> Result<Operator, Error> {
         let opened = OpenOptions::new().append(true).create(true).open(&log);
         let file = opened.map_err(|source| Error::Log { path: log.clone(), source })?;
         let too = file.try_clone().map_err(|source| Error::Log { path: log.clone(), source })?;
@@ -62,7 +67,9 @@ impl Operator {
         loop {
             let seen = match probe::get(self.admin_port, "/readyz") {
                 Ok((200, _)) => return Ok(()),
-                Ok((code, body)) => format!("is not ready after {} s: {code} {}", PATIENCE.as_secs(), body.trim()),
+                Ok((code, body)) => {
+                    format!("is not ready after {} s: {code} {}", PATIENCE.as_secs(), body.trim())
+                }
                 Err(error) => format!("does not answer after {} s: {error}", PATIENCE.as_secs()),
             };
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -81,10 +88,8 @@ impl Operator {
     }
 
     /// Ends the process at once, as a crash would.
-    pub fn kill(mut self) {
-        // Either may find that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// Asks the process to end, as the kubelet would, and waits until it has.
@@ -108,6 +113,11 @@ impl Operator {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Lets the process run on, as long as its cluster does.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+
     /// The process's id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -128,5 +138,13 @@ impl Operator {
         let lines: Vec<&str> = log.lines().collect();
         let log = lines[lines.len().saturating_sub(20)..].join("\n");
         Error::NotReady { role: self.role.name(), what, log }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // Either may find that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -1,0 +1,245 @@
+//! The invariants of ARCHITECTURE.md that reading the source can enforce. Each failure names the file, the line,
+//! the invariant and what to do.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by failing")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// One source file, without its unit tests.
+struct Source {
+    /// From the top of the repository.
+    path: String,
+    /// With comments blanked and unit tests cut off.
+    code: String,
+    lines: usize,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.path() {
+            path if path.is_dir() => files(&path, found),
+            path if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn sources(folders: &[&str]) -> Vec<Source> {
+    let mut found = Vec::new();
+    folders.iter().for_each(|folder| files(&root().join(folder), &mut found));
+    found.sort();
+    let sources: Vec<Source> = found.iter().map(|path| read(path)).collect();
+    assert!(!sources.is_empty(), "no source in {folders:?}: this test looks in the wrong place");
+    sources
+}
+
+fn read(path: &Path) -> Source {
+    let text = fs::read_to_string(path).unwrap();
+    let comment = Regex::new(r"(?m)^\s*//.*$|\s//\s.*$").unwrap();
+    let tests = Regex::new(r"(?m)^#\[cfg\(test\)\]\s*\nmod \w+ \{").unwrap();
+    let code = tests.find(&text).map_or(text.as_str(), |found| &text[..found.start()]);
+    Source {
+        path: path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/"),
+        code: comment.replace_all(code, "").into_owned(),
+        lines: text.lines().count(),
+    }
+}
+
+/// Product code: `src/` without files of unit tests.
+fn product() -> Vec<Source> {
+    let mut sources = sources(&["src"]);
+    sources.retain(|source| !source.path.ends_with("/tests.rs"));
+    sources
+}
+
+/// Fails with a line a finding.
+fn assert_none(findings: Vec<String>) {
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
+
+/// Where the pattern occurs in the sources, but for the excepted paths.
+fn forbidden(
+    sources: &[Source],
+    excepted: &[&str],
+    pattern: &str,
+    invariant: &str,
+    todo: &str,
+) -> Vec<String> {
+    let pattern = Regex::new(pattern).unwrap();
+    let mut findings = Vec::new();
+    for source in sources {
+        if excepted.iter().any(|prefix| source.path.starts_with(prefix)) {
+            continue;
+        }
+        for (number, line) in source.code.lines().enumerate() {
+            if let Some(found) = pattern.find(line) {
+                let (path, number, found) = (&source.path, number + 1, found.as_str().trim());
+                findings.push(format!("{path}:{number}: `{found}`: {invariant}; {todo}"));
+            }
+        }
+    }
+    findings
+}
+
+/// Every write of kube's client takes one of these types, and a raw request names its method.
+const WRITES: &str = r"\b(PatchParams|PostParams|DeleteParams|EvictParams|Patch::(Apply|Merge|Json|Strategic)|Method::(POST|PUT|PATCH|DELETE))\b";
+
+#[test]
+fn only_act_and_the_lease_write_to_the_api_server() {
+    // A SubjectAccessReview is a question, asked in the form of a creation.
+    let excepted = ["src/act/", "src/run/lease", "src/authority/ask.rs"];
+    assert_none(forbidden(
+        &product(),
+        &excepted,
+        WRITES,
+        "invariant 1: only act/ (and the lease) writes to the API server",
+        "return an action from plan/ and carry it out in act/",
+    ));
+}
+
+const PURE: [&str; 5] = ["src/plan/", "src/admit/decide", "src/validate/", "src/model/", "src/hooks/render"];
+
+#[test]
+fn deciding_is_pure() {
+    let mut pure = product();
+    pure.retain(|source| PURE.iter().any(|prefix| source.path.starts_with(prefix)));
+    for prefix in PURE {
+        assert!(
+            pure.iter().any(|source| source.path.starts_with(prefix)),
+            "{prefix} is gone: correct this test"
+        );
+    }
+    let impure = concat!(
+        r"\basync\b|\.await\b|\btokio\b|\btracing\b|\bfutures\b|\brand\b|SystemRandom",
+        r"|\bkube::(Client|Api|runtime|client)\b|\bApi<|\bClient\b",
+        r"|\bstd::(env|fs|net|process|thread)\b|\benv::var|SystemTime::now|Instant::now|Timestamp::now|Zoned::now",
+        r"|\bprintln!|\beprintln!",
+    );
+    assert_none(forbidden(
+        &pure,
+        &[],
+        impure,
+        "invariant 2: deciding is pure (no async, client, clock, environment, randomness or logging)",
+        "take what is needed as a value, now included; fetch and log in reconcile/, act/ or run/",
+    ));
+}
+
+#[test]
+fn no_event_payload_reaches_the_planner() {
+    let mut planner = product();
+    planner.retain(|source| source.path.starts_with("src/plan/"));
+    assert_none(forbidden(
+        &planner,
+        &[],
+        r"\bwatcher::|\bWatchEvent\b|\bcrate::observe\b|\bEvent::(Apply|InitApply|Delete)\b",
+        "invariant 3: a reconcile request is a key, and no event payload reaches the planner",
+        "put the fact into the world and plan from there",
+    ));
+}
+
+#[test]
+fn no_finalizer_is_ever_written() {
+    assert_none(forbidden(
+        &product(),
+        &["src/validate/", "src/admit/"],
+        r"(?i)finalizer",
+        "invariant 6 and §3.1: we put no finalizer on anything",
+        "have the sweep do what the finalizer was for",
+    ));
+}
+
+#[test]
+fn content_cannot_reach_a_formatter() {
+    let file = "src/observe/content.rs";
+    let source = read(&root().join(file));
+    let derives = Regex::new(r"(?:#\[derive\(([^)]*)\)\]\s*)?pub struct Content \{").unwrap();
+    let found = derives
+        .captures(&source.code)
+        .unwrap_or_else(|| panic!("{file}: Content is gone: correct this test"));
+    let derived = found.get(1).map_or("", |list| list.as_str());
+    let by_hand = Regex::new(r"impl[^{]*\b(Debug|Display|Serialize)\b[^{]*\bfor Content\b").unwrap();
+    let shown =
+        ["Debug", "Serialize"].iter().any(|name| derived.contains(name)) || by_hand.is_match(&source.code);
+    assert!(
+        !shown,
+        "{file}: Content can be printed: invariant 8: secret material never reaches a formatter; drop it"
+    );
+}
+
+#[test]
+fn no_task_is_detached_and_no_channel_unbounded() {
+    assert_none(forbidden(
+        &product(),
+        &[],
+        r"\btokio::(task::)?spawn\b|\bspawn_local\b|\bthread::spawn\b|\bunbounded(_channel)?\b|\bUnboundedSender\b",
+        "invariant 9: no task is detached, no channel unbounded",
+        "run it under run::tasks::Tasks, and give the channel a size",
+    ));
+}
+
+#[test]
+fn there_is_no_global_state() {
+    assert_none(forbidden(
+        &product(),
+        &[],
+        r"\bstatic mut\b|\bOnceLock\b|\bOnceCell\b|\bthread_local!",
+        "invariant 2: what a function decides by comes in through its arguments",
+        "make it a field of what run/ wires together",
+    ));
+}
+
+#[test]
+fn one_validator_and_one_planner_serve_all_roles() {
+    // A webhook or command that compiled globs, selectors or regular expressions by itself would drift away.
+    assert_none(forbidden(
+        &product(),
+        &["src/validate/"],
+        r"\bGlob::new\b|\bGlobBuilder\b|\bRegex::new\b|\bRegexBuilder\b|\bParser::new\(\)",
+        "invariant 10: webhook, reconciler and command line share one validator",
+        "compile it in validate/ and use the compiled form",
+    ));
+}
+
+#[test]
+fn files_are_small_and_named_for_their_job() {
+    let sources =
+        sources(&["src", "certs-tool/src", "tests/devcluster/src", "tests/testbed/src", "tests/demo/src"]);
+    let mut findings = Vec::new();
+    for Source { path, lines, .. } in &sources {
+        if *lines > 500 {
+            findings.push(format!(
+                "{path}: {lines} lines: §5: no file over 500 lines; split it along the data flow"
+            ));
+        }
+        let stem = Path::new(path).file_stem().unwrap().to_string_lossy().into_owned();
+        let folder = Path::new(path)
+            .parent()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
+        for vague in ["utils", "util", "common", "helpers", "helper", "types", "misc"] {
+            if stem == vague || folder.as_deref() == Some(vague) {
+                findings.push(format!("{path}: §5: no {vague}; name it for what it does"));
+            }
+        }
+    }
+    let mut lengths: Vec<usize> = sources.iter().map(|source| source.lines).collect();
+    lengths.sort_unstable();
+    let at = |percent: usize| lengths[(lengths.len() - 1) * percent / 100];
+    if at(50) > 150 {
+        findings
+            .push(format!("the median file has {} lines: §5: at most 150; split the longest ones", at(50)));
+    }
+    if at(90) > 350 {
+        findings.push(format!(
+            "the 90th percentile is {} lines: §5: at most 350; split the longest ones",
+            at(90)
+        ));
+    }
+    assert_none(findings);
+}

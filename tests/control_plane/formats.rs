@@ -1,0 +1,95 @@
+//! Every format a policy can ask for, through the real API server.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{config_map, secret};
+use crate::bed::{Story, eventually, peaceful};
+
+const FORMATS: [&str; 7] = ["json", "yaml", "url", "integer", "boolean", "regex", "pem-certificate"];
+
+#[test]
+fn each_format_refuses_what_it_is_not_and_takes_what_it_is() {
+    let story = Story::new(peaceful(), "formats");
+    let place = story.target("a");
+    let rules: Vec<Value> =
+        FORMATS.iter().map(|it| json!({ "name": it, "keys": [it], "format": it })).collect();
+    story.admin().create(&story.policy(&["ConfigMap"], json!({ "match": {}, "data": rules }))).ok();
+    let write = |key: &str, value: &str| story.admin().try_create(&config_map(&place, "app", [(key, value)]));
+    eventually("the policy is in force", || {
+        if write("integer", "many").code >= 400 { Ok(()) } else { Err("it lets everything pass".into()) }
+    });
+    let certificate = leaf().0;
+    for (format, good, bad) in [
+        ("json", r#"{"a": [1, null]}"#, "{"),
+        ("yaml", "a: 1\nb: [x]\n", "a: 1\na: 2\n"),
+        ("url", "postgres://u:p@db:5432/x", "example.com"),
+        ("integer", "-12", "1.5"),
+        ("boolean", "true", "yes"),
+        ("regex", "^[a-z]+$", "("),
+        ("pem-certificate", &certificate, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+    ] {
+        write(format, good).ok();
+        let refusal = write(format, bad).refused();
+        assert!(refusal.contains(&format!("rule {format}:")), "{format}: {refusal}");
+    }
+}
+
+#[test]
+fn hostile_documents_are_refused_and_the_webhook_lives_on() {
+    let story = Story::new(peaceful(), "hostile");
+    let place = story.target("a");
+    let rules: Vec<Value> =
+        FORMATS.iter().map(|it| json!({ "name": it, "keys": [it], "format": it })).collect();
+    story.admin().create(&story.policy(&["ConfigMap"], json!({ "match": {}, "data": rules }))).ok();
+    let write = |key: &str, value: &str| story.admin().try_create(&config_map(&place, "app", [(key, value)]));
+    eventually("the policy is in force", || {
+        if write("integer", "many").code >= 400 { Ok(()) } else { Err("it lets everything pass".into()) }
+    });
+    let mut laughs = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+    for level in 1..12 {
+        let before = vec![format!("*a{}", level - 1); 9].join(", ");
+        laughs += &format!("a{level}: &a{level} [{before}]\n");
+    }
+    for (format, value) in [
+        ("yaml", laughs),
+        ("yaml", "[".repeat(100_000)),
+        ("json", "[".repeat(100_000) + &"]".repeat(100_000)),
+        ("regex", "((a{1000}){1000}){1000}".to_owned()),
+    ] {
+        write(format, &value).refused();
+    }
+    write("integer", "1").ok();
+}
+
+#[test]
+fn a_key_that_does_not_belong_to_its_certificate_is_refused() {
+    let story = Story::new(peaceful(), "tls");
+    let place = story.target("a");
+    let spec = json!({ "match": {}, "data": [{ "name": "tls", "format": "tls-pair" }] });
+    story.admin().create(&story.policy(&["Secret"], spec)).ok();
+    let write = |certificate: &str, key: &str| {
+        story.admin().try_create(&secret(&place, "app", [("tls.crt", certificate), ("tls.key", key)]))
+    };
+    let ((certificate, key), (_, other)) = (leaf(), leaf());
+    eventually("the policy is in force", || {
+        if write(&certificate, "nonsense").code >= 400 {
+            Ok(())
+        } else {
+            Err("it lets everything pass".into())
+        }
+    });
+    write(&certificate, &key).ok();
+    let refusal = write(&certificate, &other).refused();
+    assert!(refusal.contains("tls.key") && refusal.contains("does not belong"), "{refusal}");
+    assert!(!refusal.contains("PRIVATE KEY"), "{refusal}");
+}
+
+/// A certificate and its key.
+fn leaf() -> (String, String) {
+    let (now, day) = (SystemTime::now(), Duration::from_secs(86_400));
+    let authority = copyrator_certs::Authority::issue("test", now, 10 * day).expect("an authority");
+    let leaf = authority.issue_leaf(&["a.example.com".to_owned()], &[], now, day).expect("a leaf");
+    (leaf.chain_pem.clone(), leaf.key_pem.expose().to_owned())
+}

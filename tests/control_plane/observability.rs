@@ -1,0 +1,86 @@
+//! What people and monitoring can see.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{config_map, ours};
+use crate::bed::{Story, eventually, peaceful, rough};
+
+#[test]
+fn status_shows_what_is_wrong_first_and_exits_accordingly() {
+    let story = Story::new(peaceful(), "overview");
+    story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    let run = |more: &[&str]| {
+        let arguments = [&["status", "-n", &story.home], more].concat();
+        let output = story.bed.testbed.copyrator(&arguments).output().expect("copyrator runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, text) = run(&[]);
+    assert!(text.contains("rule") && text.contains("1 of 1 copies"), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+
+    let taken = story.target("taken");
+    story.admin().create(&config_map(&story.called("taken"), "other", [("k", "x")])).ok();
+    let spec = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [taken] }], "copy": { "name": "other" } });
+    story.admin().create(&ours("CopyratorRule", &story.home, "troubled", spec)).ok();
+    story.until_condition("CopyratorRule", "troubled", "Degraded", "True", "Conflict");
+    let (code, json_text) = run(&["-o", "json"]);
+    let rows: Value = serde_json::from_str(&json_text).expect("status -o json is JSON");
+    assert!(rows.to_string().contains("Conflict"), "{rows}");
+    assert_eq!(code, Some(1), "{json_text}");
+    let (_, text) = run(&[]);
+    assert!(text.find("troubled") < text.find("1 of 1 copies"), "worst first: {text}");
+}
+
+#[test]
+fn an_unreachable_cluster_is_exit_code_three() {
+    let story = Story::new(peaceful(), "unreachable");
+    let mut command = story.bed.testbed.copyrator(&["status"]);
+    let output = command.env("KUBECONFIG", "/nonexistent").output().expect("copyrator runs");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stderr.is_empty() && output.stdout.is_empty());
+}
+
+#[test]
+fn processes_tell_how_they_are_and_end_in_order() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    for process in [&crew.webhook, &crew.reconciler] {
+        assert_eq!(process.ask("/livez").expect("it answers").0, 200);
+        assert_eq!(process.ask("/readyz").expect("it answers").0, 200);
+        let (code, metrics) = process.ask("/metrics").expect("it answers");
+        assert_eq!(code, 200);
+        assert!(metrics.trim_end().ends_with("# EOF"), "no OpenMetrics: {metrics}");
+        assert!(metrics.contains("copyrator_"), "{metrics}");
+    }
+    for process in [crew.webhook, crew.reconciler] {
+        let status = process.terminate().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// Logs and Events show names and counts, never values.
+#[test]
+fn no_secret_value_reaches_a_log_or_an_event() {
+    let story = Story::new(peaceful(), "discreet");
+    let target = story.target("a");
+    let value = "correct-horse-battery-staple";
+    story.admin().apply(&crate::bed::objects::secret(&story.home, "token", [("token", value)])).ok();
+    story.admin().create(&story.rule("Secret", &["token"])).ok();
+    story.until("Secret", &target, "token", [("token", value)]);
+    story.admin().merge("Secret", &target, "token", &json!({ "stringData": { "token": "changed" } })).ok();
+    story.until("Secret", &target, "token", [("token", value)]);
+    eventually("the rule settles", || {
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        if rule["status"]["current"] == 1 { Ok(()) } else { Err(rule["status"].to_string()) }
+    });
+    let encoded = "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5LXN0YXBsZQ";
+    for file in std::fs::read_dir(story.bed.testbed.logs()).expect("there are logs").flatten() {
+        let text = std::fs::read_to_string(file.path()).expect("a log is readable");
+        assert!(!text.contains(value) && !text.contains(encoded), "{} has the value", file.path().display());
+    }
+    let events = Value::from(story.admin().list("Event", "", "")).to_string();
+    assert!(!events.contains(value) && !events.contains(encoded));
+}

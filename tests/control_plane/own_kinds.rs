@@ -1,0 +1,91 @@
+//! Our own kinds: what makes no sense is refused with the field, the fault and the fix.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::ours;
+use crate::bed::{Story, peaceful};
+
+fn refusal(story: &Story<'_>, kind: &str, spec: Value) -> String {
+    let namespace = if kind == "ConfigPolicy" { "" } else { &story.home };
+    story.admin().try_create(&ours(kind, namespace, "wrong", spec)).refused()
+}
+
+#[test]
+fn a_senseless_rule_is_refused_with_its_field() {
+    let story = Story::new(peaceful(), "senseless-rule");
+    let good = json!({ "source": { "kind": "Secret", "names": ["a"] }, "targets": [{ "names": ["x"] }] });
+    story.admin().try_create(&ours("CopyratorRule", &story.home, "good", good.clone())).ok();
+    for (pointer, value, expected) in [
+        ("/source/names", json!(["ok", "a["]), "spec.source.names[1]"),
+        ("/source/kind", json!("Pod"), "spec.source.kind"),
+        ("/source/namespaces", json!(["team-*"]), "spec.source.namespaces[0]"),
+        (
+            "/targets",
+            json!([{ "namespaceSelector": { "matchExpressions": [{ "key": "a", "operator": "Is" }] } }]),
+            "matchExpressions",
+        ),
+        (
+            "/targets",
+            json!([{ "namespaceSelector": { "matchLabels": { "bad key!": "x" } } }]),
+            "spec.targets[0].namespaceSelector",
+        ),
+        ("/targets", json!([{}]), "names, namespaceSelector or both"),
+        ("/targets", json!([]), "spec.targets"),
+        ("/deletionGrace", json!("soon"), "spec.deletionGrace"),
+        ("/copy", json!({ "name": "Upper Case" }), "spec.copy.name"),
+        ("/copy", json!({ "kind": "ConfigMap" }), "literal keys.include"),
+    ] {
+        let mut spec = good.clone();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        spec.pointer_mut(parent).unwrap()[field] = value;
+        let refusal = refusal(&story, "CopyratorRule", spec);
+        assert!(refusal.contains(expected), "{pointer}: {expected:?} is missing in: {refusal}");
+    }
+}
+
+#[test]
+fn a_senseless_monitor_is_refused_with_its_field() {
+    let story = Story::new(peaceful(), "senseless-monitor");
+    let watch = json!([{ "kind": "ConfigMap", "names": ["a"] }]);
+    for (spec, expected) in [
+        (json!({ "watch": [] }), "spec.watch"),
+        (json!({ "watch": [{ "kind": "ConfigMap", "names": ["a["] }] }), "spec.watch[0].names[0]"),
+        (json!({ "watch": watch, "workloads": {} }), "exactly one of podSelector and names"),
+        (json!({ "watch": watch, "strategy": { "type": "Reboot" } }), "spec.strategy.type"),
+        (json!({ "watch": watch, "pace": { "minInterval": "soon" } }), "spec.pace.minInterval"),
+    ] {
+        let refusal = refusal(&story, "ConfigMonitor", spec);
+        assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");
+    }
+}
+
+#[test]
+fn a_senseless_policy_is_refused_with_its_field() {
+    let story = Story::new(peaceful(), "senseless-policy");
+    let kinds = json!({ "kinds": ["ConfigMap"] });
+    for (spec, expected) in [
+        (
+            json!({ "match": kinds, "validations": [{ "expression": "int(text.a" }] }),
+            "spec.validations[0].expression",
+        ),
+        (
+            json!({ "match": kinds, "validations": [{ "expression": "secrets.a == 1" }] }),
+            "spec.validations[0].expression",
+        ),
+        (
+            json!({ "match": kinds, "data": [{ "name": "a", "keys": ["a"], "pattern": "(" }] }),
+            "spec.data[0].pattern",
+        ),
+        (json!({ "match": kinds, "data": [{ "name": "a", "keys": ["a["] }] }), "spec.data[0].keys[0]"),
+        (json!({ "match": kinds, "data": [{ "name": "a", "format": "json" }] }), "keys is required"),
+        (json!({ "match": kinds, "labels": { "patterns": { "owner": "(" } } }), "spec.labels.patterns"),
+        (
+            json!({ "match": { "kinds": ["Namespace"] }, "data": [{ "name": "a", "keys": ["a"] }] }),
+            "data rules speak of keys",
+        ),
+        (json!({ "match": { "kinds": ["Pod"] } }), "spec.match.kinds"),
+    ] {
+        let refusal = refusal(&story, "ConfigPolicy", spec);
+        assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");
+    }
+}

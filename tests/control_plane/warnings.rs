@@ -1,0 +1,56 @@
+//! What people are told of the consequences while they write.
+
+use serde_json::json;
+
+use crate::bed::objects::{config_map, data, namespace};
+use crate::bed::{Story, eventually, peaceful, same};
+
+#[test]
+fn who_makes_a_namespace_is_told_what_will_appear_in_it() {
+    let story = Story::new(peaceful(), "foretold");
+    for name in ["one", "two"] {
+        story.admin().create(&config_map(&story.home, name, [("k", "v")])).ok();
+    }
+    story.admin().create(&story.rule("ConfigMap", &["one", "two"])).ok();
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    let labels = data([("story", "foretold")]);
+    let told = "copyrator: 2 objects will appear in this namespace (rule foretold-home/rule)";
+    eventually("the warning is given", || {
+        let answer = story.admin().try_create(&namespace(&story.called("new"), &labels));
+        same(answer.warnings, vec![told.to_owned()])
+    });
+    let plain = story.admin().try_create(&namespace(&story.called("plain"), &data([])));
+    assert!(plain.warnings.is_empty(), "{:?}", plain.warnings);
+    let target = story.called("new");
+    story.admin().create(&namespace(&target, &labels)).ok();
+    story.until("ConfigMap", &target, "one", [("k", "v")]);
+    story.until("ConfigMap", &target, "two", [("k", "v")]);
+}
+
+#[test]
+fn who_changes_a_source_is_told_how_far_it_reaches() {
+    let story = Story::new(peaceful(), "reaching");
+    let source = story.bystander("source");
+    story.target("a");
+    story.target("b");
+    story
+        .admin()
+        .merge("Namespace", "", &story.home, &json!({ "metadata": { "labels": { "story": "reaching" } } }))
+        .ok();
+    story.admin().apply(&config_map(&source, "app", [("k", "1")])).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["metadata"]["namespace"] = json!(source);
+    story.admin().create(&rule).ok();
+    story.until("ConfigMap", &story.home, "app", [("k", "1")]);
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    eventually("the warning is given", || {
+        let patch = json!({ "data": { "k": "2" } });
+        let answer = story.admin().merge("ConfigMap", &source, "app", &patch);
+        let told = answer.warnings;
+        // Back again, so that the next look is at a change too.
+        story.admin().merge("ConfigMap", &source, "app", &json!({ "data": { "k": "1" } })).ok();
+        same(told, vec!["copyrator: this change reaches 3 copies, 1 workload restart".to_owned()])
+    });
+}
