@@ -93,7 +93,7 @@ impl OnRemoval {
     fn write(self) -> String {
         match self {
             Self::Retain => "Retain".into(),
-            Self::Delete(grace) => format!("Delete/{}s", grace.as_secs()),
+            Self::Delete(grace) => format!("Delete/{}", Span::from(grace)),
         }
     }
 }

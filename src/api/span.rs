@@ -53,6 +53,17 @@ impl Span {
     }
 }
 
+impl From<Duration> for Span {
+    /// In the largest units that lose nothing but parts of a second: `5m`, `1h30m`, `90s` as `1m30s`.
+    fn from(duration: Duration) -> Self {
+        let seconds = duration.as_secs();
+        let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+        let text: String =
+            parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+        Self(if text.is_empty() { "0s".into() } else { text })
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -91,6 +91,8 @@ pub struct World {
     pub default_grace: Duration,
     /// Where our own objects live.
     pub own_namespace: String,
+    /// The only rule that is served, where the process serves one: copies of others are not its business.
+    pub only_rule: Option<NamespacedName>,
     /// Whether annotations of ours on other people's objects count.
     pub annotations: bool,
 }

@@ -32,7 +32,8 @@ pub(super) fn plan_unwanted(
     }
     let leaves_alone =
         facts.deleting || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
-    if leaves_alone || !world.is_complete() {
+    let is_anothers = world.only_rule.as_ref().is_some_and(|only| *only != marks.rule);
+    if leaves_alone || is_anothers || !world.is_complete() {
         return plan(SlotState::Kept);
     }
     if let Some(why) = holds_back(world, &marks.rule) {

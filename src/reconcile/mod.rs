@@ -3,6 +3,7 @@
 
 mod fetch;
 mod hooks;
+mod metrics;
 mod monitor;
 mod queue;
 mod requests;
@@ -22,6 +23,7 @@ use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use metrics::Snapshot;
 pub use queue::{Again, Lane, Queue};
 pub use requests::Requester;
 
@@ -81,7 +83,6 @@ impl Reconciler {
         for key in keys {
             self.queue.add(key, Lane::Sweep);
         }
-        self.contents.expire();
     }
 
     async fn look_at(&self, key: &Key) -> Again {

@@ -68,6 +68,12 @@ pub struct Queue {
     wake: Notify,
 }
 
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Queue{:?}", self.depth())
+    }
+}
+
 impl Queue {
     /// Takes keys from now on.
     pub fn open(&self) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, fetch::Fetched, now};
+use super::{Again, Reconciler, fetch::Fetched, now, rule::ACCOUNT_ANSWER};
 use crate::{
     act::outcome::Outcome,
-    model::{Attempt, ObjectKey},
+    model::{Attempt, NamespacedName, ObjectKey},
     observe::crds::missing_definition,
     plan::{CopyAction, Key, SlotPlan, claims::claims_on, plan_slot},
 };
@@ -33,11 +33,29 @@ impl Reconciler {
                     }
                 }
             }
+            if let Some(rule) = self.rule_to_ask_again(&plan) {
+                if let Err(error) = self.settle_rule(&rule, ACCOUNT_ANSWER).await {
+                    tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
+                    return Again::Backoff(None);
+                }
+                continue;
+            }
             let again = self.carry_out(slot, &plan).await;
             self.tell_rules(slot, &plan);
             return again;
         }
         Again::After(SOON)
+    }
+
+    /// The rule behind a write, where it acts with a ServiceAccount and the last answer about it is too old:
+    /// rights that are withdrawn stop it at once.
+    fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<NamespacedName> {
+        let Some(CopyAction::Write(_)) = plan.action else { return None };
+        let rule = plan.rule.clone()?;
+        let world = self.world();
+        world.rules.get(&rule)?.spec.service_account_name.as_ref()?;
+        let asked = world.rule_authority.get(&rule)?.asked;
+        (now().duration_since(asked) >= ACCOUNT_ANSWER).then_some(rule)
     }
 
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {

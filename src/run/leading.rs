@@ -11,6 +11,8 @@ use crate::reconcile::Reconciler;
 /// Workers; of them the queue lets at most 16 do anything but new namespaces.
 const WORKERS: usize = 24;
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// How often content that no fan-out uses any more is dropped.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to finish the key it is at, when we stop.
 const FINISH: Duration = Duration::from_secs(5);
 
@@ -27,15 +29,17 @@ pub(super) async fn lead(
         }
         tracing::info!("leading: looking at everything");
         reconciler.queue.open();
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
-            reconciler.sweep();
             tokio::select! {
                 () = stop.cancelled() => {
                     reconciler.queue.close();
                     return Ok(());
                 }
                 () = leader.lost() => break,
-                () = tokio::time::sleep(SWEEP_EVERY) => {}
+                _ = sweep.tick() => reconciler.sweep(),
+                _ = expire.tick() => reconciler.contents.expire(),
             }
         }
         tracing::warn!("not leading any more");

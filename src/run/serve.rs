@@ -24,12 +24,12 @@ use crate::{
     admit::{self, AdmitState, Parties, Shedding},
     authority::ReviewAuthorizer,
     config::Config,
-    model::{Store, World},
+    model::{NamespacedName, Store, World},
     observe::{
         content::Contents,
         watch::{Observer, Requests},
     },
-    reconcile::{Queue, Reconciler, Requester},
+    reconcile::{Queue, Reconciler, Requester, Snapshot},
     serve::{
         Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
         serve_plain,
@@ -114,6 +114,8 @@ fn world(config: &Config) -> World {
     world.default_grace = config.deletion_grace;
     world.own_namespace.clone_from(&config.namespace);
     world.annotations = config.annotations;
+    let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
+    world.only_rule = config.rule_name.as_ref().map(only);
     world
 }
 
@@ -137,6 +139,7 @@ fn reconcile(
     let contents = Arc::new(Contents::new(client.clone()));
     let reporter = Reporter::new(client.clone(), &config.host);
     reporter.register(metrics);
+    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), world: world.clone() }));
     let reconciler = Arc::new(Reconciler {
         client: client.clone(),
         world: world.clone(),

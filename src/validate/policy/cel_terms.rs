@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
 /// How deep comprehensions (`all`, `exists`, `map`, …) may nest: each level multiplies the work.
-const DEEPEST: usize = 2;
+const DEEPEST_LOOP: usize = 2;
+/// How deep the tree may be: evaluating takes stack for each level.
+const DEEPEST_TREE: usize = 32;
 
 /// What an expression speaks of.
 #[derive(Debug, Default)]
@@ -19,9 +21,12 @@ pub(super) struct Terms<'e> {
     /// It uses `text` in another way, so that any key may matter.
     pub(super) whole_text: bool,
     /// Comprehensions nest too deep.
-    pub(super) too_deep: bool,
+    pub(super) is_too_costly: bool,
+    /// The tree is too deep; the other fields say nothing then.
+    pub(super) is_too_deep: bool,
     bound: Vec<&'e str>,
-    depth: usize,
+    loops: usize,
+    level: usize,
 }
 
 /// Namespaces of functions, which look like variables.
@@ -35,6 +40,15 @@ impl<'e> Terms<'e> {
     }
 
     fn visit(&mut self, expr: &'e Expr) {
+        self.level += 1;
+        self.is_too_deep |= self.level > DEEPEST_TREE;
+        if !self.is_too_deep {
+            self.visit_parts(expr);
+        }
+        self.level -= 1;
+    }
+
+    fn visit_parts(&mut self, expr: &'e Expr) {
         match expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => self.variable(name),
@@ -53,12 +67,12 @@ impl<'e> Terms<'e> {
                 let names = [Some(&all.iter_var), all.iter_var2.as_ref(), Some(&all.accu_var)];
                 let before = self.bound.len();
                 self.bound.extend(names.into_iter().flatten().map(String::as_str));
-                self.depth += 1;
-                self.too_deep |= self.depth > DEEPEST;
+                self.loops += 1;
+                self.is_too_costly |= self.loops > DEEPEST_LOOP;
                 for part in [&all.loop_cond, &all.loop_step, &all.result] {
                     self.visit(&part.expr);
                 }
-                self.depth -= 1;
+                self.loops -= 1;
                 self.bound.truncate(before);
             }
         }

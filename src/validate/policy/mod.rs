@@ -4,6 +4,7 @@
 
 mod candidate;
 mod cel;
+mod cel_parse;
 mod cel_terms;
 mod compile;
 mod data;
