@@ -1,17 +1,25 @@
 //! Writes the webhook configurations, once calls have been seen to arrive: a hook that nobody answers, with
 //! `failurePolicy: Fail`, is an outage (kubevela PR 6919, cert-manager#2908).
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt::Debug,
+    time::{Duration, SystemTime},
+};
 
 use k8s_openapi::{
-    api::{admissionregistration::v1::ValidatingWebhookConfiguration, rbac::v1::ClusterRole},
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        rbac::v1::ClusterRole,
+    },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams},
+    core::ClusterResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{
     certificates::{CaError, keep_ca},
@@ -61,6 +69,15 @@ pub enum HookError {
     NotLeading,
 }
 
+/// A webhook configuration, validating or mutating.
+trait Configuration:
+    Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + Serialize + DeserializeOwned
+{
+}
+
+impl Configuration for ValidatingWebhookConfiguration {}
+impl Configuration for MutatingWebhookConfiguration {}
+
 /// Writes the hooks.
 #[derive(Clone)]
 pub struct HookWriter {
@@ -107,24 +124,39 @@ impl HookWriter {
         let owner = self.owner().await?;
         let (validating, mutating) =
             render(policies.iter(), &self.endpoint, &bundle, owner, &self.own_namespace);
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let name = validating.name_any();
-        let live = api
-            .get_opt(&name)
-            .await
-            .map_err(failed(format!("read ValidatingWebhookConfiguration {name}")))?;
+        let live = self.live(&validating).await?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
             return Ok(());
         }
-        if live.is_none() {
+        if live.as_ref().is_none_or(is_trial) {
             // Nothing depends on the hook yet: it is tried where its failing harms nobody.
             self.apply(&trial(&validating)).await?;
             self.canary(now).await?;
         }
-        self.apply(&validating).await?;
-        self.apply(&mutating).await?;
+        self.keep_one(&validating, live).await?;
+        let live = self.live(&mutating).await?;
+        self.keep_one(&mutating, live).await?;
         self.canary(now).await
+    }
+
+    async fn live<K: Configuration>(&self, wanted: &K) -> Result<Option<K>, HookError> {
+        let name = wanted.name_any();
+        let api: Api<K> = Api::all(self.client.clone());
+        let attempt = format!("read {} {name}", K::kind(&()));
+        match tokio::time::timeout(WRITE_TIMEOUT, api.get_opt(&name)).await {
+            Ok(result) => result.map_err(failed(attempt)),
+            Err(_) => Err(HookError::Timeout { attempt }),
+        }
+    }
+
+    /// Applies the configuration where the one that is there does not say the same.
+    async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
+        let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
+        match live {
+            Some(live) if says(&as_json(&live), &as_json(wanted)) => Ok(()),
+            _ => self.apply(wanted).await,
+        }
     }
 
     /// A dry run that only our webhook refuses in these words.
@@ -153,14 +185,7 @@ impl HookWriter {
         Ok(role.owner_ref(&()))
     }
 
-    async fn apply<K>(&self, configuration: &K) -> Result<(), HookError>
-    where
-        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    async fn apply<K: Configuration>(&self, configuration: &K) -> Result<(), HookError> {
         self.still_leads()?;
         let name = configuration.name_any();
         let attempt = format!("write {} {name}", K::kind(&()));
@@ -194,6 +219,25 @@ fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfig
         hook.failure_policy = Some("Ignore".into());
     }
     trial
+}
+
+/// Whether what is there is but a trial that has not been answered yet.
+fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
+    let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
+    live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))
+}
+
+/// Whether everything that is wanted is there; the API server adds defaults of its own.
+fn says(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| says(live, wanted)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| says(live, wanted))
+        }
+        _ => live == wanted,
+    }
 }
 
 /// A valid rule that copies nothing, should it ever be stored.

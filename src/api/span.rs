@@ -58,8 +58,11 @@ impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         let seconds = duration.as_secs();
         let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
-        let text: String =
-            parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+        let text: String = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, unit)| format!("{count}{unit}"))
+            .collect();
         Self(if text.is_empty() { "0s".into() } else { text })
     }
 }

@@ -10,7 +10,7 @@ mod refusal;
 mod settle;
 
 pub use ask::{AskError, Authorizer, ReviewAuthorizer};
-pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters};
+pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
 pub use questions::{Question, impersonation, monitor_questions, rule_questions};
 pub use refusal::refusal;
 pub use settle::{first_refused, settle};

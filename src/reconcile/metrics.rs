@@ -25,7 +25,8 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let (lanes, running) = self.queue.depth();
         let help = "Keys that wait, by lane";
-        let mut family = encoder.encode_descriptor("queue_depth", help, None, ConstGauge::new(0u64).metric_type())?;
+        let mut family =
+            encoder.encode_descriptor("queue_depth", help, None, ConstGauge::new(0u64).metric_type())?;
         for (lane, depth) in ["new_namespace", "change", "sweep"].into_iter().zip(lanes) {
             let labels = [("lane", lane)];
             ConstGauge::new(depth as u64).encode(family.encode_family(&labels)?)?;
@@ -33,14 +34,28 @@ impl Collector for Snapshot {
         gauge(&mut encoder, "in_flight", "Keys that are being looked at", running as i64)?;
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let statuses = || world.rules.values().filter_map(|facts| facts.status.as_ref());
-        gauge(&mut encoder, "copies_desired", "Copies that should exist", statuses().map(|s| s.desired).sum())?;
+        gauge(
+            &mut encoder,
+            "copies_desired",
+            "Copies that should exist",
+            statuses().map(|s| s.desired).sum(),
+        )?;
         gauge(&mut encoder, "copies_current", "Copies in order", statuses().map(|s| s.current).sum())?;
-        gauge(&mut encoder, "copies_problems", "Problems of all rules", statuses().map(|s| s.problem_count).sum())
+        gauge(
+            &mut encoder,
+            "copies_problems",
+            "Problems of all rules",
+            statuses().map(|s| s.problem_count).sum(),
+        )
     }
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> Result<(), std::fmt::Error> {
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: i64,
+) -> Result<(), std::fmt::Error> {
     let gauge = ConstGauge::new(value);
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }
-

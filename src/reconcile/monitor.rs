@@ -1,13 +1,11 @@
 //! One monitor: is its identity allowed to, then each of its workloads, and the pods that it finds itself.
 
-use jiff::SignedDuration;
-
 use super::{
     Again, Lane, Reconciler,
+    authority::{Asking, Decided, ask_again},
     fetch::Fetched,
     now,
     restart::RestartOf,
-    rule::{ACCOUNT_ANSWER, Asking, Decided},
 };
 use crate::{
     act::{
@@ -15,18 +13,17 @@ use crate::{
         status::{StatusOf, write_status},
     },
     api::ConfigMonitor,
-    authority::{AskError, Identity, monitor_questions, settle},
+    authority::{AskError, monitor_questions},
     model::NamespacedName,
     plan::{Key, SelectedPodsAction, monitor_status, plan_selected_pods, workloads_of},
 };
 
 const ROUNDS: usize = 4;
 const SOON: std::time::Duration = std::time::Duration::from_millis(250);
-const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
-        if let Err(error) = self.settle_monitor(monitor, ACCOUNT_ANSWER).await {
+        if let Err(error) = self.settle_monitor(monitor).await {
             tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
             return Again::Backoff(None);
         }
@@ -39,42 +36,34 @@ impl Reconciler {
         let world = self.world();
         let account =
             world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
-        let refused = world.monitor_authority.get(monitor).is_some_and(|authority| authority.answer.is_err());
         match again {
-            Again::OnChange if account || refused => Again::After(ASK_AGAIN),
+            Again::OnChange => ask_again(account, world.monitor_authority.get(monitor)),
             again => again,
         }
     }
 
-    pub(super) async fn settle_monitor(
-        &self,
-        monitor: &NamespacedName,
-        oldest: SignedDuration,
-    ) -> Result<(), AskError> {
-        let (uid, generation, identity, questions) = {
+    /// Asks whether the monitor's identity may restart what it declares, unless that is known.
+    async fn settle_monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
+        let inquiry = {
             let mut world = self.world_mut();
             let Some(facts) = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok()) else {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let identity =
-                Identity::of_stored(&monitor.namespace, account, &facts.annotations, &self.trusted_writers);
-            let known = world.monitor_authority.get(monitor);
             let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
-            let asking = Asking { uid: &facts.uid, generation: facts.generation, account, settled, known };
-            match asking.decide(identity, oldest, now()) {
+            let known = world.monitor_authority.get(monitor);
+            let asking = Asking::of(&monitor.namespace, facts, account, settled, known);
+            let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
+            match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),
                 Decided::Answer(authority) => {
                     world.monitor_authority.insert(monitor.clone(), authority);
                     return Ok(());
                 }
-                Decided::Ask(identity) => {
-                    let questions = monitor_questions(&monitor.namespace, &facts.spec, &identity.subject());
-                    (facts.uid.clone(), facts.generation, identity, questions)
-                }
+                Decided::Ask(inquiry) => inquiry,
             }
         };
-        let authority = settle(&*self.authorizer, &uid, generation, &identity, &questions, now()).await?;
+        let authority = inquiry.ask(&*self.authorizer, now()).await?;
         self.world_mut().monitor_authority.insert(monitor.clone(), authority);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, fetch::Fetched, now, rule::ACCOUNT_ANSWER};
+use super::{Again, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
@@ -34,7 +34,7 @@ impl Reconciler {
                 }
             }
             if let Some(rule) = self.rule_to_ask_again(&plan) {
-                if let Err(error) = self.settle_rule(&rule, ACCOUNT_ANSWER).await {
+                if let Err(error) = self.settle_rule(&rule).await {
                     tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
                     return Again::Backoff(None);
                 }

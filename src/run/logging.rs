@@ -29,4 +29,9 @@ pub fn start_logging(format: LogFormat, filter: &str) {
         LogFormat::Text => registry.with(layer).try_init(),
     };
     drop(started);
+    // A panic's message can quote what it choked on; only the place is told.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "panicked");
+    }));
 }

@@ -16,7 +16,13 @@ fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
         // Right after its creation RBAC may not have heard of the binding.
         if refusal.contains("cannot create resource") { Err(refusal) } else { Ok(refusal) }
     });
-    for part in ["alice", "create", "configmaps", "kind: ClusterRole", "rules:"] {
+    let grants = [
+        "kubectl create clusterrole ",
+        "--verb=create,",
+        "kubectl create clusterrolebinding ",
+        "--user=alice",
+    ];
+    for part in ["user \"alice\" may not create configmaps in all namespaces"].iter().chain(&grants) {
         assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
     }
     assert!(story.admin().get("ConfigMap", &target, "app").is_none());

@@ -24,7 +24,9 @@ fn copies(story: &Story<'_>) -> BTreeMap<String, Value> {
     let all = story.admin().list("ConfigMap", "", "app.kubernetes.io/managed-by=copyrator");
     let prefix = story.called("");
     let place = |copy: &Value| copy["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-    all.into_iter().map(|copy| (place(&copy), copy)).filter(|(place, _)| place.starts_with(&prefix)).collect()
+    let ours =
+        |place: &str| place.strip_prefix(&prefix).is_some_and(|number| number.parse::<usize>().is_ok());
+    all.into_iter().map(|copy| (place(&copy), copy)).filter(|(place, _)| ours(place)).collect()
 }
 
 fn holding(story: &Story<'_>, wanted: &Data) -> usize {

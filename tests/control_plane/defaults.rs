@@ -11,7 +11,7 @@ fn missing_labels_and_annotations_are_added_and_present_ones_stay() {
     let place = story.target("a");
     let spec = json!({
         "match": {},
-        "defaults": { "labels": { "team": "unknown" }, "annotations": { "example.com/tier~one": "3" } },
+        "defaults": { "labels": { "team": "unknown" }, "annotations": { "example.com/tier": "3" } },
         // A default can satisfy what is required: mutation comes first.
         "labels": { "required": ["team"] },
     });
@@ -21,7 +21,7 @@ fn missing_labels_and_annotations_are_added_and_present_ones_stay() {
         if label(&made, "team").is_some() { Ok(made) } else { Err(made["metadata"].to_string()) }
     });
     assert_eq!(label(&made, "team"), Some("unknown"));
-    assert_eq!(annotation(&made, "example.com/tier~one"), Some("3"));
+    assert_eq!(annotation(&made, "example.com/tier"), Some("3"));
     let mut own = config_map(&place, "app", [("k", "v")]);
     own["metadata"]["labels"] = json!({ "team": "blue" });
     let made = story.admin().create(&own).ok();

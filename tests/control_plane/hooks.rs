@@ -16,9 +16,7 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     let mut reconciler = bed.reconciler(0);
     reconciler.wait_ready().expect("the reconciler needs no webhook to be ready");
     rules_written_without_hooks_are_no_stronger(&bed);
-    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
-        assert!(bed.admin.list(kind, "", "").is_empty(), "{kind} was applied before a call could arrive");
-    }
+    nothing_depends_on_a_webhook_that_does_not_answer(&bed);
 
     let mut webhook = bed.webhook();
     webhook.wait_ready().expect("the webhook becomes ready");
@@ -33,6 +31,19 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
             + bed.admin.list("MutatingWebhookConfiguration", "", "").len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
     });
+}
+
+/// All there may be is what the canary comes by, and that harms nobody.
+fn nothing_depends_on_a_webhook_that_does_not_answer(bed: &Bed) {
+    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
+        for object in bed.admin.list(kind, "", "") {
+            for hook in object["webhooks"].as_array().into_iter().flatten() {
+                let harmless = hook["failurePolicy"] == "Ignore"
+                    && hook["rules"][0]["apiGroups"] == json!(["copyrator.dev"]);
+                assert!(harmless, "applied before a call could arrive: {hook}");
+            }
+        }
+    }
 }
 
 /// The reconciler is the gate: it understands and asks by itself.
@@ -75,7 +86,7 @@ fn hooks_are_trusted_and_owned(bed: &Bed) {
                 (&json!("ClusterRole"), &json!(uid(&role))),
                 "{object}"
             );
-            for hook in object["webhooks"].as_array().expect("hooks") {
+            for hook in object["webhooks"].as_array().into_iter().flatten() {
                 assert!(hook["clientConfig"]["caBundle"].is_string(), "no caBundle in {hook}");
                 assert!(hook["timeoutSeconds"].as_i64().is_some_and(|seconds| seconds <= 10), "{hook}");
             }

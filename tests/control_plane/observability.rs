@@ -47,14 +47,19 @@ fn an_unreachable_cluster_is_exit_code_three() {
 fn processes_tell_how_they_are_and_end_in_order() {
     let (bed, _turn) = rough();
     let crew = bed.man();
+    let story = Story::new(bed, "measured");
+    story.marker("write");
     for process in [&crew.webhook, &crew.reconciler] {
         assert_eq!(process.ask("/livez").expect("it answers").0, 200);
         assert_eq!(process.ask("/readyz").expect("it answers").0, 200);
         let (code, metrics) = process.ask("/metrics").expect("it answers");
         assert_eq!(code, 200);
         assert!(metrics.trim_end().ends_with("# EOF"), "no OpenMetrics: {metrics}");
-        assert!(metrics.contains("copyrator_"), "{metrics}");
+        assert!(metrics.contains("\ncopyrator_"), "{metrics}");
     }
+    let (_, metrics) = crew.reconciler.ask("/metrics").expect("it answers");
+    let written = metrics.lines().find(|line| line.starts_with("copyrator_writes_total{"));
+    assert!(written.is_some(), "no write is counted: {metrics}");
     for process in [crew.webhook, crew.reconciler] {
         let status = process.terminate().expect("it ends");
         assert!(status.success(), "{status}");

@@ -123,3 +123,47 @@ async fn too_much_at_once_is_turned_away_at_once() {
         assert!(text.contains(line), "{line}\n{text}");
     }
 }
+
+/// Every value of a review replaced by one of another type: an answer or a 400, and never a panic.
+#[tokio::test]
+async fn no_mutilated_review_makes_us_panic() {
+    let app = guarded().app();
+    for name in
+        ["configmap-update", "secret-create-bad", "namespace-create", "rule-create-bad", "policy-create"]
+    {
+        let review = recorded(name);
+        let mut pointers = Vec::new();
+        collect("", &review, &mut pointers);
+        for pointer in &pointers {
+            for value in [json!(null), json!(-1), json!("x"), json!([]), json!({ "": [{}] })] {
+                let mut review = review.clone();
+                *review.pointer_mut(pointer).unwrap() = value;
+                for path in ["/validate", "/mutate"] {
+                    let status = app.send_value(path, &review).await.status;
+                    assert!(status == 200 || status == 400 || status == 503, "{name} {pointer} {status}");
+                }
+            }
+        }
+        let text = review.to_string();
+        for end in (0..text.len()).step_by(11) {
+            assert_eq!(app.send_bytes("/validate", text.as_bytes()[..end].to_vec()).await.status, 400);
+        }
+    }
+    assert_eq!(app.metrics.panics.get(), 0);
+}
+
+fn collect(at: &str, value: &Value, pointers: &mut Vec<String>) {
+    pointers.push(at.to_owned());
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            collect(&format!("{at}/{key}"), value, pointers);
+        }),
+        Value::Array(list) => {
+            list.iter()
+                .enumerate()
+                .for_each(|(index, value)| collect(&format!("{at}/{index}"), value, pointers));
+        }
+        _ => {}
+    }
+}

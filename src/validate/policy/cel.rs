@@ -247,7 +247,9 @@ mod tests {
             "text[?'other'].orValue('0') == '0' && text.?min.orValue('') == '1'",
             "has(text.min) && !has(text.other)",
             "object.metadata.labels.app == 'web' && object.data.min == '1'",
-            "object.metadata.?annotations.orValue({}).size() == 0",
+            "object.metadata.?annotations.orValue({}).size() == 0 && !object.?spec.hasValue()",
+            "object.metadata.?labels.?b.orValue('x') == 'x' && object.?spec.?a.orValue(0) == 0",
+            "['b'].all(key, object.metadata.?annotations[?key].orValue('x') == 'x')",
             "text.all(key, key.size() < 9) && text.exists(key, text[key] == '5')",
             "['1', '2'].exists(one, one == text.min)",
             "math.greatest(int(text.min), 3) == 3 && sets.contains(['1', '2'], [text.min])",
@@ -279,6 +281,15 @@ mod tests {
             assert!(compiled(expression).is_err_and(|message| message.contains(says)), "{expression}");
         }
         assert!(compiled("text.all(a, text.exists(b, a == b))").is_ok());
+    }
+
+    #[test]
+    fn the_deepest_tree_taken_is_evaluated_on_an_ordinary_stack() {
+        assert_eq!(judged(&format!("{}1 > 0", "1 + ".repeat(29))), None);
+        assert!(
+            compiled(&format!("{}1 > 0", "1 + ".repeat(40)))
+                .is_err_and(|message| message.contains("too deep"))
+        );
     }
 
     #[test]

@@ -3,7 +3,10 @@
 
 use std::thread;
 
-use kube_cel::cel::{common::ast::IdedExpr, parser::Parser};
+use kube_cel::cel::{
+    common::ast::{EntryExpr, Expr, IdedExpr, operators},
+    parser::Parser,
+};
 
 use super::cel_terms::Terms;
 
@@ -26,16 +29,55 @@ pub(super) fn parse(expression: &str) -> Result<IdedExpr, String> {
 }
 
 fn read(expression: &str) -> Result<IdedExpr, String> {
-    let program = Parser::new().enable_optional_syntax(true).parse(expression).map_err(|errors| {
+    let mut program = Parser::new().enable_optional_syntax(true).parse(expression).map_err(|errors| {
         let first = errors
             .errors
             .first()
             .map(|error| format!(" (line {} column {}: {})", error.pos.0, error.pos.1, error.msg));
         format!("is no CEL expression{}", first.unwrap_or_default())
     })?;
-    match Terms::of(&program).is_too_deep {
-        true => Err("nests too deep; flatten it, or split it into several".into()),
-        false => Ok(program),
+    if Terms::of(&program).is_too_deep {
+        return Err("nests too deep; flatten it, or split it into several".into());
+    }
+    mend(&mut program.expr);
+    Ok(program)
+}
+
+/// `a.?b` means what `a[?'b']` means, but the evaluator (cel 0.13) fails on the former where `b` is missing.
+fn mend(expr: &mut Expr) {
+    match expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
+        Expr::Select(select) => mend(&mut select.operand.expr),
+        Expr::Call(call) => {
+            if call.func_name == operators::OPT_SELECT {
+                call.func_name = operators::OPT_INDEX.to_owned();
+            }
+            call.target.iter_mut().for_each(|target| mend(&mut target.expr));
+            call.args.iter_mut().for_each(|argument| mend(&mut argument.expr));
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| mend(&mut element.expr)),
+        Expr::Map(map) => map.entries.iter_mut().for_each(|entry| mend_entry(&mut entry.expr)),
+        Expr::Struct(fields) => fields.entries.iter_mut().for_each(|entry| mend_entry(&mut entry.expr)),
+        Expr::Comprehension(all) => {
+            let parts = [
+                &mut all.iter_range,
+                &mut all.accu_init,
+                &mut all.loop_cond,
+                &mut all.loop_step,
+                &mut all.result,
+            ];
+            parts.into_iter().for_each(|part| mend(&mut part.expr));
+        }
+    }
+}
+
+fn mend_entry(entry: &mut EntryExpr) {
+    match entry {
+        EntryExpr::StructField(field) => mend(&mut field.value.expr),
+        EntryExpr::MapEntry(entry) => {
+            mend(&mut entry.key.expr);
+            mend(&mut entry.value.expr);
+        }
     }
 }
 
@@ -46,7 +88,7 @@ mod tests {
     /// Each of these took the whole process down when read on an ordinary stack.
     #[test]
     fn hostile_shapes_are_refused_and_harm_nobody() {
-        let n = 1300;
+        let n = 500;
         for expression in [
             "(".repeat(n),
             "(".repeat(n) + "1" + &")".repeat(n),
@@ -58,15 +100,15 @@ mod tests {
             "a".to_owned() + &"[0]".repeat(n),
             "a?b:".repeat(n / 2) + "c",
             "a?".repeat(n / 2) + "c" + &":b".repeat(n / 2),
-            "a".repeat(5000),
+            "a+".repeat(2500),
         ] {
-            assert!(parse(&expression).is_err(), "{}", &expression[..20]);
+            assert!(parse(&expression).is_err(), "{}", &expression[..9]);
         }
         // Balanced or flat by nature.
         for expression in
             ["!".repeat(n) + "a", "a||".repeat(n) + "a", "[".to_owned() + &"1,".repeat(n) + "1]"]
         {
-            assert!(parse(&expression).is_ok(), "{}", &expression[..20]);
+            assert!(parse(&expression).is_ok(), "{}", &expression[..9]);
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Request {
     pub namespace: String,
     /// On which object.
     pub name: String,
+    /// Whether nothing was to be stored.
+    pub dry: bool,
     /// What hooks and policies had to say.
     pub annotations: Value,
 }
@@ -34,14 +36,17 @@ impl Bed {
             .collect()
     }
 
-    /// The writes of our ServiceAccounts so far, without leases, which are written all the time.
+    /// The writes of our ServiceAccounts so far, without dry runs, and without leases, which are written all the
+    /// time.
     pub fn our_writes(&self) -> Vec<Request> {
         let is_write =
             |verb: &str| ["create", "update", "patch", "delete", "deletecollection"].contains(&verb);
         let is_question = |resource: &str| ["leases", "subjectaccessreviews"].contains(&resource);
         let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);
         let mut requests = self.requests();
-        requests.retain(|it| it.user.starts_with(&ours) && is_write(&it.verb) && !is_question(&it.resource));
+        requests.retain(|it| {
+            it.user.starts_with(&ours) && is_write(&it.verb) && !it.dry && !is_question(&it.resource)
+        });
         requests
     }
 }
@@ -54,6 +59,7 @@ fn request(line: &Value) -> Request {
         resource: text("/objectRef/resource"),
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
+        dry: text("/requestURI").contains("dryRun="),
         annotations: line["annotations"].clone(),
     }
 }

@@ -22,7 +22,7 @@ use testbed::{Operator, Role, Testbed};
 
 pub use audit::Request;
 pub use eventually::{eventually, same, within};
-pub use person::{Answer, Person};
+pub use person::Person;
 pub use story::Story;
 
 /// A cluster with the chart installed.

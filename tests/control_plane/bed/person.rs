@@ -98,7 +98,8 @@ impl Person {
             let response = self.client.send(request).await.expect("the API server answers");
             let code = response.status().as_u16();
             let warnings = response.headers().get_all("Warning").iter();
-            let warnings = warnings.filter_map(|header| warning(header.to_str().ok()?)).collect();
+            let warnings =
+                warnings.filter_map(|header| warning(&String::from_utf8_lossy(header.as_bytes()))).collect();
             let bytes =
                 response.into_body().collect_bytes().await.expect("the API server answers to the end");
             let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());

@@ -118,6 +118,11 @@ impl Operator {
         std::mem::forget(self);
     }
 
+    /// What the process does.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     /// The process's id.
     pub fn pid(&self) -> u32 {
         self.child.id()
