@@ -47,16 +47,18 @@ impl DigestKey {
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
     ) -> String {
+        let sizes = [print.keys.len(), labels.len(), annotations.len()].map(usize::to_be_bytes);
         let mut parts: Vec<&[u8]> = vec![
             b"content",
             print.type_.as_deref().unwrap_or_default().as_bytes(),
             if print.immutable { b"immutable" } else { b"" },
+            &sizes[0],
         ];
         for (key, KeyPrint { digest, .. }) in &print.keys {
             parts.extend([key.as_bytes(), digest.as_slice()]);
         }
-        for (section, map) in [(b"labels" as &[u8], labels), (b"annotations", annotations)] {
-            parts.push(section);
+        for (size, map) in sizes[1..].iter().zip([labels, annotations]) {
+            parts.push(size);
             parts.extend(map.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]));
         }
         self.named(&parts)

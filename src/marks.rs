@@ -74,10 +74,13 @@ pub enum OnRemoval {
 }
 
 impl OnRemoval {
-    /// From a rule's policy and grace.
+    /// From a rule's policy and grace: in whole seconds, as the mark carries it (half a second is no `0s`, which
+    /// removes at once), and of a length that can be read again.
     pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
+        const LONGEST: u64 = 100 * 366 * 24 * 3600;
+        let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
         match policy {
-            DeletionPolicy::Delete => Self::Delete(grace),
+            DeletionPolicy::Delete => Self::Delete(Duration::from_secs(seconds.min(LONGEST))),
             DeletionPolicy::Retain => Self::Retain,
         }
     }
@@ -129,28 +132,25 @@ pub enum Proof {
 }
 
 impl CopyMarks {
-    /// Reads the marks, or `None` where one is missing or unreadable: the object is foreign then.
-    pub fn read(
-        label: impl Fn(&str) -> Option<String>,
-        annotation: impl Fn(&str) -> Option<String>,
-    ) -> Option<Self> {
-        if label(MANAGED_BY)? != MANAGED_BY_VALUE {
-            return None;
-        }
-        let rule = NamespacedName::parse(&annotation(RULE)?)?;
-        if label(RULE_LABEL)? != rule_label(&rule) {
-            return None;
-        }
-        let remove_after = annotation(REMOVE_AFTER).and_then(|text| text.parse().ok());
+    /// Reads the marks, or `None` where rule, source or proof are missing: the object is foreign then. Whatever
+    /// else of them was lost or changed by hand is put right by the next write; until then a copy whose way to go
+    /// is not known goes by staying.
+    pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let on_removal = annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text));
         Some(Self {
-            source: NamespacedName::parse(&annotation(SOURCE)?)?,
-            source_uid: annotation(SOURCE_UID)?,
-            digest: annotation(DIGEST)?,
-            on_removal: OnRemoval::parse(&annotation(ON_REMOVAL)?)?,
             mark: annotation(MARK)?,
-            rule,
-            remove_after,
+            rule: NamespacedName::parse(&annotation(RULE)?)?,
+            source: NamespacedName::parse(&annotation(SOURCE)?)?,
+            source_uid: annotation(SOURCE_UID).unwrap_or_default(),
+            digest: annotation(DIGEST).unwrap_or_default(),
+            on_removal: on_removal.unwrap_or(OnRemoval::Retain),
+            remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
         })
+    }
+
+    /// Whether an object carries the labels of these marks, which the admission policy for copies guards.
+    pub fn is_labelled(&self, label: impl Fn(&str) -> Option<String>) -> bool {
+        self.labels().into_iter().all(|(key, value)| label(&key) == Some(value))
     }
 
     /// The labels that carry these marks.

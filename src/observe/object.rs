@@ -95,8 +95,7 @@ struct Metadata {
 impl Metadata {
     fn into_facts(self) -> ObjectFacts {
         let annotation = |key: &str| self.annotations.0.get(key).cloned();
-        let label = |key: &str| self.labels.get(key).map(ToString::to_string);
-        let marks = CopyMarks::read(label, annotation).map(Box::new);
+        let marks = CopyMarks::read(annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
         ObjectFacts {

@@ -4,11 +4,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    claims::{claims_on, is_source, slot_in, slots_of, sources_of},
+    claims::{Claim, claims_on, is_source, slot_in, slots_of, sources_of},
     reach::{monitors_reaching, monitors_watching, workloads_using},
     targets::{is_named, takes_copies, targets},
 };
-use crate::model::{NamespacedName, ObjectKey, WorkloadKey, World};
+use crate::{
+    api::ConflictPolicy,
+    model::{NamespacedName, ObjectKey, WorkloadKey, World},
+};
 
 /// A request to look at something. Never a payload: whoever handles it reads the world.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,18 +56,28 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     match changed {
         Changed::Namespace(name) => namespace(world, name),
         Changed::Object(key) => object(world, key),
-        Changed::Rule(name) => BTreeSet::from([Key::Rule(name.clone())]),
+        // Its slots too: when it lets one go without having written it, another rule may want it.
+        Changed::Rule(name) => {
+            let slots = slots_to_check(world, name);
+            slots.into_iter().chain([Key::Rule(name.clone())]).collect()
+        }
         Changed::Monitor(name) => BTreeSet::from([Key::Monitor(name.clone())]),
         Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Hooks]),
         Changed::Workload(key) => workload(world, key),
     }
 }
 
-/// Every slot of one rule, wanted or not any more.
+/// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over if
+/// they were none.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     let wanted = slots_of(world, rule);
     let marked = world.copies_of_rule(rule).cloned();
-    wanted.into_iter().chain(marked).map(Key::Slot).collect()
+    let compiled = world.rules.get(rule).and_then(|facts| facts.compiled.as_deref().ok());
+    let sources = compiled.into_iter().flat_map(|compiled| sources_of(world, rule, compiled));
+    let takes_over = |claim: &Claim<'_>| claim.compiled.conflict != ConflictPolicy::Refuse;
+    let contested = sources.filter(|(source, _)| claims_on(world, source).iter().any(takes_over));
+    let contested: Vec<_> = contested.map(|(source, _)| source.clone()).collect();
+    wanted.into_iter().chain(marked).chain(contested).map(Key::Slot).collect()
 }
 
 /// Everything: at the start of leading, and in the sweep.

@@ -119,6 +119,15 @@ pub fn is_source(
         && !is_copy(world, key, facts)
 }
 
+/// The first rule that copies this object, if any does at present.
+pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
+    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| {
+        inert(world, rule, rule_facts).is_none()
+            && rule_facts.compiled.as_ref().is_ok_and(|rules| is_source(world, rule, rules, key, facts))
+    };
+    world.rules.iter().find(copies).map(|(rule, _)| rule)
+}
+
 /// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407, config-syncer#474).
 pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     match (&facts.marks, &world.key) {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     Need,
-    claims::{Claim, Inert, claims_on, inert},
+    claims::{Claim, Inert, claims_on, copied_by, inert},
     intent::{Intent, fields_of},
     removal::plan_unwanted,
 };
@@ -109,10 +109,35 @@ pub struct CopyWrite {
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
     let existing = world.object(slot);
     let claims = claims_on(world, slot);
+    if !claims.is_empty()
+        && let Some((rule, state)) = holder(world, slot, existing).and_then(|rule| out_of_reach(world, rule))
+    {
+        let rule = Some(rule.clone());
+        return SlotPlan { state, rule, action: None, needs: Vec::new(), recheck: None };
+    }
     match winner(world, slot, &claims, existing) {
         Some(claim) => plan_wanted(world, slot, claim, existing),
         None => plan_unwanted(world, slot, existing, now),
     }
+}
+
+/// The rule that the mark of an existing copy names.
+fn holder<'w>(
+    world: &World,
+    slot: &ObjectKey,
+    existing: Option<&'w ObjectFacts>,
+) -> Option<&'w NamespacedName> {
+    let marks = existing?.marks.as_deref()?;
+    (marks.proof(slot, world.key.as_ref()?) != Proof::Forged).then_some(&marks.rule)
+}
+
+/// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
+/// mistake in it must not hand its copies to another rule), or another process serves it.
+fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
+    if world.rules.get(rule).is_some_and(|facts| facts.compiled.is_err()) {
+        return Some((rule, SlotState::Inert(Inert::Quarantined)));
+    }
+    world.only_rule.as_ref().is_some_and(|only| only != rule).then_some((rule, SlotState::Kept))
 }
 
 /// Whose slot it is: the rule that the copy's mark names for as long as that rule wants it; a free one goes to the
@@ -123,10 +148,7 @@ pub fn winner<'c, 'w>(
     claims: &'c [Claim<'w>],
     existing: Option<&ObjectFacts>,
 ) -> Option<&'c Claim<'w>> {
-    let holder = existing.and_then(|facts| {
-        let marks = facts.marks.as_deref()?;
-        (marks.proof(slot, world.key.as_ref()?) != Proof::Forged).then_some(&marks.rule)
-    });
+    let holder = holder(world, slot, existing);
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
     held.or_else(|| {
         claims.iter().min_by_key(|claim| {
@@ -162,7 +184,7 @@ fn plan_wanted(
     };
     let intent = Intent::new(claim, slot, source, print, key, world.default_grace);
     let verdict = match existing {
-        None => Verdict::Write { surplus: Vec::new(), take_over: None },
+        None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
         Some(facts) if facts.deleting => return plan(SlotState::Outdated),
         Some(facts) => judge(world, slot, claim, facts, &intent),
     };
@@ -179,7 +201,7 @@ fn plan_wanted(
             }
         }
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
-        Verdict::Write { surplus, take_over } => {
+        Verdict::Write { surplus, take_over, anew } => {
             let version = existing.map(|facts| facts.resource_version.clone());
             let refused = world
                 .attempts
@@ -188,7 +210,7 @@ fn plan_wanted(
             let state = refused.filter(|last| !last.replace).map_or(SlotState::Outdated, |last| {
                 SlotState::Blocked(problem(slot, last.reason, &last.message))
             });
-            let anew = existing.is_some() && refused.is_some_and(|last| last.replace);
+            let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
                 source_version: Version::of(source),
@@ -205,12 +227,13 @@ fn plan_wanted(
 
 enum Verdict {
     InOrder,
-    Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>> },
+    Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>>, anew: bool },
     Blocked(Problem),
     Unknown,
 }
 
-/// Whether an existing object is the copy we mean, from metadata where possible and by content when in doubt.
+/// Whether an existing object is the copy we mean, from metadata where possible, and by content when in doubt or
+/// where it is known anyway.
 fn judge(
     world: &World,
     slot: &ObjectKey,
@@ -220,35 +243,49 @@ fn judge(
 ) -> Verdict {
     let proof = facts.marks.as_ref().zip(world.key.as_ref()).map(|(marks, key)| marks.proof(slot, key));
     if proof.is_none_or(|proof| proof == Proof::Forged) {
-        return judge_foreign(world, slot, claim.compiled.conflict, intent);
+        return judge_foreign(world, slot, claim.compiled.conflict, facts, intent);
     }
-    let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks));
+    let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
+        && intent.same_labels(facts);
     let ownership = facts.ownership.as_deref();
     let untouched = ownership.is_some_and(|owned| owned.foreign.is_empty());
     let covered = ownership.is_some_and(|owned| owned.ours == intent.field_set(slot.kind));
-    if same_marks && untouched && covered {
-        return Verdict::InOrder;
-    }
+    let print = world.fingerprint(slot);
+    let anew = print.is_some_and(|print| intent.needs_replacing(print));
     if untouched && !same_marks {
-        return Verdict::Write { surplus: Vec::new(), take_over: None };
+        return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
-    // Somebody else wrote here: only the content tells.
-    match world.fingerprint(slot) {
+    match print {
+        None if untouched && covered => Verdict::InOrder,
+        // Somebody else wrote here: only the content tells.
         None => Verdict::Unknown,
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder
         }
-        Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None },
+        Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None, anew },
     }
 }
 
-fn judge_foreign(world: &World, slot: &ObjectKey, policy: ConflictPolicy, intent: &Intent) -> Verdict {
+fn judge_foreign(
+    world: &World,
+    slot: &ObjectKey,
+    policy: ConflictPolicy,
+    facts: &ObjectFacts,
+    intent: &Intent,
+) -> Verdict {
     let blocked = |message: &str| Verdict::Blocked(problem(slot, "Conflict", message));
     if policy == ConflictPolicy::Refuse {
         return blocked(
             "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
              or set conflictPolicy",
         );
+    }
+    // Two sources that were copied over each other would both be copies of nothing, and be removed.
+    if let Some(rule) = copied_by(world, slot, facts) {
+        return blocked(&format!(
+            "the object in the way is itself copied by rule {rule}, and a source is never written, whatever \
+             conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
+        ));
     }
     let Some(print) = world.fingerprint(slot) else { return Verdict::Unknown };
     if policy == ConflictPolicy::Adopt && !intent.same_content(print) {
@@ -257,7 +294,8 @@ fn judge_foreign(world: &World, slot: &ObjectKey, policy: ConflictPolicy, intent
              Adopt leaves it: make the contents equal, or set conflictPolicy: Overwrite",
         );
     }
-    Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)) }
+    let anew = intent.needs_replacing(print);
+    Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)), anew }
 }
 
 /// A problem of one slot.

@@ -1,12 +1,16 @@
 //! What a copy is meant to be, from its source's fingerprint and its rule's shape. No content.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
     digest::DigestKey,
     marks::{CopyMarks, OnRemoval, field_set},
     model::{Fingerprint, ForeignField, KeyPrint, Kind, ObjectFacts, ObjectKey},
     plan::claims::Claim,
+    validate::CompiledKeys,
 };
 
 /// What a copy is meant to be.
@@ -39,11 +43,7 @@ impl Intent {
         default_grace: Duration,
     ) -> Self {
         let shape = &claim.compiled.shape;
-        let keys: BTreeMap<String, String> = print
-            .keys
-            .keys()
-            .filter_map(|name| Some((name.clone(), shape.keys.carried(name)?.to_owned())))
-            .collect();
+        let keys = carried_keys(&shape.keys, print);
         let content: BTreeMap<String, KeyPrint> =
             keys.iter().filter_map(|(from, to)| Some((to.clone(), print.keys.get(from)?.clone()))).collect();
         let mut labels = shape.labels.carried(source.labels.iter().map(|(key, value)| (&**key, &**value)));
@@ -83,26 +83,28 @@ impl Intent {
         field_set(data.chain(labels).chain(annotations).chain(type_).chain(immutable))
     }
 
-    /// Whether an existing object's content is exactly this one's, key for key.
+    /// Whether an existing object's content is exactly this one's, key for key and each in its place: the
+    /// environment of a pod takes nothing from `binaryData`.
     pub fn same_content(&self, print: &Fingerprint) -> bool {
-        let digests = |keys: &BTreeMap<String, KeyPrint>| -> Vec<(String, [u8; 16])> {
-            keys.iter().map(|(key, print)| (key.clone(), print.digest)).collect()
-        };
-        self.type_ == print.type_
-            && self.immutable == print.immutable
-            && digests(&self.content) == digests(&print.keys)
+        self.type_ == print.type_ && self.immutable == print.immutable && self.content == print.keys
+    }
+
+    /// Whether no update makes an existing object this one: what is immutable stays so, and a Secret's type is.
+    pub fn needs_replacing(&self, print: &Fingerprint) -> bool {
+        self.type_ != print.type_ || (print.immutable && !self.same_content(print))
+    }
+
+    /// Whether an existing object carries every label of this one, whoever wrote them.
+    pub fn same_labels(&self, facts: &ObjectFacts) -> bool {
+        let label = |key: &str| facts.labels.get(key).map(|value| &**value);
+        self.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
     }
 
     /// Whether an existing object carries every label and annotation of this one, whoever wrote them.
     pub fn same_meta(&self, facts: &ObjectFacts, print: &Fingerprint) -> bool {
-        let label = |key: &str| facts.labels.get(key).map(|value| &**value);
         let ours = self.marks.annotations();
-        self.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
-            && self
-                .annotations
-                .iter()
-                .filter(|(key, _)| !ours.contains_key(*key))
-                .all(|(key, value)| print.annotations.get(key) == Some(value))
+        let mut others = self.annotations.iter().filter(|(key, _)| !ours.contains_key(*key));
+        self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 
     /// The keys of an existing object that this one lacks: they are nulled before an apply, which alone would
@@ -114,6 +116,17 @@ impl Intent {
         let surplus = print.keys.iter().filter(|(key, print)| !wanted(key, print));
         surplus.map(|(key, print)| field(kind, key, print)).collect()
     }
+}
+
+/// The copy's key for each key of the source that is carried over. Where a key is renamed to one that the source
+/// has too, the renamed one is meant.
+fn carried_keys(shape: &CompiledKeys, print: &Fingerprint) -> BTreeMap<String, String> {
+    let carried = print.keys.keys().filter_map(|from| Some((from, shape.carried(from)?)));
+    let (renamed, kept): (Vec<_>, Vec<_>) = carried.partition(|(from, to)| from != to);
+    let taken: BTreeSet<&str> = renamed.iter().map(|(_, to)| *to).collect();
+    let kept = kept.into_iter().filter(|(_, to)| !taken.contains(to));
+    let keys = renamed.iter().copied().chain(kept);
+    keys.map(|(from, to)| (from.clone(), to.to_owned())).collect()
 }
 
 /// The fields of an object's content.

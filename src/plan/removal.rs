@@ -42,7 +42,12 @@ pub(super) fn plan_unwanted(
     let version = Version::of(facts);
     let act =
         |action, state| SlotPlan { action: Some(action), rule: Some(marks.rule.clone()), ..plan(state) };
-    match (marks.on_removal, marks.remove_after) {
+    // The rule's present word counts; what the copy carries is for when the rule is gone.
+    let rule = world.rules.get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
+    let on_removal = rule.map_or(marks.on_removal, |compiled| {
+        OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.default_grace))
+    });
+    match (on_removal, marks.remove_after) {
         (OnRemoval::Retain, _) => act(CopyAction::Release(version), SlotState::Kept),
         (OnRemoval::Delete(grace), _) if grace.is_zero() => {
             act(CopyAction::Delete(version), SlotState::Leaving(None))

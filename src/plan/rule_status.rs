@@ -29,11 +29,15 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
                 let message =
                     format!("rule {other} has this copy; exclude the namespace in one of the rules");
                 count.problems.push(problem(&slot, "OtherRule", &message));
+                count.hindered += 1;
                 continue;
             }
             match plan.state {
                 SlotState::Current => count.current += 1,
-                SlotState::Blocked(problem) => count.problems.push(problem),
+                SlotState::Blocked(problem) => {
+                    count.problems.push(problem);
+                    count.hindered += 1;
+                }
                 _ => {}
             }
             for claim in claims_on(world, &slot).iter().filter(|claim| claim.rule == rule) {
@@ -52,6 +56,8 @@ struct Count {
     sources: usize,
     desired: usize,
     current: usize,
+    /// Slots that something else is in the way of.
+    hindered: usize,
     problems: Vec<Problem>,
 }
 
@@ -88,9 +94,7 @@ fn status(
     problems.truncate(WORST_PROBLEMS);
     status.problems = problems;
 
-    let pending = count.desired
-        - count.current
-        - usize::try_from(status.problem_count).unwrap_or(0).min(count.desired - count.current);
+    let pending = count.desired - count.current - count.hindered;
     let authorized = authority.map(|authority| match &authority.answer {
         Ok(()) => (true, "Allowed", format!("{} may do what this rule declares", authority.identity)),
         Err((reason, message)) => (false, reason.as_str(), message.clone()),

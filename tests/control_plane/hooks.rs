@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{binding, config_map, ours, uid};
-use crate::bed::{Bed, Story, eventually, private, within};
+use crate::bed::{Bed, Story, eventually, private, same, within};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const MUTATING: &str = "MutatingWebhookConfiguration";
 
 /// One cluster, in the order in which an installation's life goes.
 #[test]
@@ -20,22 +21,21 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
 
     let mut webhook = bed.webhook();
     webhook.wait_ready().expect("the webhook becomes ready");
-    bed.until_hooked();
+    bed.testbed.wait_hooked().expect("the hooks are applied");
     hooks_are_trusted_and_owned(&bed);
     bad_rules_are_refused_from_now_on(&bed);
     drift_is_repaired(&bed);
 
     bed.admin.delete("ClusterRole", "", "copyrator").ok();
     eventually("the garbage collector takes the hooks", || {
-        let left = bed.admin.list(VALIDATING, "", "").len()
-            + bed.admin.list("MutatingWebhookConfiguration", "", "").len();
+        let left = bed.admin.list(VALIDATING, "", "").len() + bed.admin.list(MUTATING, "", "").len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
     });
 }
 
 /// All there may be is what the canary comes by, and that harms nobody.
 fn nothing_depends_on_a_webhook_that_does_not_answer(bed: &Bed) {
-    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
+    for kind in [VALIDATING, MUTATING] {
         for object in bed.admin.list(kind, "", "") {
             for hook in object["webhooks"].as_array().into_iter().flatten() {
                 let harmless = hook["failurePolicy"] == "Ignore"
@@ -78,7 +78,7 @@ fn rules_written_without_hooks_are_no_stronger(bed: &Bed) {
 
 fn hooks_are_trusted_and_owned(bed: &Bed) {
     let role = bed.admin.get("ClusterRole", "", "copyrator").expect("the chart's ClusterRole");
-    for kind in [VALIDATING, "MutatingWebhookConfiguration"] {
+    for kind in [VALIDATING, MUTATING] {
         for object in bed.admin.list(kind, "", "") {
             let owner = &object["metadata"]["ownerReferences"][0];
             assert_eq!(
@@ -118,15 +118,11 @@ fn drift_is_repaired(bed: &Bed) {
     edited["webhooks"][0]["clientConfig"]["caBundle"] = json!(null);
     let patch = json!({ "webhooks": edited["webhooks"] });
     bed.admin.merge(VALIDATING, "", "copyrator", &patch).ok();
-    until_repaired(bed, "an edited hook", |object| first(object) == first(&before));
-    bed.admin.delete(VALIDATING, "", "copyrator").ok();
-    until_repaired(bed, "deleted hooks", |object| object["webhooks"] == before["webhooks"]);
-}
-
-/// Drift is looked for every minute.
-fn until_repaired(bed: &Bed, what: &str, is_repaired: impl Fn(&Value) -> bool) {
-    within(Duration::from_secs(150), &format!("{what} is as it was"), || {
+    bed.admin.delete(MUTATING, "", "copyrator").ok();
+    // Drift is looked for every minute.
+    within(Duration::from_secs(150), "the hooks are as they were", || {
         let object = bed.admin.get(VALIDATING, "", "copyrator").ok_or("they are gone")?;
-        if is_repaired(&object) { Ok(()) } else { Err(object["webhooks"][0].to_string()) }
+        same(first(&object), first(&before))?;
+        bed.admin.get(MUTATING, "", "copyrator").map(drop).ok_or_else(|| "the mutating ones are gone".into())
     });
 }

@@ -152,7 +152,8 @@ impl<'a> Candidate<'a> {
 
     /// Our marks, where all of them are there; whether they verify is the caller's to say.
     pub fn marks(&self) -> Option<CopyMarks> {
-        CopyMarks::read(|key| self.label(key).map(Into::into), |key| self.annotation(key).map(Into::into))
+        CopyMarks::read(|key| self.annotation(key).map(Into::into))
+            .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 
     /// The keys of its data.

@@ -62,7 +62,7 @@ impl Bed {
         let mut crew = Crew { webhook: self.webhook(), reconciler: self.reconciler(0) };
         crew.webhook.wait_ready().expect("the webhook becomes ready");
         crew.reconciler.wait_ready().expect("the reconciler becomes ready");
-        self.until_hooked();
+        self.testbed.wait_hooked().expect("the hooks are applied");
         crew
     }
 
@@ -74,14 +74,6 @@ impl Bed {
     /// Starts a reconciler.
     pub fn reconciler(&self, replica: u16) -> Operator {
         self.testbed.operator(Role::Reconciler, replica, &[]).expect("the reconciler starts")
-    }
-
-    /// Waits until the webhook is called.
-    pub fn until_hooked(&self) {
-        eventually("the hooks are applied", || {
-            let hooks = self.admin.get("ValidatingWebhookConfiguration", "", "copyrator");
-            hooks.map(drop).ok_or_else(|| "no ValidatingWebhookConfiguration copyrator".to_owned())
-        });
     }
 
     /// A ServiceAccount, by a token of its own.

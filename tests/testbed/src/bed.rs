@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use devcluster::{DevCluster, Options};
 
@@ -12,6 +14,8 @@ use crate::ports::Ports;
 
 /// Where Copyrator is installed.
 pub const NAMESPACE: &str = "copyrator-system";
+/// How long the reconciler may take to put the hooks in force.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The Helm release, and the stem of its objects' names.
 pub const RELEASE: &str = "copyrator";
 
@@ -70,6 +74,22 @@ impl Testbed {
         self.cluster.tie(&mut command);
         command.args(arguments).env("KUBECONFIG", self.cluster.admin_kubeconfig());
         command
+    }
+
+    /// Waits until the webhook configurations are in force: all of them, not only the one that the reconciler tries
+    /// its canary with.
+    pub fn wait_hooked(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut kubectl = self.cluster.kubectl();
+        kubectl.args(["get", "validatingwebhookconfiguration", RELEASE, "--ignore-not-found"]);
+        kubectl.args(["--output", "jsonpath={.webhooks[0].failurePolicy}"]);
+        while run(&mut kubectl)? != "Fail" {
+            if Instant::now() > deadline {
+                return Err(Error::NotHooked { seconds: PATIENCE.as_secs(), logs: self.logs.clone() });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// Starts a process of the operator. A role's replicas, counted from 0 to 2, have ports and logs of their own;

@@ -37,6 +37,14 @@ pub enum Error {
     /// Every block of loopback ports is taken.
     #[error("no free loopback ports for the operator")]
     NoFreePorts,
+    /// The reconciler did not put the hooks in force.
+    #[error("the webhook configurations are not in force after {seconds} s; see {}", logs.display())]
+    NotHooked {
+        /// How long was waited.
+        seconds: u64,
+        /// The folder of the operator's logs.
+        logs: PathBuf,
+    },
     /// The operator ended, or did not become ready.
     #[error("the {role} {what}; its log ends with:\n{log}")]
     NotReady {

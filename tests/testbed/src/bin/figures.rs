@@ -36,28 +36,29 @@ fn measure(program: &PathBuf) -> Result<(), Box<dyn Error>> {
     let logs = std::env::temp_dir().join(format!("copyrator-figures-{}", std::process::id()));
     let bed = Testbed::start(Options::default(), program, &logs)?;
 
-    let (mut webhook, mut reconciler) = start_both(&bed)?;
-    rest(&bed, &[&webhook, &reconciler], "empty cluster")?;
+    let (webhook, reconciler) = start_both(&bed)?;
+    rest(&[&webhook, &reconciler], "empty cluster")?;
 
     apply(bed.cluster(), &world())?;
     wait_for_copies(bed.cluster(), 2 * NAMESPACES)?;
-    rest(&bed, &[&webhook, &reconciler], &format!("{NAMESPACES} namespaces, {} copies", 2 * NAMESPACES))?;
+    rest(&[&webhook, &reconciler], &format!("{NAMESPACES} namespaces, {} copies", 2 * NAMESPACES))?;
 
+    let (mut webhook, mut reconciler) = (Some(webhook), Some(reconciler));
     for role in [Role::Webhook, Role::Reconciler] {
         let mut times = Vec::new();
+        let mut running = match role {
+            Role::Webhook => webhook.take(),
+            Role::Reconciler => reconciler.take(),
+        };
         for _ in 0..RUNS {
-            let slot = if role == Role::Webhook { &mut webhook } else { &mut reconciler };
-            let old = std::mem::replace(slot, bed.operator(role, 1, &[])?);
-            old.kill();
-            slot.wait_ready()?;
-            let old = std::mem::replace(slot, {
-                let begun = Instant::now();
-                let mut fresh = bed.operator(role, 0, &[])?;
-                fresh.wait_ready()?;
-                times.push(begun.elapsed());
-                fresh
-            });
-            old.kill();
+            if let Some(old) = running.take() {
+                old.kill();
+            }
+            let begun = Instant::now();
+            let mut fresh = bed.operator(role, 0, &[])?;
+            fresh.wait_ready()?;
+            times.push(begun.elapsed());
+            running = Some(fresh);
         }
         times.sort();
         println!(
@@ -69,7 +70,6 @@ fn measure(program: &PathBuf) -> Result<(), Box<dyn Error>> {
             times[RUNS - 1]
         );
     }
-    drop((webhook, reconciler));
     drop(bed);
     let _ = fs::remove_dir_all(logs);
     Ok(())
@@ -84,7 +84,7 @@ fn start_both(bed: &Testbed) -> Result<(Operator, Operator), Box<dyn Error>> {
 }
 
 /// Memory once nothing happens any more; five seconds also let content that was fetched be dropped.
-fn rest(_bed: &Testbed, processes: &[&Operator], world: &str) -> Result<(), Box<dyn Error>> {
+fn rest(processes: &[&Operator], world: &str) -> Result<(), Box<dyn Error>> {
     std::thread::sleep(Duration::from_secs(15));
     for process in processes {
         let status = fs::read_to_string(format!("/proc/{}/status", process.pid()))?;
@@ -117,7 +117,9 @@ fn world() -> String {
         ));
     }
     for index in 0..NAMESPACES {
-        text.push_str(&format!("---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: team-{index}}}}}\n"));
+        text.push_str(&format!(
+            "---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: team-{index}}}}}\n"
+        ));
     }
     text
 }
@@ -134,8 +136,19 @@ fn wait_for_copies(cluster: &DevCluster, wanted: usize) -> Result<(), Box<dyn Er
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let mut kubectl = cluster.kubectl();
-        kubectl.args(["get", "cm,secret", "-A", "-l", "app.kubernetes.io/managed-by=copyrator", "-o", "name"]);
-        let seen = String::from_utf8(kubectl.output()?.stdout)?.lines().filter(|line| !line.contains("webhook")).count();
+        kubectl.args([
+            "get",
+            "cm,secret",
+            "-A",
+            "-l",
+            "app.kubernetes.io/managed-by=copyrator",
+            "-o",
+            "name",
+        ]);
+        let seen = String::from_utf8(kubectl.output()?.stdout)?
+            .lines()
+            .filter(|line| !line.contains("webhook"))
+            .count();
         if seen >= wanted {
             return Ok(());
         }

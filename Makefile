@@ -1,0 +1,58 @@
+# Everything a developer runs, by its short name. `make` alone lists the targets.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test build image clean prerequisites prerequisites-of-image
+
+# Tests wait for clusters more than they compute.
+TEST_THREADS ?= 6
+IMAGE ?= copyrator:dev
+STAGE = @printf '\n==> %s\n'
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: prerequisites ## Show what Copyrator does, on a cluster of its own; ARGS=--keep leaves it running
+	$(STAGE) 'building (minutes the first time)'
+	@cargo build --locked --package copyrator --package demo
+	@cargo run --locked --quiet --package demo -- $(ARGS)
+
+test: prerequisites ## Everything that must pass: format, lints, unit, router and control-plane tests
+	$(STAGE) 'format'
+	@cargo fmt --all --check
+	$(STAGE) 'lints'
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(STAGE) 'building the tests'
+	@cargo test --locked --workspace --no-run
+	$(STAGE) "the cluster's programs (built once, some 13 minutes on two cores)"
+	@cargo run --locked --quiet --package devcluster -- build >/dev/null
+	$(STAGE) 'tests'
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
+	$(STAGE) 'all passed'
+
+build: prerequisites ## The release binary: target/release/copyrator
+	@cargo build --locked --release --package copyrator
+
+image: prerequisites-of-image ## The container image, IMAGE=copyrator:dev, with buildah or docker
+	@if command -v buildah >/dev/null; then buildah build --tag $(IMAGE) .; else docker build --tag $(IMAGE) .; fi
+
+clean: ## Remove what was built here; the cluster's programs stay in the user's cache
+	@cargo clean
+
+# One line on each thing that is missing, and how to get it.
+prerequisites:
+	@missing=0; \
+	lacks() { echo "missing: $$1: $$2" >&2; missing=1; }; \
+	pinned=$$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml); \
+	if ! command -v cargo >/dev/null; then lacks 'cargo' "install Rust $$pinned from https://rustup.rs"; \
+	elif ! cargo --version >/dev/null 2>&1; then lacks "Rust $$pinned" "run: rustup toolchain install $$pinned"; \
+	else case "$$(rustc --version)" in "rustc $$pinned "*) ;; \
+	  *) lacks "Rust $$pinned" "rust-toolchain.toml pins it; install rustup from https://rustup.rs, which obeys that";; esac; \
+	fi; \
+	command -v go >/dev/null || lacks 'go' 'it builds Kubernetes for the tests and the demo; get it from https://go.dev/dl'; \
+	command -v cc >/dev/null || lacks 'a C compiler' 'run: apt-get install gcc (or your system'"'"'s like)'; \
+	exit $$missing
+
+prerequisites-of-image:
+	@command -v buildah >/dev/null || command -v docker >/dev/null \
+	  || { echo 'missing: buildah or docker: run: apt-get install buildah' >&2; exit 1; }
