@@ -1,5 +1,7 @@
 //! Every example is what our types read, wholly, and compiles.
 
+use std::fs;
+
 use copyrator::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
@@ -7,7 +9,7 @@ use copyrator::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{documents, files};
+use crate::{documents, files, path};
 
 /// Reads an object and makes sure that none of its fields was skipped.
 fn read<T: DeserializeOwned + Serialize>(at: &str, object: &Value) -> T {
@@ -52,7 +54,7 @@ fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
 #[test]
 fn every_example_is_understood() {
     let mut ours = 0;
-    for (name, text) in files("examples") {
+    for (name, text) in files("examples").into_iter().filter(|(name, _)| name.ends_with(".yaml")) {
         assert!(text.starts_with("# "), "{name} does not say what it shows");
         for object in documents(&name, &text) {
             let at = format!("{name}: {}/{}", object["kind"], object["metadata"]["name"]);
@@ -61,4 +63,17 @@ fn every_example_is_understood() {
         }
     }
     assert!(ours >= 10, "only {ours} objects of ours were found");
+}
+
+/// What a reader pastes from the README works too.
+#[test]
+fn every_object_in_the_readme_is_understood() {
+    let readme = fs::read_to_string(path("README.md")).unwrap();
+    let blocks = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let objects: Vec<Value> = blocks.flat_map(|block| documents("README.md", block)).collect();
+    for object in &objects {
+        let at = format!("README.md: {}/{}", object["kind"], object["metadata"]["name"]);
+        check(&at, object).unwrap_or_else(|problems| panic!("{at}: {problems:?}"));
+    }
+    assert!(objects.len() >= 3, "only {} objects were found", objects.len());
 }
