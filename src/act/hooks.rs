@@ -134,9 +134,11 @@ impl HookWriter {
             self.apply(&trial(&validating)).await?;
             self.canary(now).await?;
         }
+        // Defaults before requirements: what a default satisfies is not to be refused in between.
+        let live_mutating = self.live(&mutating).await?;
+        self.keep_one(&mutating, live_mutating).await?;
+        let live = self.live(&validating).await?;
         self.keep_one(&validating, live).await?;
-        let live = self.live(&mutating).await?;
-        self.keep_one(&mutating, live).await?;
         self.canary(now).await
     }
 

@@ -51,6 +51,6 @@ fn who_changes_a_source_is_told_how_far_it_reaches() {
         let told = answer.warnings;
         // Back again, so that the next look is at a change too.
         story.admin().merge("ConfigMap", &source, "app", &json!({ "data": { "k": "1" } })).ok();
-        same(told, vec!["copyrator: this change reaches 3 copies, 1 workload restart".to_owned()])
+        same(told, vec!["copyrator: this change reaches 3 copies, 1 workload restarts".to_owned()])
     });
 }

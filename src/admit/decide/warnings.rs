@@ -64,15 +64,17 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
         (_, 0) => {
             Some(format!("copyrator: this change reaches {at_least}{}", plural(copies, "copy", "copies")))
         }
-        (0, _) => {
-            Some(format!("copyrator: {at_least}{} restart after this change", counted(restarts, "workload")))
-        }
+        (0, _) => Some(format!("copyrator: {at_least}{} after this change", restarting(restarts))),
         _ => Some(format!(
-            "copyrator: this change reaches {at_least}{}, {} restart",
+            "copyrator: this change reaches {at_least}{}, {}",
             plural(copies, "copy", "copies"),
-            counted(restarts, "workload"),
+            restarting(restarts),
         )),
     }
+}
+
+fn restarting(workloads: usize) -> String {
+    plural(workloads, "workload restarts", "workloads restart")
 }
 
 fn counted(number: usize, noun: &str) -> String {

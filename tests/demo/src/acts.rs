@@ -55,7 +55,7 @@ fn source_changes(stage: &Stage<'_>) -> Result<(), Failure> {
         .kubectl("wait -n shop --for=jsonpath='{.status.upToDate}'=1 configmonitor/settings --timeout=30s")?;
     note("web uses app-settings, docs doesn't");
     let patch = r#"patch configmap app-settings -n platform --type=merge -p '{"data":{"url":"https://new.example.com"}}'"#;
-    stage.kubectl(patch)?.says("this change reaches 1 copy, 1 workload restart")?;
+    stage.kubectl(patch)?.says("this change reaches 1 copy, 1 workload restarts")?;
     stage.kubectl(
         "wait -n shop --for=jsonpath='{.data.url}'=https://new.example.com configmap/app-settings --timeout=30s",
     )?;

@@ -53,6 +53,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let shown = acts::all(&stage);
     if arguments.keep {
         explain(testbed, crew);
+    } else if shown.is_ok() {
+        println!(
+            "\nThat was all; everything is stopped. `make demo ARGS=--keep` leaves it running to play with."
+        );
     }
     shown
 }

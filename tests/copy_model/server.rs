@@ -1,0 +1,264 @@
+//! A small pure model of the API server: objects as flat maps of fields, and who owns which (server-side apply,
+//! create-only, preconditions, immutability), as kubernetes-facts.md §1 and “Writing without surprises” have it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use copyrator::{
+    act::outcome::Outcome,
+    marks,
+    model::{Kind, NamespacedName, ObjectKey},
+    plan::{Changed, Version},
+};
+use serde_json::Value;
+
+use crate::stored::{Entry, Field, Fields, Stored};
+
+/// The process died; what it had written stays.
+#[derive(Debug, PartialEq)]
+pub struct Crashed;
+
+pub struct Rule {
+    pub uid: u64,
+    pub generation: i64,
+    pub created: i64,
+    pub spec: Value,
+}
+
+pub struct Namespace {
+    pub labels: BTreeMap<String, String>,
+    pub terminating: bool,
+}
+
+/// What a write came to: the object's version, or why not.
+pub type Written = Result<Version, Outcome>;
+
+#[derive(Default)]
+pub struct Server {
+    pub namespaces: BTreeMap<String, Namespace>,
+    pub objects: BTreeMap<ObjectKey, Stored>,
+    pub rules: BTreeMap<NamespacedName, Rule>,
+    /// What has changed, in order, as a watch would tell it.
+    pub log: VecDeque<(Changed, Option<Value>)>,
+    /// Objects that a quota or another webhook refuses to have written.
+    pub refuses: BTreeSet<ObjectKey>,
+    versions: u64,
+}
+
+impl Server {
+    pub fn next(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
+    }
+
+    pub fn set_namespace(&mut self, name: &str, labels: BTreeMap<String, String>, terminating: bool) {
+        self.namespaces.insert(name.into(), Namespace { labels, terminating });
+        self.tell(Changed::Namespace(name.into()));
+    }
+
+    /// The namespace goes, with all that is in it.
+    pub fn remove_namespace(&mut self, name: &str) {
+        let inside: Vec<_> = self.objects.keys().filter(|key| &*key.namespace == name).cloned().collect();
+        inside.into_iter().for_each(|key| drop(self.remove(&key, None)));
+        self.namespaces.remove(name);
+        self.tell(Changed::Namespace(name.into()));
+    }
+
+    pub fn set_rule(&mut self, name: &NamespacedName, spec: Value, created: i64) {
+        let uid = self.next();
+        let old = self.rules.remove(name);
+        let (uid, generation, created) =
+            old.map_or((uid, 1, created), |old| (old.uid, old.generation + 1, old.created));
+        self.rules.insert(name.clone(), Rule { uid, generation, created, spec });
+        self.tell(Changed::Rule(name.clone()));
+    }
+
+    pub fn remove_rule(&mut self, name: &NamespacedName) {
+        if self.rules.remove(name).is_some() {
+            self.tell(Changed::Rule(name.clone()));
+        }
+    }
+
+    /// Somebody's patch, edit or replacement of an object, or its creation.
+    pub fn update(
+        &mut self,
+        key: &ObjectKey,
+        manager: &str,
+        change: &BTreeMap<Field, Option<Vec<u8>>>,
+    ) -> Written {
+        let old = self.objects.get(key).cloned();
+        let mut new = old.unwrap_or_default();
+        for (field, value) in change {
+            if new.values.get(field) == value.as_ref() {
+                continue;
+            }
+            for entry in &mut new.entries {
+                entry.fields.remove(field);
+            }
+            match value {
+                Some(value) => {
+                    new.values.insert(field.clone(), value.clone());
+                    new.entry(manager, false).insert(field.clone());
+                }
+                None => drop(new.values.remove(field)),
+            }
+        }
+        self.commit(key, None, new)
+    }
+
+    /// Forced server-side apply of the whole intent. `version`: what must be there; `None`: nothing may be.
+    pub fn apply(
+        &mut self,
+        key: &ObjectKey,
+        manager: &str,
+        intent: &Fields,
+        version: Option<&Version>,
+    ) -> Written {
+        let old = self.objects.get(key);
+        if version.is_none() != old.is_none() {
+            return Err(Outcome::Stale);
+        }
+        let mut new = old.cloned().unwrap_or_default();
+        if new.entries.is_empty() && old.is_some() {
+            *new.entry("before-first-apply", false) = new.values.keys().cloned().collect();
+        }
+        for (field, value) in intent {
+            if new.values.get(field) != Some(value) {
+                for entry in &mut new.entries {
+                    entry.fields.remove(field);
+                }
+                new.values.insert(field.clone(), value.clone());
+            }
+        }
+        let before = std::mem::replace(new.entry(manager, true), intent.keys().cloned().collect());
+        for field in before.iter().filter(|field| !intent.contains_key(field)) {
+            if !new.entries.iter().any(|entry| entry.fields.contains(field)) {
+                new.values.remove(field);
+            }
+        }
+        self.commit(key, version, new)
+    }
+
+    /// Server-side apply of a Secret with `stringData`: content changes, and our own entry keeps its fields.
+    pub fn apply_string_data(
+        &mut self,
+        key: &ObjectKey,
+        manager: &str,
+        data: &BTreeMap<String, Vec<u8>>,
+    ) -> Written {
+        let mut new = self.objects[key].clone();
+        for (name, value) in data {
+            new.values.insert(Field::Data(name.clone()), value.clone());
+            new.entry(manager, true).insert(Field::StringData(name.clone()));
+        }
+        self.commit(key, None, new)
+    }
+
+    /// JSON patch of managedFields.
+    pub fn set_entries(
+        &mut self,
+        key: &ObjectKey,
+        entries: Vec<Entry>,
+        version: Option<&Version>,
+    ) -> Written {
+        let Some(old) = self.objects.get(key) else { return Err(Outcome::Done) };
+        let new = Stored { entries, ..old.clone() };
+        self.commit(key, version, new)
+    }
+
+    /// Merge patch of nulls and annotations, with uid and resourceVersion.
+    pub fn patch(
+        &mut self,
+        key: &ObjectKey,
+        manager: &str,
+        change: &BTreeMap<Field, Option<Vec<u8>>>,
+        version: &Version,
+    ) -> Written {
+        match self.objects.get(key) {
+            None => Err(Outcome::Done),
+            Some(old) if old.version() != *version => Err(Outcome::Stale),
+            Some(_) => self.update(key, manager, change),
+        }
+    }
+
+    pub fn remove(&mut self, key: &ObjectKey, version: Option<&Version>) -> Result<(), Outcome> {
+        let Some(old) = self.objects.get(key) else { return Ok(()) };
+        if version.is_some_and(|version| old.version() != *version) {
+            return Err(Outcome::Stale);
+        }
+        self.objects.remove(key);
+        self.tell(Changed::Object(key.clone()));
+        Ok(())
+    }
+
+    fn commit(&mut self, key: &ObjectKey, version: Option<&Version>, mut new: Stored) -> Written {
+        let old = self.objects.get(key);
+        if version.is_some_and(|version| old.is_none_or(|old| old.version() != *version)) {
+            return Err(Outcome::Stale);
+        }
+        let namespace = self.namespaces.get(&*key.namespace);
+        if namespace.is_none_or(|namespace| namespace.terminating && old.is_none()) {
+            return Err(Outcome::NamespaceGone);
+        }
+        if key.kind == Kind::Secret {
+            new.values.entry(Field::Type).or_insert_with(|| b"Opaque".to_vec());
+        }
+        new.entries.retain(|entry| !entry.fields.is_empty());
+        new.entries.sort();
+        if let Some(old) = old.filter(|old| **old == new) {
+            return Ok(old.version());
+        }
+        if let Some(outcome) = old.and_then(|old| old.forbids(&new)).or_else(|| new.is_invalid()) {
+            return Err(outcome);
+        }
+        if self.refuses.contains(key) {
+            return Err(Outcome::Refused { reason: "Forbidden", message: "exceeded quota".into() });
+        }
+        if old.is_none() {
+            new.uid = self.next();
+        }
+        new.resource_version = self.next();
+        let version = new.version();
+        self.objects.insert(key.clone(), new);
+        self.tell(Changed::Object(key.clone()));
+        Ok(version)
+    }
+
+    fn tell(&mut self, changed: Changed) {
+        let state = self.state(&changed);
+        self.log.push_back((changed, state));
+    }
+
+    /// What a watch would show of it now.
+    pub fn state(&self, changed: &Changed) -> Option<Value> {
+        match changed {
+            Changed::Namespace(name) => self.namespaces.get(&**name).map(|namespace| {
+                let phase = if namespace.terminating { "Terminating" } else { "Active" };
+                serde_json::json!({"apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": &**name, "labels": namespace.labels}, "status": {"phase": phase}})
+            }),
+            Changed::Object(key) => self.objects.get(key).map(|object| object.metadata(key)),
+            Changed::Rule(name) => self.rules.get(name).map(|rule| {
+                let created = jiff::Timestamp::from_second(rule.created).unwrap().to_string();
+                serde_json::json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule", "spec": rule.spec,
+                    "metadata": {"name": &*name.name, "namespace": &*name.namespace, "uid": rule.uid.to_string(),
+                        "resourceVersion": rule.generation.to_string(), "generation": rule.generation,
+                        "creationTimestamp": created}})
+            }),
+            other => panic!("{other:?} is not modelled"),
+        }
+    }
+
+    /// Everything there is.
+    pub fn all(&self) -> Vec<Changed> {
+        let namespaces = self.namespaces.keys().map(|name| Changed::Namespace(name.as_str().into()));
+        let objects = self.objects.keys().cloned().map(Changed::Object);
+        let rules = self.rules.keys().cloned().map(Changed::Rule);
+        namespaces.chain(objects).chain(rules).collect()
+    }
+}
+
+/// The removal mark as it is written.
+pub fn removal_mark(after: Option<jiff::Timestamp>) -> BTreeMap<Field, Option<Vec<u8>>> {
+    let value = after.map(|after| marks::write_time(after).into_bytes());
+    BTreeMap::from([(Field::Annotation(marks::REMOVE_AFTER.into()), value)])
+}

@@ -1,0 +1,199 @@
+//! One ConfigMap or Secret as the model of the API server keeps it: fields, and who owns which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use copyrator::{
+    act::outcome::Outcome,
+    digest::DigestKey,
+    marks::never_carried,
+    model::{Fingerprint, KeyPrint, Kind, ObjectKey},
+    plan::Version,
+};
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    Data(String),
+    Binary(String),
+    /// Only ever owned, never there.
+    StringData(String),
+    Label(String),
+    Annotation(String),
+    Type,
+    Immutable,
+}
+
+pub type Fields = BTreeMap<Field, Vec<u8>>;
+
+/// One entry of managedFields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub manager: String,
+    pub apply: bool,
+    pub fields: BTreeSet<Field>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    pub uid: u64,
+    pub resource_version: u64,
+    pub values: Fields,
+    pub entries: Vec<Entry>,
+}
+
+impl PartialEq for Stored {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values && self.entries == other.entries
+    }
+}
+
+impl Field {
+    fn is_content(&self) -> bool {
+        matches!(self, Self::Data(_) | Self::Binary(_))
+    }
+
+    fn path(&self) -> (&[&str], Option<&str>) {
+        match self {
+            Self::Data(key) => (&["f:data"], Some(key)),
+            Self::Binary(key) => (&["f:binaryData"], Some(key)),
+            Self::StringData(key) => (&["f:stringData"], Some(key)),
+            Self::Label(key) => (&["f:metadata", "f:labels"], Some(key)),
+            Self::Annotation(key) => (&["f:metadata", "f:annotations"], Some(key)),
+            Self::Type => (&["f:type"], None),
+            Self::Immutable => (&["f:immutable"], None),
+        }
+    }
+}
+
+impl Entry {
+    fn json(&self) -> Value {
+        let mut fields = json!({});
+        for field in &self.fields {
+            let (path, key) = field.path();
+            let at = path.iter().fold(&mut fields, |at, step| &mut at[*step]);
+            match key {
+                Some(key) => at[format!("f:{key}")] = json!({}),
+                None => *at = json!({}),
+            }
+        }
+        let operation = if self.apply { "Apply" } else { "Update" };
+        json!({"manager": self.manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": fields})
+    }
+}
+
+impl Stored {
+    pub fn version(&self) -> Version {
+        Version {
+            uid: self.uid.to_string().into(),
+            resource_version: self.resource_version.to_string().into(),
+        }
+    }
+
+    pub fn entry(&mut self, manager: &str, apply: bool) -> &mut BTreeSet<Field> {
+        let is_it = |entry: &Entry| entry.manager == manager && entry.apply == apply;
+        let at = self.entries.iter().position(is_it).unwrap_or_else(|| {
+            self.entries.push(Entry { manager: manager.into(), apply, fields: BTreeSet::new() });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at].fields
+    }
+
+    pub fn content(&self) -> Fields {
+        let content = self.values.iter().filter(|(field, _)| field.is_content());
+        content.map(|(field, value)| (field.clone(), value.clone())).collect()
+    }
+
+    fn immutable(&self) -> bool {
+        self.values.get(&Field::Immutable).is_some_and(|value| value == b"true")
+    }
+
+    /// Why the API server would not have an update.
+    pub fn forbids(&self, new: &Self) -> Option<Outcome> {
+        let type_changed = self.values.get(&Field::Type) != new.values.get(&Field::Type);
+        let frozen = self.immutable() && (!new.immutable() || self.content() != new.content());
+        (type_changed || frozen).then(|| Outcome::NeedsReplacing("field is immutable".into()))
+    }
+
+    pub fn is_invalid(&self) -> Option<Outcome> {
+        let twice = self.values.keys().any(|field| match field {
+            Field::Data(key) => self.values.contains_key(&Field::Binary(key.clone())),
+            _ => false,
+        });
+        twice.then(|| Outcome::Refused { reason: "Refused", message: "duplicate of key".into() })
+    }
+
+    fn texts(&self, of: impl Fn(&Field) -> Option<&String>) -> BTreeMap<String, String> {
+        let text = |value: &Vec<u8>| String::from_utf8(value.clone()).unwrap();
+        self.values.iter().filter_map(|(field, value)| Some((of(field)?.clone(), text(value)))).collect()
+    }
+
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        self.texts(|field| if let Field::Label(key) = field { Some(key) } else { None })
+    }
+
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        self.texts(|field| if let Field::Annotation(key) = field { Some(key) } else { None })
+    }
+
+    /// PartialObjectMetadata of it.
+    pub fn metadata(&self, key: &ObjectKey) -> Value {
+        let Version { uid, resource_version } = self.version();
+        json!({"metadata": {
+            "name": &*key.name, "namespace": &*key.namespace, "uid": uid, "resourceVersion": resource_version,
+            "creationTimestamp": "1970-01-01T00:00:00Z", "labels": self.labels(), "annotations": self.annotations(),
+            "managedFields": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
+        }})
+    }
+
+    pub fn fingerprint(&self, kind: Kind, digest_key: &DigestKey) -> Fingerprint {
+        let Version { uid, resource_version } = self.version();
+        let print = |binary, value: &Vec<u8>| KeyPrint {
+            digest: digest_key.value(value),
+            size: value.len() as u64,
+            binary,
+        };
+        let keys = self.values.iter().filter_map(|(field, value)| match (kind, field) {
+            (Kind::ConfigMap, Field::Data(key)) => Some((key.clone(), print(false, value))),
+            (Kind::ConfigMap, Field::Binary(key)) => Some((key.clone(), print(true, value))),
+            (Kind::Secret, Field::Data(key)) => {
+                Some((key.clone(), print(std::str::from_utf8(value).is_err(), value)))
+            }
+            _ => None,
+        });
+        let mut annotations = self.annotations();
+        annotations.retain(|key, _| !never_carried(key));
+        let type_ = self.values.get(&Field::Type).map(|value| String::from_utf8(value.clone()).unwrap());
+        Fingerprint {
+            uid,
+            resource_version,
+            type_,
+            immutable: self.immutable(),
+            keys: keys.collect(),
+            annotations,
+        }
+    }
+
+    /// Content, labels and annotations but for our marks, for people.
+    pub fn text(&self) -> String {
+        let mut words = Vec::new();
+        for (field, value) in &self.values {
+            let value = std::str::from_utf8(value).map_or_else(|_| STANDARD.encode(value), str::to_owned);
+            match field {
+                Field::Data(key) => words.push(format!("{key}={value}")),
+                Field::Binary(key) => words.push(format!("binary {key}={value}")),
+                Field::Label(key) if !copyrator::marks::is_mark(key) => {
+                    words.push(format!("label {key}={value}"))
+                }
+                Field::Annotation(key) if !key.starts_with("copyrator.dev/") => {
+                    words.push(format!("annotation {key}={value}"));
+                }
+                Field::Type if value != "Opaque" => words.push(format!("type {value}")),
+                Field::Immutable if value == "true" => words.push("immutable".into()),
+                _ => {}
+            }
+        }
+        if words.is_empty() { "empty".into() } else { words.join(", ") }
+    }
+}
