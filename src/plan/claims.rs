@@ -119,11 +119,11 @@ pub fn is_source(
         && !is_copy(world, key, facts)
 }
 
-/// The first rule that copies this object, if any does at present.
+/// The first rule that copies this object, at present or once it may: a source that were overwritten meanwhile
+/// (a rule is suspended, or its identity has not been asked about yet after a restart of ours) would be lost.
 pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
     let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| {
-        inert(world, rule, rule_facts).is_none()
-            && rule_facts.compiled.as_ref().is_ok_and(|rules| is_source(world, rule, rules, key, facts))
+        rule_facts.compiled.as_ref().is_ok_and(|rules| is_source(world, rule, rules, key, facts))
     };
     world.rules.iter().find(copies).map(|(rule, _)| rule)
 }

@@ -7,16 +7,17 @@ use copyrator::{
     api::CopyratorRule,
     digest::DigestKey,
     marks,
-    model::{Attempt, ForeignField, Kind, ObjectKey, World},
+    model::{Attempt, Authority, ForeignField, Kind, ObjectKey, Store, World},
     observe::{object::Slim, watched::Watched},
-    plan::{Changed, CopyAction, CopyWrite, Need},
+    plan::{Changed, CopyAction, CopyWrite, Need, Version},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::core::DeserializeGuard;
 use serde_json::Value;
 
-use crate::{
-    server::{Server, Written, removal_mark},
+use super::{
+    server::{Answer, Server, Written, removal_mark},
     stored::{Entry, Field, Fields},
 };
 
@@ -24,71 +25,99 @@ pub fn digest_key() -> DigestKey {
     DigestKey::new(&[7; DigestKey::LENGTH])
 }
 
-/// Each step is one request: the caller may stop between two of them, as a crash would.
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A world that knows nothing but how we are configured.
+pub fn new_world() -> World {
+    let mut world = World::default();
+    world.key = Some(digest_key());
+    world.expected = [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules].into();
+    world.complete = world.expected.clone();
+    world.system_namespaces = ["kube-system", "kube-public", "kube-node-lease"].map(Into::into).into();
+    world.own_namespace = "copyrator".into();
+    world.default_grace = std::time::Duration::from_secs(300);
+    world
+}
+
+/// Carries out one action. `leads` is asked before each request, as the real writer asks; a crash is that it says
+/// no.
 pub fn act(
     server: &mut Server,
     slot: &ObjectKey,
     action: &CopyAction,
-    alive: &mut dyn FnMut() -> bool,
+    leads: &mut dyn FnMut() -> bool,
 ) -> Outcome {
-    let patched = |written: Written| written.map_or_else(|outcome| outcome, |_| Outcome::Done);
-    match action {
-        CopyAction::Write(write) => write_copy(server, slot, write, alive),
-        CopyAction::MarkRemoval(version, after) => {
-            patched(server.patch(slot, marks::REMOVAL_MANAGER, &removal_mark(Some(*after)), version))
-        }
-        CopyAction::Unmark(version) => {
-            patched(server.patch(slot, marks::REMOVAL_MANAGER, &removal_mark(None), version))
-        }
-        CopyAction::Delete(version) => {
-            server.remove(slot, Some(version)).map_or_else(|outcome| outcome, |()| Outcome::Done)
-        }
-        CopyAction::Release(version) => {
-            let labels = [marks::MANAGED_BY, marks::RULE_LABEL].map(|key| Field::Label(key.into()));
-            let ours = server.objects.get(slot).map(|object| object.annotations()).unwrap_or_default();
-            let ours = ours.into_keys().filter(|key| marks::is_mark(key) || key == marks::REMOVE_AFTER);
-            let nulls = labels.into_iter().chain(ours.map(Field::Annotation)).map(|field| (field, None));
-            patched(server.patch(slot, marks::REMOVAL_MANAGER, &nulls.collect(), version))
-        }
-    }
+    Writer { server, slot, leads }.act(action).map_or_else(|outcome| outcome, |()| Outcome::Done)
 }
 
-fn write_copy(
-    server: &mut Server,
-    slot: &ObjectKey,
-    write: &CopyWrite,
-    alive: &mut dyn FnMut() -> bool,
-) -> Outcome {
-    let source = server.objects.get(&write.source).filter(|source| source.version() == write.source_version);
-    let Some(intent) = source.map(|source| manifest(slot, write, &source.values)) else {
-        return Outcome::Stale;
-    };
-    let mut steps = || -> Result<(), Outcome> {
+struct Writer<'a> {
+    server: &'a mut Server,
+    slot: &'a ObjectKey,
+    leads: &'a mut dyn FnMut() -> bool,
+}
+
+impl Writer<'_> {
+    fn act(&mut self, action: &CopyAction) -> Result<(), Outcome> {
+        match action {
+            CopyAction::Write(write) => self.write(write),
+            CopyAction::MarkRemoval(version, after) => {
+                self.patch(marks::REMOVAL_MANAGER, &removal_mark(Some(*after)), version).map(drop)
+            }
+            CopyAction::Unmark(version) => {
+                self.patch(marks::REMOVAL_MANAGER, &removal_mark(None), version).map(drop)
+            }
+            CopyAction::Delete(version) => self.delete(version),
+            CopyAction::Release(version) => {
+                let labels = [marks::MANAGED_BY, marks::RULE_LABEL].map(|key| Field::Label(key.into()));
+                let there = self.server.objects.get(self.slot).map(|object| object.annotations());
+                let ours = there.unwrap_or_default().into_keys();
+                let ours = ours.filter(|key| marks::is_mark(key) || key == marks::REMOVE_AFTER);
+                let nulls = labels.into_iter().chain(ours.map(Field::Annotation)).map(|field| (field, None));
+                self.patch(marks::REMOVAL_MANAGER, &nulls.collect(), version).map(drop)
+            }
+        }
+    }
+
+    fn write(&mut self, write: &CopyWrite) -> Result<(), Outcome> {
+        let source = self.server.objects.get(&write.source);
+        let source =
+            source.filter(|source| source.version() == write.source_version).ok_or(Outcome::Stale)?;
+        let intent = manifest(self.slot, write, &source.values);
         let mut existing = write.replaces.clone();
         if write.anew
             && let Some(version) = existing.take()
         {
-            server.remove(slot, Some(&version))?;
-            stop(alive)?;
+            self.delete(&version)?;
         }
         if let (Some(version), Some(fields)) = (&existing, &write.take_over) {
             let fields = fields.iter().filter_map(field).collect();
             let entry = Entry { manager: marks::COPY_MANAGER.into(), apply: true, fields };
-            existing = Some(server.set_entries(slot, vec![entry], Some(version))?);
-            stop(alive)?;
+            self.guard()?;
+            existing = Some(self.server.set_entries(self.slot, vec![entry], Some(version))?);
         }
         if let (Some(version), false) = (&existing, write.surplus.is_empty()) {
             let nulls = write.surplus.iter().filter_map(field).map(|field| (field, None)).collect();
-            existing = Some(server.patch(slot, marks::COPY_MANAGER, &nulls, version)?);
-            stop(alive)?;
+            existing = Some(self.patch(marks::COPY_MANAGER, &nulls, version)?);
         }
-        server.apply(slot, marks::COPY_MANAGER, &intent, existing.as_ref()).map(drop)
-    };
-    steps().map_or_else(|outcome| outcome, |()| Outcome::Done)
-}
+        self.guard()?;
+        self.server.apply(self.slot, marks::COPY_MANAGER, &intent, existing.as_ref()).map(drop)
+    }
 
-fn stop(alive: &mut dyn FnMut() -> bool) -> Result<(), Outcome> {
-    if alive() { Ok(()) } else { Err(Outcome::NotLeading) }
+    fn patch(&mut self, manager: &str, change: &Edit, version: &Version) -> Written {
+        self.guard()?;
+        self.server.patch(self.slot, manager, change, version)
+    }
+
+    fn delete(&mut self, version: &Version) -> Result<(), Outcome> {
+        self.guard()?;
+        self.server.remove(self.slot, Some(version))
+    }
+
+    fn guard(&mut self) -> Result<(), Outcome> {
+        if (self.leads)() { Ok(()) } else { Err(Outcome::NotLeading) }
+    }
 }
 
 fn field(field: &ForeignField) -> Option<Field> {
@@ -173,7 +202,8 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
 }
 
 /// Brings the world up to the server's state, as a complete list does.
-pub fn relist(server: &Server, world: &mut World) {
+pub fn relist(server: &mut Server, world: &mut World) {
+    server.log.clear();
     let there = server.all();
     let known = (world.namespaces.keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))
@@ -181,6 +211,30 @@ pub fn relist(server: &Server, world: &mut World) {
     let gone: Vec<_> = known.filter(|changed| !there.contains(changed)).collect();
     for changed in there.iter().chain(&gone) {
         observe(world, changed, server.state(changed).as_ref());
+    }
+}
+
+/// Takes in everything that the watches have to tell.
+pub fn catch_up(server: &mut Server, world: &mut World) {
+    for (changed, state) in std::mem::take(&mut server.log) {
+        observe(world, &changed, state.as_ref());
+    }
+}
+
+/// Asks whose rights suffice, as the reconciler does before it acts on a rule.
+pub fn authorize(server: &Server, world: &mut World) {
+    for (rule, facts) in &world.rules {
+        let answer = match server.answers.get(rule) {
+            Some(Answer::Unasked) => {
+                world.rule_authority.remove(rule);
+                continue;
+            }
+            Some(Answer::Refused) => Err(("Forbidden".to_owned(), "no".to_owned())),
+            Some(Answer::Allowed) | None => Ok(()),
+        };
+        let (uid, generation) = (facts.uid.clone(), facts.generation);
+        let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
+        world.rule_authority.insert(rule.clone(), authority);
     }
 }
 

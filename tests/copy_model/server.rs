@@ -9,14 +9,12 @@ use copyrator::{
     model::{Kind, NamespacedName, ObjectKey},
     plan::{Changed, Version},
 };
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::stored::{Entry, Field, Fields, Stored};
+use super::stored::{Entry, Field, Fields, Stored};
 
-/// The process died; what it had written stays.
-#[derive(Debug, PartialEq)]
-pub struct Crashed;
-
+#[derive(Clone)]
 pub struct Rule {
     pub uid: u64,
     pub generation: i64,
@@ -24,19 +22,32 @@ pub struct Rule {
     pub spec: Value,
 }
 
+#[derive(Clone)]
 pub struct Namespace {
     pub labels: BTreeMap<String, String>,
     pub terminating: bool,
 }
 
+/// Whether a rule's identity may do what it declares.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    Allowed,
+    Refused,
+    /// It has not been asked yet.
+    Unasked,
+}
+
 /// What a write came to: the object's version, or why not.
 pub type Written = Result<Version, Outcome>;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Server {
     pub namespaces: BTreeMap<String, Namespace>,
     pub objects: BTreeMap<ObjectKey, Stored>,
     pub rules: BTreeMap<NamespacedName, Rule>,
+    /// Rules that are not simply allowed.
+    pub answers: BTreeMap<NamespacedName, Answer>,
     /// What has changed, in order, as a watch would tell it.
     pub log: VecDeque<(Changed, Option<Value>)>,
     /// Objects that a quota or another webhook refuses to have written.
@@ -58,7 +69,10 @@ impl Server {
     /// The namespace goes, with all that is in it.
     pub fn remove_namespace(&mut self, name: &str) {
         let inside: Vec<_> = self.objects.keys().filter(|key| &*key.namespace == name).cloned().collect();
-        inside.into_iter().for_each(|key| drop(self.remove(&key, None)));
+        for key in inside {
+            self.hold(&key, false);
+            drop(self.remove(&key, None));
+        }
         self.namespaces.remove(name);
         self.tell(Changed::Namespace(name.into()));
     }
@@ -180,14 +194,37 @@ impl Server {
         }
     }
 
+    /// A finalizer of somebody's keeps the object until he takes it off.
     pub fn remove(&mut self, key: &ObjectKey, version: Option<&Version>) -> Result<(), Outcome> {
         let Some(old) = self.objects.get(key) else { return Ok(()) };
         if version.is_some_and(|version| old.version() != *version) {
             return Err(Outcome::Stale);
         }
-        self.objects.remove(key);
+        if old.held && old.deleting {
+            return Ok(());
+        }
+        let mut new = Stored { deleting: true, ..old.clone() };
+        new.resource_version = self.next();
+        if new.held {
+            self.objects.insert(key.clone(), new);
+        } else {
+            self.objects.remove(key);
+        }
         self.tell(Changed::Object(key.clone()));
         Ok(())
+    }
+
+    /// Somebody's finalizer, put on or taken off.
+    pub fn hold(&mut self, key: &ObjectKey, held: bool) {
+        let Some(old) = self.objects.get(key).filter(|old| old.held != held) else { return };
+        let mut new = Stored { held, ..old.clone() };
+        new.resource_version = self.next();
+        if new.deleting {
+            self.objects.remove(key);
+        } else {
+            self.objects.insert(key.clone(), new);
+        }
+        self.tell(Changed::Object(key.clone()));
     }
 
     fn commit(&mut self, key: &ObjectKey, version: Option<&Version>, mut new: Stored) -> Written {

@@ -40,6 +40,9 @@ pub struct Stored {
     pub resource_version: u64,
     pub values: Fields,
     pub entries: Vec<Entry>,
+    /// A finalizer that is not ours.
+    pub held: bool,
+    pub deleting: bool,
 }
 
 impl PartialEq for Stored {
@@ -140,9 +143,10 @@ impl Stored {
     /// PartialObjectMetadata of it.
     pub fn metadata(&self, key: &ObjectKey) -> Value {
         let Version { uid, resource_version } = self.version();
+        let gone = self.deleting.then_some("1970-01-01T00:00:00Z");
         json!({"metadata": {
             "name": &*key.name, "namespace": &*key.namespace, "uid": uid, "resourceVersion": resource_version,
-            "creationTimestamp": "1970-01-01T00:00:00Z", "labels": self.labels(), "annotations": self.annotations(),
+            "creationTimestamp": "1970-01-01T00:00:00Z", "deletionTimestamp": gone, "labels": self.labels(), "annotations": self.annotations(),
             "managedFields": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
         }})
     }

@@ -64,6 +64,7 @@ spec:
         - --webhook-addr=0.0.0.0:{{ $values.webhook.port }}
         {{- end }}
         - --owner-cluster-role={{ $fullname }}
+        - --reconciler-account={{ include "copyrator.reconciler" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
         - --annotations={{ $values.annotations }}
         {{- with $values.systemNamespaces }}

@@ -97,14 +97,14 @@ impl Testbed {
     pub fn operator(&self, role: Role, replica: u16, more: &[&str]) -> Result<Operator, Error> {
         let (kubeconfig, slot) = match role {
             Role::Webhook => (&self.webhook, 0),
-            Role::Reconciler => (&self.reconciler, 1 + replica),
+            Role::Reconciler | Role::Both => (&self.reconciler, 1 + replica),
         };
         let admin = self.ports.admin(slot);
         let webhook = format!("127.0.0.1:{}", self.ports.webhook());
         let mut command = Command::new(&self.copyrator);
         self.cluster.tie(&mut command);
         command.args(["serve", "--log", "text", "--namespace", NAMESPACE, "--owner-cluster-role", RELEASE]);
-        command.args(["--roles", role.name()]).arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--roles", role.roles()]).arg("--kubeconfig").arg(kubeconfig);
         command.arg("--admin-addr").arg(format!("127.0.0.1:{admin}"));
         command.arg("--webhook-addr").arg(&webhook).arg("--webhook-url").arg(format!("https://{webhook}"));
         // Nobody has to hear first that a process of ours goes.

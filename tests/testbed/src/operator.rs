@@ -23,14 +23,24 @@ pub enum Role {
     Webhook,
     /// Copies, restarts, and keeps the hooks.
     Reconciler,
+    /// All of it in one process, as the reconciler's account: the chart's `topology: combined`.
+    Both,
 }
 
 impl Role {
-    /// As `--roles` and the chart's ServiceAccounts name it.
+    /// As the chart's ServiceAccounts name it.
     pub fn name(self) -> &'static str {
         match self {
             Role::Webhook => "webhook",
-            Role::Reconciler => "reconciler",
+            Role::Reconciler | Role::Both => "reconciler",
+        }
+    }
+
+    /// As `--roles` names it.
+    pub(crate) fn roles(self) -> &'static str {
+        match self {
+            Role::Both => "webhook,reconciler",
+            one => one.name(),
         }
     }
 }
