@@ -43,13 +43,10 @@ fn measure(program: &PathBuf) -> Result<(), Box<dyn Error>> {
     wait_for_copies(bed.cluster(), 2 * NAMESPACES)?;
     rest(&[&webhook, &reconciler], &format!("{NAMESPACES} namespaces, {} copies", 2 * NAMESPACES))?;
 
-    let (mut webhook, mut reconciler) = (Some(webhook), Some(reconciler));
-    for role in [Role::Webhook, Role::Reconciler] {
+    for first in [webhook, reconciler] {
         let mut times = Vec::new();
-        let mut running = match role {
-            Role::Webhook => webhook.take(),
-            Role::Reconciler => reconciler.take(),
-        };
+        let role = first.role();
+        let mut running = Some(first);
         for _ in 0..RUNS {
             if let Some(old) = running.take() {
                 old.kill();
