@@ -52,6 +52,23 @@ impl From<ClusterArgs> for Target {
     }
 }
 
+/// Where we live.
+#[derive(Clone, Debug, clap::Args)]
+struct Home {
+    /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
+    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS")]
+    namespace: Option<String>,
+    /// Its name in the environment of the first Copyrator.
+    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", hide = true)]
+    seed_namespace: String,
+}
+
+impl Home {
+    fn namespace(self) -> String {
+        self.namespace.filter(|name| !name.is_empty()).unwrap_or(self.seed_namespace)
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {

@@ -91,6 +91,11 @@ impl Reconciler {
             // Nothing is decided on incomplete knowledge; completion looks at everything.
             return Again::OnChange;
         }
+        let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
+        if self.world().only_rule.is_some() && !is_the_rules {
+            // Whoever serves one rule leaves the rest to a process that serves everything.
+            return Again::OnChange;
+        }
         match key {
             Key::Slot(slot) => self.slot(slot).await,
             Key::Rule(rule) => self.rule(rule).await,

@@ -1,6 +1,6 @@
 //! While the lease is ours: the queue is open, workers work, and everything is looked at every hour.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +44,7 @@ pub(super) async fn lead(
         }
         tracing::warn!("not leading any more");
         reconciler.queue.close();
+        reconciler.hooks.rest();
     }
 }
 
@@ -59,9 +60,10 @@ pub(super) async fn work(
         workers.spawn(async move { reconciler.work(&stop).await });
     }
     let mut outcome = Ok(());
+    let mut finished = pin!(finished(&stop));
     while let Some(ended) = tokio::select! {
         ended = workers.join_next() => ended,
-        () = finished(&stop) => None,
+        () = &mut finished => None,
     } {
         // A worker ends only when told to: anything else is a panic, and ends the process.
         if let Err(panicked) = ended {
