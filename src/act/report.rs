@@ -50,6 +50,7 @@ impl Reporter {
     /// One write to one slot.
     pub async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, outcome: &Outcome) {
         let verb = match action {
+            CopyAction::Write(write) if write.take_over.is_some() => "take_over",
             CopyAction::Write(write) if write.anew => "replace_copy",
             CopyAction::Write(write) if write.replaces.is_none() => "create_copy",
             CopyAction::Write(_) => "update_copy",
@@ -73,6 +74,11 @@ impl Reporter {
                     format!("{slot} could not be made what its source is, so it was deleted and made again");
                 (EventType::Normal, "CopyReplaced", note)
             }
+            ("take_over", Outcome::Done) => {
+                let note =
+                    format!("{slot} was there before, and has been taken over as its conflictPolicy says");
+                (EventType::Normal, "ObjectTakenOver", note)
+            }
             ("delete_copy", Outcome::Done) => {
                 (EventType::Normal, "CopyRemoved", format!("{slot}: no rule wants it any more"))
             }
@@ -81,6 +87,12 @@ impl Reporter {
             }
             _ => return,
         };
+        if let ("ObjectTakenOver", CopyAction::Write(write)) = (reason, action) {
+            // Whoever made it looks here, and may not see the rule.
+            let uid = write.replaces.as_ref().map(|version| version.uid.to_string());
+            let about = ObjectReference { uid, ..about_object(slot) };
+            self.event(type_, reason, format!("now a copy of {}", write.source), &about, None).await;
+        }
         if let Some(rule) = &plan.rule {
             // The copy is the Event's second object: the recorder counts repetitions, and would take the refusals
             // of a hundred namespaces for one.

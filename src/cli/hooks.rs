@@ -3,7 +3,8 @@
 use super::{Exit, Home, fail, print};
 use crate::hooks::render;
 
-/// Show the webhook configurations that the reconciler applies, without the CA, which it fills in.
+/// Show the webhook configurations that the reconciler applies, in their widest form: the cluster has what its
+/// policies need of them, and a CA.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\

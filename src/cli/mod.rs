@@ -29,7 +29,7 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Print the CustomResourceDefinitions and admission policies as YAML.
     Crds(crds::Args),
-    /// Show the webhook configurations that the reconciler applies.
+    /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
     /// Show rules, monitors and policies and how they stand, worst first.
     Status(status::Args),
