@@ -116,7 +116,7 @@ fn ownership(entries: &[ManagedFields]) -> Ownership {
     let is_ours = |entry: &&ManagedFields| {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
     };
-    let ours = entries.iter().find(is_ours).map_or(0, |entry| entry.fields.field_set());
+    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.field_set());
     let others = entries.iter().filter(|entry| !is_ours(entry));
     let mut foreign: Vec<ForeignField> = others.flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();

@@ -248,8 +248,9 @@ fn judge(
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);
     let ownership = facts.ownership.as_deref();
-    let untouched = ownership.is_some_and(|owned| owned.foreign.is_empty());
-    let covered = ownership.is_some_and(|owned| owned.ours == intent.field_set(slot.kind));
+    // Without our entry managedFields have been emptied, and say nothing of who wrote what.
+    let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
+    let covered = ownership.is_some_and(|owned| owned.ours == Some(intent.field_set(slot.kind)));
     let print = world.fingerprint(slot);
     let anew = print.is_some_and(|print| intent.needs_replacing(print));
     if untouched && !same_marks {
@@ -283,7 +284,7 @@ fn judge_foreign(
     // Two sources that were copied over each other would both be copies of nothing, and be removed.
     if let Some(rule) = copied_by(world, slot, facts) {
         return blocked(&format!(
-            "the object in the way is itself copied by rule {rule}, and a source is never written, whatever \
+            "the object in the way is itself a source of rule {rule}, and a source is never written, whatever \
              conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
         ));
     }
