@@ -18,6 +18,8 @@ mod restarts;
 mod rule_status;
 mod selected;
 pub mod targets;
+#[cfg(test)]
+mod tests;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
