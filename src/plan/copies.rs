@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{
     Need,
     claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
+    hold::{held, last_attempt},
     intent::{Intent, fields_of},
     removal::plan_unwanted,
 };
@@ -116,7 +117,7 @@ pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
         return SlotPlan { state, rule, action: None, needs: Vec::new(), recheck: None };
     }
     match winner(world, slot, &claims, existing) {
-        Some(claim) => plan_wanted(world, slot, claim, existing),
+        Some(claim) => plan_wanted(world, slot, claim, existing, now),
         None => plan_unwanted(world, slot, existing, now),
     }
 }
@@ -163,6 +164,7 @@ fn plan_wanted(
     slot: &ObjectKey,
     claim: &Claim<'_>,
     existing: Option<&ObjectFacts>,
+    now: Timestamp,
 ) -> SlotPlan {
     let plan = |state| SlotPlan {
         state,
@@ -203,11 +205,10 @@ fn plan_wanted(
         }
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
         Verdict::Write { surplus, take_over, anew } => {
-            let version = existing.map(|facts| facts.resource_version.clone());
-            let refused = world
-                .attempts
-                .get(slot)
-                .filter(|last| last.resource_version == version && last.digest == intent.marks.digest);
+            if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
+                return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
+            }
+            let refused = last_attempt(world, slot, existing, &intent);
             let state = refused.filter(|last| !last.replace).map_or(SlotState::Outdated, |last| {
                 SlotState::Blocked(problem(slot, last.reason, &last.message))
             });

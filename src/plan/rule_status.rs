@@ -1,7 +1,8 @@
 //! A rule's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
-//! `AllCopied`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Refused`, `Failed`, `Invalid`.
+//! `AllCopied`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
+//! `TooLarge`, `Refused`, `Failed`, `Invalid`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

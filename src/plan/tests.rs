@@ -1,4 +1,4 @@
-//! Whose slot it is, and what is copied at all.
+//! Whose slot it is, what is copied at all, what holds a write back.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -10,7 +10,10 @@ use crate::{
     api::CopyratorRule,
     digest::DigestKey,
     marks::{CA_SECRET, KEY_SECRET},
-    model::{Authority, Fingerprint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Store, World},
+    model::{
+        Attempt, Authority, Fingerprint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Repairs, Store,
+        World,
+    },
     observe::{object::Slim, watched::Watched},
 };
 
@@ -154,4 +157,41 @@ fn with_an_unknown_key_only_labelled_marks_count() {
     // Without the labels, with our own key: still ours.
     secret(&mut world, "shop", "app", json!({"annotations": intent.marks.annotations(), "labels": null}));
     assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none());
+}
+
+#[test]
+fn what_was_refused_waits_and_so_does_what_others_fight_over() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
+    let digest = marks.digest.clone();
+    let attempt = Attempt {
+        resource_version: None,
+        digest: digest.clone(),
+        replace: false,
+        reason: "Forbidden",
+        message: "exceeded quota".into(),
+        retry_at: at(400),
+    };
+    world.attempts.insert(slot(), attempt.clone());
+    let plan = plan_slot(&world, &slot(), at(399));
+    assert_eq!((blocked(&plan), plan.recheck), ("Forbidden", Some(at(400))));
+    written(&plan_slot(&world, &slot(), at(400)));
+    world.attempts.insert(slot(), Attempt { digest: "other content".into(), ..attempt.clone() });
+    written(&plan_slot(&world, &slot(), at(399)));
+    world.attempts.insert(slot(), attempt);
+    world.set_object(slot(), None);
+    written(&plan_slot(&world, &slot(), at(399)));
+
+    world.repairs.insert(slot(), Repairs { digest, count: 10, from: at(500) });
+    let fields = json!([{"manager": "other-tool", "operation": "Update", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:k": {}}}}]);
+    secret(&mut world, "shop", "app", json!({"annotations": marks.annotations(), "managedFields": fields}));
+    let plan = plan_slot(&world, &slot(), at(499));
+    assert_eq!((blocked(&plan), plan.recheck), ("Contested", Some(at(500))));
+    let SlotState::Blocked(problem) = &plan.state else { panic!() };
+    assert!(problem.message.contains("(other-tool)"), "{}", problem.message);
+    written(&plan_slot(&world, &slot(), at(500)));
 }

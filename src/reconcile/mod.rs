@@ -33,7 +33,7 @@ use crate::{
     authority::{Authorizer, TrustedWriters},
     model::World,
     observe::content::Contents,
-    plan::{Key, everything},
+    plan::{Key, everything, is_over},
 };
 
 /// What every reconciling worker shares.
@@ -84,6 +84,13 @@ impl Reconciler {
         for key in keys {
             self.queue.add(key, Lane::Sweep);
         }
+    }
+
+    /// Drops what nothing under way can be using any more.
+    pub fn expire(&self) {
+        self.contents.expire();
+        let now = now();
+        self.world_mut().repairs.retain(|_, repairs| !is_over(repairs, now));
     }
 
     async fn look_at(&self, key: &Key) -> Again {
