@@ -68,6 +68,8 @@ pub struct World {
     copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     /// Rules.
     pub rules: BTreeMap<NamespacedName, RuleFacts>,
+    /// How many rules have gone: whatever was found out before the last of them does not speak of it.
+    pub rules_gone: u64,
     /// Monitors.
     pub monitors: BTreeMap<NamespacedName, MonitorFacts>,
     /// Policies by name.

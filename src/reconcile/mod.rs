@@ -32,7 +32,7 @@ use crate::{
     act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},
     authority::{Authorizer, TrustedWriters},
     model::World,
-    observe::content::Contents,
+    observe::{content::Contents, crds::Definitions},
     plan::{Key, everything, is_over},
 };
 
@@ -54,6 +54,8 @@ pub struct Reconciler {
     pub restarter: Restarter,
     /// Writes hooks.
     pub hooks: HookWriter,
+    /// Are our own kinds there to stay?
+    pub definitions: Definitions,
     /// Asks whose rights suffice.
     pub authorizer: Arc<dyn Authorizer>,
     /// Writers of other namespaces' ServiceAccounts that count all the same.

@@ -6,7 +6,6 @@ use super::{Again, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
-    observe::crds::missing_definition,
     plan::{CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired},
 };
 
@@ -68,8 +67,9 @@ impl Reconciler {
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
+        let rules_gone = self.world().rules_gone;
         if action.removes()
-            && let Some(missing) = missing_definition(&self.client).await
+            && let Some(missing) = self.definitions.missing(rules_gone).await
         {
             tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
             return Again::After(WHEN_INTACT);
