@@ -8,17 +8,25 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    claims::{Inert, claims_on, inert, slots_of, sources_of},
+    claims::{Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_slot, problem},
 };
 use crate::{
-    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition},
+    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, RuleFacts, World},
 };
 
-/// What a rule's status should say; `None` where the rule is gone.
+/// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
+/// what the status already says: after a start of ours nothing has changed for anybody.
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     let facts = world.rules.get(rule)?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if facts.compiled.is_ok()
+        && authority(world, rule, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
     let mut count = Count::default();
     if let Ok(compiled) = &facts.compiled {
         count.sources = sources_of(world, rule, compiled).count();
@@ -71,10 +79,7 @@ fn status(
 ) -> CopyratorRuleStatus {
     let mut status = facts.status.clone().unwrap_or_default();
     let (generation, now) = (facts.generation, Time(now));
-    let authority = world
-        .rule_authority
-        .get(rule)
-        .filter(|authority| authority.uid == facts.uid && authority.generation == generation);
+    let authority = authority(world, rule, facts);
     let mut problems = count.problems;
     if let Err(found) = &facts.compiled {
         problems.splice(0..0, found.iter().cloned());

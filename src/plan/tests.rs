@@ -1,4 +1,4 @@
-//! Whose slot it is, what is copied at all, what holds a write back.
+//! Whose slot it is, what is copied at all, what holds a write back, and what a status says meanwhile.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{claims::slots_of, *};
 use crate::{
-    api::CopyratorRule,
+    api::{CopyratorRule, CopyratorRuleStatus},
     digest::DigestKey,
     marks::{CA_SECRET, KEY_SECRET},
     model::{
@@ -89,6 +89,19 @@ fn blocked(plan: &SlotPlan) -> &str {
     assert_eq!(plan.action, None);
     let SlotState::Blocked(problem) = &plan.state else { panic!("nothing is in the way: {plan:?}") };
     &problem.reason
+}
+
+#[test]
+fn everything_begins_with_authorities_and_leaves_no_slot_out() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    let keys: Vec<_> = everything(&world).into_iter().collect();
+    assert_eq!(
+        keys,
+        [Key::Rule(rule), Key::Slot(slot()), Key::Hooks],
+        "a copy that is not there is a slot, too"
+    );
 }
 
 /// Whoever may read our namespace still copies nothing that marks, grants and certificates rest on.
@@ -194,4 +207,37 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     let SlotState::Blocked(problem) = &plan.state else { panic!() };
     assert!(problem.message.contains("(other-tool)"), "{}", problem.message);
     written(&plan_slot(&world, &slot(), at(500)));
+}
+
+/// After a start of ours nothing has changed for anybody: no status says meanwhile that nobody was asked.
+#[test]
+fn a_status_waits_for_the_answer_it_already_gave() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let name = rule(&mut world, "a", 0, json!({}));
+    let ready = |status: &CopyratorRuleStatus| status.conditions[0].reason.clone();
+    assert_eq!(
+        ready(&rule_status(&world, &name, at(1)).unwrap()),
+        "AuthorityUnknown",
+        "it is all there is to say"
+    );
+
+    for (may, says) in [(true, "Copying"), (false, "Forbidden")] {
+        rule(&mut world, "a", 0, json!({}));
+        answer(&mut world, &name, may);
+        let status = rule_status(&world, &name, at(1)).unwrap();
+        assert_eq!(ready(&status), says);
+        let stored = json!({"status": status});
+        rule(&mut world, "a", 0, stored.clone());
+        world.rule_authority.clear();
+        assert_eq!(rule_status(&world, &name, at(2)), None);
+        answer(&mut world, &name, may);
+        assert_eq!(rule_status(&world, &name, at(2)), Some(status), "a restart writes nothing");
+        // Of a new generation the old answer says nothing.
+        let mut changed = stored;
+        changed["metadata"] = json!({"generation": 2});
+        rule(&mut world, "a", 0, changed);
+        world.rule_authority.clear();
+        assert_eq!(ready(&rule_status(&world, &name, at(2)).unwrap()), "AuthorityUnknown");
+    }
 }

@@ -83,9 +83,7 @@ impl Reconciler {
     /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
     pub fn sweep(&self) {
         let keys = everything(&self.world());
-        for key in keys {
-            self.queue.add(key, Lane::Sweep);
-        }
+        self.queue.sweep(keys);
     }
 
     /// Drops what nothing under way can be using any more.
