@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
+use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
@@ -35,11 +35,9 @@ impl Reconciler {
                 }
             }
             if let Some(rule) = self.rule_to_ask_again(&plan) {
-                if let Err(error) = self.settle_rule(&rule).await {
-                    tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
-                    return Again::Backoff(None);
-                }
-                continue;
+                // Before everything else: all of the rule's slots wait for it.
+                self.queue.add(Key::Rule(rule), Lane::NewNamespace);
+                return Again::After(SOON);
             }
             let again = self.carry_out(slot, &plan).await;
             self.tell_rules(slot, &plan);
