@@ -176,6 +176,7 @@ fn status(
         status.identity = Some(identity.clone());
         if allowed.0 {
             status.authorized_generation = Some(generation);
+            status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);

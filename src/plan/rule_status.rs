@@ -133,8 +133,11 @@ fn status(
     set_condition(conditions, "Reconciling", reconciling, generation, &now);
     let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
     set_condition(conditions, "Degraded", degraded, generation, &now);
+    // A refusal takes nothing back: that the writer may impersonate an account stays settled, and what others have
+    // claimed here proves nothing.
     if matches!(authorized, Some((true, ..))) {
         status.authorized_generation = Some(generation);
+        status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
     }
     status
 }

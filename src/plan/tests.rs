@@ -241,3 +241,25 @@ fn a_status_waits_for_the_answer_it_already_gave() {
         assert_eq!(ready(&rule_status(&world, &name, at(2)).unwrap()), "AuthorityUnknown");
     }
 }
+
+/// What somebody claims in a status proves nothing, and gives nobody anything to write again and again.
+#[test]
+fn a_status_proves_a_grant_and_carries_a_claim_along() {
+    let mut world = world();
+    let name = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &name, true);
+    let status = rule_status(&world, &name, at(1)).unwrap();
+    assert_eq!(status.authorized_generation, Some(1));
+    assert_eq!(status.authorized_proof, Some(world.rules[&name].grant(&key())));
+
+    rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &name, false);
+    let refused = rule_status(&world, &name, at(1)).unwrap();
+    assert_eq!((refused.authorized_generation, &refused.authorized_proof), (None, &None));
+    let mut claimed = json!({"status": refused});
+    claimed["status"]["authorizedGeneration"] = 1.into();
+    claimed["status"]["authorizedProof"] = "0.0".into();
+    rule(&mut world, "a", 0, claimed);
+    assert!(!world.rules[&name].is_granted(&key()));
+    assert_eq!(rule_status(&world, &name, at(2)), world.rules[&name].status);
+}

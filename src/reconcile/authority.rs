@@ -33,8 +33,8 @@ pub(super) struct Asking<'a> {
     pub(super) generation: i64,
     pub(super) annotations: &'a BTreeMap<String, String>,
     pub(super) account: Option<&'a str>,
-    /// The generation that an earlier leader settled, from the status, which nobody else may write.
-    pub(super) settled: Option<i64>,
+    /// This very spec was granted, also by an earlier leader, as its status proves.
+    pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
 }
 
@@ -71,11 +71,11 @@ impl<'a> Asking<'a> {
         namespace: &'a str,
         facts: &'a Declared<S, C, T>,
         account: Option<&'a str>,
-        settled: Option<i64>,
+        granted: bool,
         known: Option<&'a Authority>,
     ) -> Self {
         let Declared { uid, generation, annotations, .. } = facts;
-        Self { namespace, uid, generation: *generation, annotations, account, settled, known }
+        Self { namespace, uid, generation: *generation, annotations, account, granted, known }
     }
 
     /// `declared` says what the spec needs, of whom it is asked.
@@ -91,8 +91,7 @@ impl<'a> Asking<'a> {
         };
         let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
         let known = self.known.filter(is_of_this);
-        let granted =
-            known.is_some_and(|known| known.answer.is_ok()) || self.settled == Some(self.generation);
+        let granted = self.granted || known.is_some_and(|known| known.answer.is_ok());
         if let Some(known) = known {
             let may_age = self.account.is_none() && known.answer.is_ok();
             if may_age || now.duration_since(known.asked) < ASK_AGAIN {
@@ -178,7 +177,7 @@ mod tests {
             generation: 2,
             annotations: &annotations,
             account,
-            settled,
+            granted,
             known,
         };
         asking.decide(&TrustedWriters::default(), |_| Vec::new(), Timestamp::from_second(1_000).unwrap())
@@ -191,20 +190,14 @@ mod tests {
 
     #[test]
     fn an_author_is_asked_once_for_each_generation() {
-        assert!(matches!(decide(None, None, None, true), Decided::Ask(_)));
-        assert!(matches!(decide(None, None, Some(&known(Ok(()), 2, 0)), true), Decided::Known));
-        assert!(matches!(decide(None, None, Some(&known(Ok(()), 1, 999)), true), Decided::Ask(_)));
-        assert!(matches!(
-            decide(None, Some(2), None, true),
-            Decided::Answer(Authority { answer: Ok(()), .. })
-        ));
+        assert!(matches!(decide(None, false, None, true), Decided::Ask(_)));
+        assert!(matches!(decide(None, false, Some(&known(Ok(()), 2, 0)), true), Decided::Known));
+        assert!(matches!(decide(None, false, Some(&known(Ok(()), 1, 999)), true), Decided::Ask(_)));
+        assert!(matches!(decide(None, true, None, true), Decided::Answer(Authority { answer: Ok(()), .. })));
         let no = || Err(("Forbidden".to_owned(), String::new()));
-        assert!(matches!(decide(None, None, Some(&known(no(), 2, 990)), true), Decided::Known));
-        assert!(matches!(decide(None, None, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
-        assert!(matches!(
-            decide(None, Some(2), None, false),
-            Decided::Answer(Authority { answer: Err(_), .. })
-        ));
+        assert!(matches!(decide(None, false, Some(&known(no(), 2, 990)), true), Decided::Known));
+        assert!(matches!(decide(None, false, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
+        assert!(matches!(decide(None, true, None, false), Decided::Answer(Authority { answer: Err(_), .. })));
     }
 
     /// A rule written while the hooks are off is no stronger: its writer must be allowed to impersonate the account.
@@ -214,14 +207,14 @@ mod tests {
             Decided::Ask(inquiry) => inquiry.questions.iter().any(|question| question.verb == "impersonate"),
             _ => panic!("nothing is asked"),
         };
-        assert!(asks(decide(Some("copier"), None, None, true)));
-        assert!(!asks(decide(Some("copier"), Some(2), None, true)));
-        assert!(!asks(decide(Some("copier"), None, Some(&known(Ok(()), 2, 0)), true)));
+        assert!(asks(decide(Some("copier"), false, None, true)));
+        assert!(!asks(decide(Some("copier"), true, None, true)));
+        assert!(!asks(decide(Some("copier"), false, Some(&known(Ok(()), 2, 0)), true)));
         assert!(matches!(
-            decide(Some("copier"), None, None, false),
+            decide(Some("copier"), false, None, false),
             Decided::Answer(Authority { answer: Err(_), .. })
         ));
-        assert!(matches!(decide(Some("copier"), None, Some(&known(Ok(()), 2, 990)), true), Decided::Known));
+        assert!(matches!(decide(Some("copier"), false, Some(&known(Ok(()), 2, 990)), true), Decided::Known));
     }
 
     /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.

@@ -59,9 +59,9 @@ impl Reconciler {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
+            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
             let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(&monitor.namespace, facts, account, settled, known);
+            let asking = Asking::of(&monitor.namespace, facts, account, granted, known);
             let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),

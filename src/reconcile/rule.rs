@@ -44,8 +44,8 @@ impl Reconciler {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
-            let asking = Asking::of(&rule.namespace, facts, account, settled, world.rule_authority.get(rule));
+            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
+            let asking = Asking::of(&rule.namespace, facts, account, granted, world.rule_authority.get(rule));
             let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),
