@@ -47,8 +47,15 @@ impl Reporter {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
     }
 
-    /// One write to one slot.
-    pub async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, outcome: &Outcome) {
+    /// One write to one slot. Failures are logged when they are news; Events count how often they come.
+    pub async fn copy(
+        &self,
+        slot: &ObjectKey,
+        plan: &SlotPlan,
+        action: &CopyAction,
+        outcome: &Outcome,
+        is_news: bool,
+    ) {
         let verb = match action {
             CopyAction::Write(write) if write.take_over.is_some() => "take_over",
             CopyAction::Write(write) if write.anew => "replace_copy",
@@ -63,7 +70,7 @@ impl Reporter {
         let rule = plan.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         match outcome {
             Outcome::Done => tracing::debug!(%slot, rule, action = verb, "written"),
-            Outcome::Refused { message, .. } | Outcome::Retry { message, .. } => {
+            Outcome::Refused { message, .. } | Outcome::Retry { message, .. } if is_news => {
                 tracing::warn!(%slot, rule, action = verb, message, "not written");
             }
             other => tracing::debug!(%slot, rule, action = verb, outcome = other.label(), "not written"),

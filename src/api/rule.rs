@@ -197,9 +197,12 @@ pub struct CopyratorRuleStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The generation that the rule's author was asked for.
+    /// The generation that the rule's identity was allowed to declare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_generation: Option<i64>,
+    /// The operator's signature on that, without which it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_proof: Option<String>,
     /// Whose rights the rule acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,

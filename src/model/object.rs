@@ -44,6 +44,8 @@ pub struct Ownership {
     pub ours: Option<u64>,
     /// Content and marks that another manager's entry owns, sorted.
     pub foreign: Vec<ForeignField>,
+    /// The managers of those, sorted.
+    pub others: Vec<String>,
 }
 
 /// A field of a copy that another manager has touched.

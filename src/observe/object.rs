@@ -118,10 +118,14 @@ fn ownership(entries: &[ManagedFields]) -> Ownership {
     };
     let ours = entries.iter().find(is_ours).map(|entry| entry.fields.field_set());
     let others = entries.iter().filter(|entry| !is_ours(entry));
-    let mut foreign: Vec<ForeignField> = others.flat_map(|entry| entry.fields.touched()).collect();
+    let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();
     foreign.dedup();
-    Ownership { ours, foreign }
+    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
+    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
+    others.sort();
+    others.dedup();
+    Ownership { ours, foreign, others }
 }
 
 #[derive(Default, Deserialize)]

@@ -1,23 +1,32 @@
 //! A rule's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
-//! `AllCopied`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Refused`, `Failed`, `Invalid`.
+//! `AllCopied`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
+//! `TooLarge`, `Refused`, `Failed`, `Invalid`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    claims::{Inert, claims_on, inert, slots_of, sources_of},
+    claims::{Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_slot, problem},
 };
 use crate::{
-    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition},
+    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, RuleFacts, World},
 };
 
-/// What a rule's status should say; `None` where the rule is gone.
+/// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
+/// what the status already says: after a start of ours nothing has changed for anybody.
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     let facts = world.rules.get(rule)?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if facts.compiled.is_ok()
+        && authority(world, rule, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
     let mut count = Count::default();
     if let Ok(compiled) = &facts.compiled {
         count.sources = sources_of(world, rule, compiled).count();
@@ -70,10 +79,7 @@ fn status(
 ) -> CopyratorRuleStatus {
     let mut status = facts.status.clone().unwrap_or_default();
     let (generation, now) = (facts.generation, Time(now));
-    let authority = world
-        .rule_authority
-        .get(rule)
-        .filter(|authority| authority.uid == facts.uid && authority.generation == generation);
+    let authority = authority(world, rule, facts);
     let mut problems = count.problems;
     if let Err(found) = &facts.compiled {
         problems.splice(0..0, found.iter().cloned());
@@ -127,8 +133,11 @@ fn status(
     set_condition(conditions, "Reconciling", reconciling, generation, &now);
     let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
     set_condition(conditions, "Degraded", degraded, generation, &now);
+    // A refusal takes nothing back: that the writer may impersonate an account stays settled, and what others have
+    // claimed here proves nothing.
     if matches!(authorized, Some((true, ..))) {
         status.authorized_generation = Some(generation);
+        status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
     }
     status
 }

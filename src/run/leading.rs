@@ -11,7 +11,7 @@ use crate::reconcile::Reconciler;
 /// Workers; of them the queue lets at most 16 do anything but new namespaces.
 const WORKERS: usize = 24;
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
-/// How often content that no fan-out uses any more is dropped.
+/// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to finish the key it is at, when we stop.
 const FINISH: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(super) async fn lead(
                 }
                 () = leader.lost() => break,
                 _ = sweep.tick() => reconciler.sweep(),
-                _ = expire.tick() => reconciler.contents.expire(),
+                _ = expire.tick() => reconciler.expire(),
             }
         }
         tracing::warn!("not leading any more");

@@ -27,6 +27,7 @@ use crate::{
     model::{NamespacedName, Store, World},
     observe::{
         content::Contents,
+        crds::Definitions,
         watch::{Observer, Requests},
     },
     reconcile::{Queue, Reconciler, Requester, Snapshot},
@@ -157,6 +158,7 @@ fn reconcile(
         restarter: Restarter::new(client.clone(), lead.clone()),
         hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks),
         lead,
+        definitions: Definitions::new(client.clone()),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,

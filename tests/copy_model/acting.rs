@@ -163,7 +163,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         replace,
         reason,
         message: message.clone(),
-        at: jiff::Timestamp::UNIX_EPOCH,
+        retry_at: Timestamp::UNIX_EPOCH,
     };
     world.attempts.insert(slot.clone(), attempt);
 }
