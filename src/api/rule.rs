@@ -26,6 +26,7 @@ use super::{Problem, Span};
     printcolumn(name = "Sources", type_ = "integer", json_path = ".status.sources"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),
+    printcolumn(name = "Leaving", type_ = "integer", json_path = ".status.leaving"),
     printcolumn(name = "Problems", type_ = "integer", json_path = ".status.problemCount"),
     printcolumn(
         name = "Ready",
@@ -215,6 +216,9 @@ pub struct CopyratorRuleStatus {
     /// How many of them exist with the right content.
     #[serde(default)]
     pub current: i64,
+    /// How many copies nobody wants any more, and are removed when their grace is over.
+    #[serde(default)]
+    pub leaving: i64,
     /// How many problems there are.
     #[serde(default)]
     pub problem_count: i64,

@@ -49,7 +49,7 @@ fn an_object_that_is_not_watched_is_in_the_way_all_the_same() {
         "{}",
         rule["status"]
     );
-    assert_eq!(condition(&rule, "Ready"), Some(("True".into(), "AllCopied".into())), "nothing is under way");
+    assert_eq!(condition(&rule, "Ready"), Some(("True".into(), "Incomplete".into())), "nothing is under way");
     let still = story.admin().get("Secret", &taken, "app").expect("the release stays");
     assert_eq!(version(&still), version(&release));
 }
