@@ -117,8 +117,8 @@ pub struct CopyMarks {
     pub source_uid: String,
     /// Digest of everything we wrote.
     pub digest: String,
-    /// What becomes of it when nobody wants it.
-    pub on_removal: OnRemoval,
+    /// What becomes of it when nobody wants it; `None` where that cannot be read.
+    pub on_removal: Option<OnRemoval>,
     /// Keyed proof that these marks are ours: `<key id>.<mac>`.
     pub mark: String,
     /// Nobody wants it, and it goes at this time.
@@ -141,14 +141,13 @@ impl CopyMarks {
     /// else of them was lost or changed by hand is put right by the next write; until then a copy whose way to go
     /// is not known goes by staying.
     pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let on_removal = annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text));
         Some(Self {
             mark: annotation(MARK)?,
             rule: NamespacedName::parse(&annotation(RULE)?)?,
             source: NamespacedName::parse(&annotation(SOURCE)?)?,
             source_uid: annotation(SOURCE_UID).unwrap_or_default(),
             digest: annotation(DIGEST).unwrap_or_default(),
-            on_removal: on_removal.unwrap_or(OnRemoval::Retain),
+            on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
         })
     }
@@ -168,16 +167,15 @@ impl CopyMarks {
 
     /// The annotations that carry these marks; the removal mark is written on its own.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        [
+        let on_removal = self.on_removal.map(|on_removal| (ON_REMOVAL, on_removal.write()));
+        let others = [
             (RULE, self.rule.to_string()),
             (SOURCE, self.source.to_string()),
             (SOURCE_UID, self.source_uid.clone()),
             (DIGEST, self.digest.clone()),
-            (ON_REMOVAL, self.on_removal.write()),
             (MARK, self.mark.clone()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        ];
+        others.into_iter().chain(on_removal).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Whether these marks, found on `slot`, are ours.

@@ -57,10 +57,10 @@ impl Intent {
             source: claim.source.named(),
             source_uid: source.uid.to_string(),
             digest: key.content(&shaped, &labels, &annotations),
-            on_removal: OnRemoval::new(
+            on_removal: Some(OnRemoval::new(
                 claim.compiled.deletion,
                 claim.compiled.grace.unwrap_or(default_grace),
-            ),
+            )),
             mark: key.mark(slot, &rule),
             remove_after: None,
             rule,

@@ -43,9 +43,10 @@ pub(super) fn plan_unwanted(
         |action, state| SlotPlan { action: Some(action), rule: Some(marks.rule.clone()), ..plan(state) };
     // The rule's present word counts; what the copy carries is for when the rule is gone.
     let rule = world.rules.get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
-    let on_removal = rule.map_or(marks.on_removal, |compiled| {
-        OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.default_grace))
-    });
+    let on_removal = match rule {
+        Some(compiled) => OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.default_grace)),
+        None => marks.on_removal.unwrap_or(OnRemoval::Retain),
+    };
     match (on_removal, marks.remove_after) {
         (OnRemoval::Retain, _) => act(CopyAction::Release(version), SlotState::Kept),
         (OnRemoval::Delete(grace), _) if grace.is_zero() => {

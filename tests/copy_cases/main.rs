@@ -84,7 +84,7 @@ impl Case {
             written += 1;
             assert!(written <= WRITES, "{}: {slot} never rests: {text:?}", self.name);
             let outcome = acting::act(server, slot, action, &mut || true);
-            acting::remember(world, slot, action, &outcome);
+            acting::remember(world, slot, action, &outcome, now);
             acting::catch_up(server, world);
             match outcome {
                 Outcome::Done => {}

@@ -149,21 +149,25 @@ fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields {
     fields
 }
 
-/// What `reconcile/slot.rs` keeps of an attempt.
-pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) {
-    let (replace, reason, message) = match outcome {
-        Outcome::NeedsReplacing(message) => (true, "Refused", message),
-        Outcome::Refused { reason, message } => (false, *reason, message),
-        _ => return drop(world.attempts.remove(slot)),
-    };
+/// How long the reconciler waits with what was refused.
+pub const REFUSED_AGAIN: i64 = 300;
+
+/// What `reconcile/slot.rs` keeps of an attempt; fights over an object are tried where they are counted.
+pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
+    world.attempts.remove(slot);
     let CopyAction::Write(write) = action else { return };
+    let (replace, reason, message) = match outcome {
+        Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
+        Outcome::Refused { reason, message } => (false, *reason, message),
+        _ => return,
+    };
     let attempt = Attempt {
         resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
         digest: write.intent.marks.digest.clone(),
         replace,
         reason,
         message: message.clone(),
-        retry_at: Timestamp::UNIX_EPOCH,
+        retry_at: at(now + REFUSED_AGAIN),
     };
     world.attempts.insert(slot.clone(), attempt);
 }
@@ -224,20 +228,25 @@ pub fn catch_up(server: &mut Server, world: &mut World) {
 /// Asks whose rights suffice, as the reconciler does before it acts on a rule.
 pub fn authorize(server: &Server, world: &mut World) {
     let rules: Vec<_> = world.rules.keys().cloned().collect();
-    rules.iter().for_each(|rule| authorize_one(server, world, rule));
+    for rule in &rules {
+        authorize_one(server, world, rule);
+    }
 }
 
-/// The same for one rule.
-pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) {
-    let Some(facts) = world.rules.get(rule) else { return };
+/// The same for one rule; whether the answer is a new one.
+pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) -> bool {
+    let before = world.rule_authority.get(rule).cloned();
+    let Some(facts) = world.rules.get(rule) else { return before.is_some() };
     let answer = match server.answers.get(rule) {
-        Some(Answer::Unasked) => return drop(world.rule_authority.remove(rule)),
+        Some(Answer::Unasked) => return world.rule_authority.remove(rule).is_some(),
         Some(Answer::Refused) => Err(("Forbidden".to_owned(), "no".to_owned())),
         Some(Answer::Allowed) | None => Ok(()),
     };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
+    let is_new = before.as_ref() != Some(&authority);
     world.rule_authority.insert(rule.clone(), authority);
+    is_new
 }
 
 /// Somebody's edit: values to be set, `None` to be removed.

@@ -10,7 +10,7 @@ use copyrator::{
 
 use crate::{
     copy_model::{
-        acting::{Edit, at},
+        acting::{Edit, REFUSED_AGAIN, at},
         server::Server,
         stored::{Entry, Field, Stored},
     },
@@ -73,7 +73,13 @@ impl Cluster {
                 }
             }
             Event::Refuse(which, true) => server.refuses.extend(which.key(server)),
-            Event::Refuse(which, false) => drop(which.key(server).map(|key| server.refuses.remove(&key))),
+            Event::Refuse(which, false) => {
+                if let Some(key) = which.key(server) {
+                    server.refuses.remove(&key);
+                }
+                // Until then what was refused is not tried again.
+                self.now += REFUSED_AGAIN;
+            }
             Event::Pass(seconds) => self.now += seconds,
         }
     }

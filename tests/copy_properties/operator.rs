@@ -74,7 +74,7 @@ impl Operator {
             return Looked::NotIntact;
         }
         let outcome = act(server, slot, &action, leads);
-        remember(&mut self.world, slot, &action, &outcome);
+        remember(&mut self.world, slot, &action, &outcome, now);
         Looked::Acted(action, outcome)
     }
 

@@ -25,14 +25,19 @@ pub struct Wish<'c> {
     source: &'c ObjectKey,
 }
 
-/// The rule that an object is a copy for, and whether its proof is of the key we have.
+/// The rule that an object is a copy for, and whether its proof is of the key we have: with that key lost, the labels
+/// must do, which only we may write.
 pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool)> {
     let annotations = object.annotations();
     let rule = NamespacedName::parse(annotations.get(marks::RULE)?)?;
     NamespacedName::parse(annotations.get(marks::SOURCE)?)?;
     let mark = annotations.get(marks::MARK)?;
     let is_of_our_key = mark.split_once('.')?.0 == digest_key().id();
-    (!is_of_our_key || *mark == digest_key().mark(key, &rule)).then_some((rule, is_of_our_key))
+    let labels = object.labels();
+    let is_labelled = labels.get(marks::RULE_LABEL) == Some(&marks::rule_label(&rule))
+        && labels.get(marks::MANAGED_BY).is_some_and(|by| by == marks::MANAGED_BY_VALUE);
+    let is_proven = *mark == digest_key().mark(key, &rule);
+    (is_proven || (!is_of_our_key && is_labelled)).then_some((rule, is_proven))
 }
 
 impl Cluster {
@@ -40,6 +45,13 @@ impl Cluster {
     pub fn is_inert(&self, name: &NamespacedName) -> bool {
         let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed);
         self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
+    }
+
+    /// Takes no free slot from another rule; whoever has not been asked about yet is waited for.
+    fn stands_back(&self, name: &NamespacedName) -> bool {
+        let is_unasked = self.server.answers.get(name) == Some(&Answer::Unasked);
+        let writes_nothing = self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken);
+        writes_nothing || (self.is_inert(name) && !is_unasked)
     }
 
     /// Some rule copies it.
@@ -69,6 +81,12 @@ impl Cluster {
         self.rules.iter().filter_map(wish).collect()
     }
 
+    /// The rules with a wish for a slot. They change while the operator works where a copy is let go: it may be a source
+    /// for another rule, and what comes of it is a matter of order.
+    pub fn wishers(&self, slot: &ObjectKey) -> Vec<&NamespacedName> {
+        self.wishes(slot).into_iter().map(|wish| wish.name).collect()
+    }
+
     /// Everything that is not as it should be after the operator has come to rest on what was there before.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
         let places = self.server.namespaces.keys();
@@ -90,17 +108,19 @@ impl Cluster {
         if wishes.is_empty() {
             return self.unwanted(slot, there?);
         }
-        // Else the wish has come up on the way: a copy let go may be a source for another rule.
-        let was_wanted = !before.wishes(slot).is_empty();
         let holder = was.and_then(|object| copy_of(slot, object)).map(|(rule, _)| rule);
+        // The next rest shows whether it is right.
+        if before.wishers(slot) != self.wishers(slot) {
+            return None;
+        }
         let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.broken);
         let held = wishes.iter().find(|wish| Some(wish.name) == holder.as_ref());
-        let first = wishes.iter().min_by_key(|wish| (self.is_inert(wish.name), wish.rule.created, wish.name));
+        let first =
+            wishes.iter().min_by_key(|wish| (self.stands_back(wish.name), wish.rule.created, wish.name));
         let winner = held.or(first)?;
         if holder.as_ref().is_some_and(is_frozen) || self.is_inert(winner.name) {
             let same = was.map(|object| &object.values) == there.map(|object| &object.values);
-            return (!same && was_wanted)
-                .then(|| format!("{} writes nothing, and yet it was written", winner.name));
+            return (!same).then(|| format!("{} writes nothing, and yet it was written", winner.name));
         }
         let source = &self.server.objects[winner.source];
         let wanted = winner.rule.wants(source);
@@ -115,8 +135,7 @@ impl Cluster {
                 "Adopt" => !same,
                 _ => false,
             };
-            return (!stays || (was_wanted && holder.is_some()))
-                .then(|| format!("{} should have it", winner.name));
+            return (!stays || holder.is_some()).then(|| format!("{} should have it", winner.name));
         };
         let annotations = object.annotations();
         let says = |mark: &str, value: String| annotations.get(mark) == Some(&value);

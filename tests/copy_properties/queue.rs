@@ -10,7 +10,7 @@ use copyrator::{
 
 use crate::{
     cluster::Cluster,
-    copy_model::acting::{authorize_one, observe},
+    copy_model::acting::{REFUSED_AGAIN, authorize_one, observe},
     operator::{Looked, Operator},
 };
 
@@ -23,8 +23,6 @@ pub struct Queue {
     /// Tried again when the watches have told more.
     later: BTreeSet<Key>,
     due: BTreeMap<ObjectKey, i64>,
-    /// What the API server refused.
-    refused: BTreeSet<ObjectKey>,
     /// Whether to take an event or a key next, and which key.
     dice: std::iter::Cycle<std::vec::IntoIter<u8>>,
 }
@@ -34,16 +32,11 @@ impl Queue {
         let operator = Operator::start(&mut cluster.server);
         let keys = everything(&operator.world);
         let dice = dice.into_iter().cycle();
-        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), refused: BTreeSet::new(), dice }
+        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), dice }
     }
 
     pub fn request(&mut self, key: Key) {
         self.keys.insert(key);
-    }
-
-    /// What was refused is tried again every 5 minutes, and so in the end when that may succeed.
-    pub fn try_refused_again(&mut self) {
-        self.keys.extend(std::mem::take(&mut self.refused).into_iter().map(Key::Slot));
     }
 
     /// Does something, but not all there is to do.
@@ -115,15 +108,15 @@ impl Queue {
         let (server, world) = (&mut cluster.server, &mut self.operator.world);
         let slot = match key {
             Key::Rule(rule) => {
-                authorize_one(server, world, &rule);
-                self.keys.extend(slots_to_check(world, &rule));
+                if authorize_one(server, world, &rule) {
+                    self.keys.extend(slots_to_check(world, &rule));
+                }
                 return;
             }
             Key::Slot(slot) => slot,
             _ => return,
         };
         self.due.remove(&slot);
-        self.refused.remove(&slot);
         match self.operator.look_at(server, &slot, cluster.now, &mut || true) {
             Looked::Rest(None) | Looked::NotIntact => {}
             Looked::Rest(Some(again)) => drop(self.due.insert(slot, again.as_second())),
@@ -132,7 +125,7 @@ impl Queue {
                 self.keys.insert(Key::Slot(slot));
             }
             Looked::Acted(_, Outcome::Refused { .. } | Outcome::NeedsReplacing(_)) => {
-                self.refused.insert(slot);
+                self.due.insert(slot, cluster.now + REFUSED_AGAIN);
             }
             Looked::Acted(_, Outcome::Done | Outcome::NamespaceGone) => {}
             Looked::Acted(action, outcome) => panic!("{slot}: {action:?}: {outcome:?}"),
