@@ -68,7 +68,7 @@ impl Watched for DeserializeGuard<CopyratorRule> {
         Changed::Rule(namespaced(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
         let facts = declare(self, |rule| (rule.metadata, rule.spec, rule.status), CompiledRule::compile);
         let matters = matters(world.rules.get(&key), &facts);
@@ -95,7 +95,7 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
         Changed::Monitor(namespaced(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
         let facts = declare(
             self,
@@ -128,7 +128,7 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
         Changed::Policy(name(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = name(self.meta());
         let facts =
             declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);

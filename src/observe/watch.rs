@@ -12,6 +12,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
@@ -87,7 +88,7 @@ impl Observer {
     /// Takes one object in.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
-        self.change(&changed, |world| object.put(world));
+        self.change(&changed, |world| object.put(world, Timestamp::now()));
     }
 
     /// Forgets one object.

@@ -1,6 +1,6 @@
 //! It is fresh: what uses changed content restarts, once, and nothing else does.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, deployment};
 use crate::bed::{Story, peaceful};
@@ -72,6 +72,38 @@ fn writes_that_leave_the_content_alone_restart_nobody() {
     // It is not asleep: content does restart it.
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
+}
+
+/// An update that only takes keys away moves no managedFields time; whoever knew the key has to see that it has gone.
+#[test]
+fn a_removed_key_restarts_what_used_it() {
+    let story = Story::new(peaceful(), "removed-key");
+    story.admin().apply(&config_map(&story.home, "app", [("kept", "1"), ("removed", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    // The pod is younger than the record, so that the record says nothing of it.
+    let adopted = story.until_running("web");
+    story.until_older_than_now("web");
+    let pod = story.pods("web").remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    story.admin().delete("Pod", &story.home, &pod).ok();
+    let before = story.until_restarted("web", &adopted);
+    story.until_older_than_now("web");
+    let times = || -> Vec<Value> {
+        let object = story.admin().get("ConfigMap", &story.home, "app").expect("it is there");
+        let entries = object["metadata"]["managedFields"].as_array().expect("it has some").clone();
+        entries.into_iter().map(|mut entry| entry["time"].take()).collect()
+    };
+    let written = times();
+    let patch = json!({ "data": { "removed": null } });
+    story.admin().merge("ConfigMap", &story.home, "app", &patch).ok();
+    assert_eq!(times(), written, "a time tells of it after all");
+    let after = story.until_restarted("web", &before);
+    // A write that leaves the content alone must not make it forgotten, nor happen again.
+    let note = json!({ "metadata": { "annotations": { "example.com/note": "x" } } });
+    story.admin().merge("ConfigMap", &story.home, "app", &note).ok();
+    story.marker("then");
+    assert_eq!((story.until_running("web"), story.revisions("web")), (after, 2));
 }
 
 #[test]

@@ -233,6 +233,7 @@ impl Object {
             labels: BTreeMap::new(),
             deleting: false,
             changed_at: at(self.changed),
+            content_fields: 0,
             restart: self.restart.as_deref().map(Into::into),
             marks: None,
             ownership: None,
