@@ -253,6 +253,7 @@ mod tests {
             recorded: None,
             rollout: crate::model::Rollout::Complete,
             desired: 1,
+            available: 1,
         };
         let body =
             manifest(&key, &facts, &RestartAction::Rollout { label: "k.d".into(), stamp: "k.d".into() });

@@ -36,12 +36,14 @@ pub struct WorkloadFacts {
     pub rollout: Rollout,
     /// How many pods it wants.
     pub desired: i32,
+    /// How many of its pods serve.
+    pub available: i32,
 }
 
 /// How a rollout stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Every pod is of the current template and available.
+    /// Every pod is of the current template, and a Deployment's have been available.
     Complete,
     /// Under way.
     Unfinished,

@@ -182,6 +182,7 @@ impl Object {
             references: template.spec.unwrap_or_default().references(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
             desired: desired(kind, &wanted, &status),
+            available: status.available(kind),
         }
     }
 }
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(facts.template_labels.len(), 1);
         assert_eq!(facts.references.len(), 1);
         assert_eq!(facts.rollout, crate::model::Rollout::Complete);
-        assert_eq!(facts.desired, 2);
+        assert_eq!((facts.desired, facts.available), (2, 2));
         let second = |time: Option<Timestamp>| time.map(|time| time.to_string());
         assert_eq!(second(facts.last_restart).as_deref(), Some("2026-01-01T00:00:05Z"));
         assert_eq!(second(facts.recorded).as_deref(), Some("2026-01-01T00:00:07Z"));

@@ -19,6 +19,8 @@ use crate::{
 const PODS_FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// When to look again though an event should tell: nothing hangs on a single one.
+const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// Ends the pod template's annotation where the digest alone would change nothing.
 const AGAIN: &str = "-again";
 
@@ -33,6 +35,8 @@ pub struct WorkloadPlan {
     pub needs: Vec<Need>,
     /// When to plan again though nothing has happened.
     pub recheck: Option<Timestamp>,
+    /// Since when its pods may run old content.
+    pub due_since: Option<Timestamp>,
 }
 
 /// How a workload stands.
@@ -99,7 +103,7 @@ impl RestartAction {
 
 impl WorkloadPlan {
     fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
     }
 
     fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -140,7 +144,10 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
     match recorded(facts.applied.as_deref(), digest_key) {
         None => case.adopt(),
         Some(applied) if applied == content.digest => WorkloadPlan::rest(case.progress()),
-        Some(_) => case.due().unwrap_or_else(WorkloadPlan::from),
+        Some(_) => {
+            let plan = case.due().unwrap_or_else(WorkloadPlan::from);
+            WorkloadPlan { due_since: content.changed_at, ..plan }
+        }
     }
 }
 
@@ -165,7 +172,8 @@ impl Case<'_, '_> {
     /// the pause would not be seen. Pods that still wait for an object that is not there yet will start with it:
     /// adopted without it, they would restart for it as soon as it comes (External Secrets, sealed Secrets).
     fn adopt(&self) -> WorkloadPlan {
-        let is_starting = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+        let is_rolling = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+        let is_starting = is_rolling || (self.facts.available == 0 && self.facts.desired > 0);
         if !self.inputs.missing.is_empty() && (is_starting || self.inputs.objects.is_empty()) {
             return Wait::for_event(WaitReason::MissingObject).into();
         }
@@ -206,7 +214,7 @@ impl Case<'_, '_> {
             brake::patience(self.content.changed_at, self.now)?;
         }
         if by_rollout && self.facts.rollout == Rollout::Unfinished {
-            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+            return Ok(self.after_rollout());
         }
         brake::interval(&self.pace, self.facts.last_restart, self.now)?;
         let Some(seen) = self.pods() else {
@@ -233,6 +241,12 @@ impl Case<'_, '_> {
         Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
     }
 
+    fn after_rollout(&self) -> WorkloadPlan {
+        let state = WorkloadState::Waiting(Wait::for_event(WaitReason::RolloutUnfinished));
+        let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
+        WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
+    }
+
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already
     /// though pods run other content (`rollout undo`; content that came back while only the label was written),
     /// the digest alone would leave the template as it is and nobody would restart.
@@ -250,7 +264,7 @@ impl Case<'_, '_> {
         brake::interval(&self.pace, Some(pod.created), self.now)?;
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
-            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+            return Ok(self.after_rollout());
         }
         let action = RestartAction::RemovePods {
             digest: self.content.digest.clone(),

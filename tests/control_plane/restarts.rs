@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, deployment};
-use crate::bed::{Story, peaceful};
+use crate::bed::objects::{annotation, config_map, deployment, label};
+use crate::bed::{Story, eventually, peaceful};
 
 /// ConfigMonitor's own story: a modified ConfigMap restarts exactly the pods of its selector.
 #[test]
@@ -104,6 +104,58 @@ fn a_removed_key_restarts_what_used_it() {
     story.admin().merge("ConfigMap", &story.home, "app", &note).ok();
     story.marker("then");
     assert_eq!((story.until_running("web"), story.revisions("web")), (after, 2));
+}
+
+/// `numberAvailable` of a DaemonSet never reaches all nodes while one is down: that is no rollout.
+#[test]
+fn a_pod_that_is_not_ready_holds_up_no_restart() {
+    let story = Story::new(peaceful(), "not-ready");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    let references = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        let mut workload = deployment(&story.home, name, references.clone());
+        workload["kind"] = kind.into();
+        match kind {
+            "DaemonSet" => drop(workload["spec"].as_object_mut().expect("a spec").remove("replicas")),
+            _ => workload["spec"]["podManagementPolicy"] = "Parallel".into(),
+        }
+        story.admin().create(&workload).ok();
+    }
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        eventually(&format!("{kind} {name} runs and is adopted"), || {
+            let workload = story.admin().get(kind, &story.home, name).ok_or("it is gone")?;
+            let (pods, status) = (story.pods(name), &workload["status"]);
+            let wanted = status["desiredNumberScheduled"].as_u64().or(status["replicas"].as_u64());
+            let available = status["numberAvailable"].as_u64().or(status["readyReplicas"].as_u64());
+            let is_adopted = label(&workload, "copyrator.dev/applied").is_some();
+            if is_adopted && !pods.is_empty() && available == wanted {
+                Ok(())
+            } else {
+                Err(workload.to_string())
+            }
+        });
+        let pod = story.pods(name).remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let unready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+        story.admin().merge("Pod", &story.home, &format!("{pod}/status"), &unready).ok();
+        eventually(&format!("{kind} {name} misses a pod"), || {
+            let status = story.admin().get(kind, &story.home, name).ok_or("it is gone")?["status"].take();
+            let missing =
+                status["numberUnavailable"] == 1 || status["readyReplicas"].as_u64().unwrap_or(0) == 0;
+            if missing { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+    story.until_older_than_now("db");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        eventually(&format!("{kind} {name} restarts"), || {
+            let workload = story.admin().get(kind, &story.home, name).ok_or("it is gone")?;
+            let template = &workload["spec"]["template"];
+            annotation(template, "copyrator.dev/restarted-for")
+                .map(drop)
+                .ok_or(workload["status"].to_string())
+        });
+    }
 }
 
 #[test]

@@ -191,6 +191,19 @@ fn a_status_counts_and_explains() {
     assert!(status.pods_applied.is_some(), "it is the only record of what pods run with");
     assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed, Degraded=True RolloutStuck");
 
+    let waiting = case(
+        r#"{name: waiting, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}}},
+            workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, rollout: unfinished}}"#,
+    );
+    let soon = monitor_status(&waiting.world(), &Case::monitor_key(), at(100)).unwrap();
+    assert_eq!((soon.waiting, soon.problems.len()), (1, 0), "rollouts take their time");
+    let late = monitor_status(&waiting.world(), &Case::monitor_key(), at(350)).unwrap();
+    assert_eq!((late.waiting, late.failed), (1, 0));
+    assert_eq!(ready(&late), "Ready=True Watching, Authorized=True Allowed, Degraded=True RolloutUnfinished");
+    let plan = plan_workload(&waiting.world(), &waiting.workload_key(), at(350));
+    assert_eq!(plan.recheck, Some(at(410)), "an event that is lost must not be missed");
+
     let refused = case(
         r#"{name: refused, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
             monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}}"#,

@@ -63,6 +63,8 @@ pub struct Workload {
     rollout: Option<String>,
     #[serde(default)]
     desired: i32,
+    /// Absent: as many as desired.
+    available: Option<i32>,
 }
 
 /// The content that a mark was made for.
@@ -307,6 +309,7 @@ impl Workload {
                 Some(other) => panic!("no rollout {other}"),
             },
             desired: self.desired,
+            available: self.available.unwrap_or(self.desired),
         }
     }
 }

@@ -124,6 +124,7 @@ impl Cluster {
             recorded: None,
             rollout: Rollout::Complete,
             desired: 1,
+            available: 1,
         };
         self.world.workloads.insert(key, facts);
         self
