@@ -22,6 +22,9 @@ pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 pub const RESTART_MANAGER: &str = "copyrator-restart";
 /// Field manager of the applied label where nothing restarts.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
+/// Field manager of what a monitor's pods run with. Not that of statuses: two applies under one manager delete each
+/// other's fields.
+pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of statuses.
 pub const STATUS_MANAGER: &str = "copyrator-status";
 /// Field manager of the webhook configurations.

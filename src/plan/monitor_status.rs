@@ -28,8 +28,8 @@ use crate::{
 /// How long a due restart waits for a rollout or for pods before people are told.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// What a monitor's status should say; `None` where the monitor is gone, or not everything is known yet.
-/// What it records for pods without a workload (`podsApplied`) stays as it is.
+/// What a monitor's status should say; `None` where the monitor is gone, or not everything is known yet. Without
+/// `podsApplied`: that is no news but a record, and who writes statuses may have an old one at hand.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
     let mut count = Count::default();
@@ -160,7 +160,7 @@ fn status(
     mut count: Count,
     now: Timestamp,
 ) -> ConfigMonitorStatus {
-    let mut status = facts.status.clone().unwrap_or_default();
+    let mut status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
     let (generation, now) = (facts.generation, Time(now));
     if let Err(found) = &facts.compiled {
         count.problems = found.iter().map(|problem| (Reverse(true), problem.clone())).collect();

@@ -1,5 +1,7 @@
 //! One monitor: is its identity allowed to, then each of its workloads, and the pods that it finds itself.
 
+use std::time::Duration;
+
 use super::{
     Again, Lane, Reconciler,
     authority::{Asking, Decided, ask_again},
@@ -10,16 +12,15 @@ use super::{
 use crate::{
     act::{
         outcome::Outcome,
-        status::{StatusOf, write_status},
+        status::{Version, record_pods},
     },
-    api::ConfigMonitor,
     authority::{AskError, monitor_questions},
     model::NamespacedName,
-    plan::{Key, SelectedPodsAction, monitor_status, plan_selected_pods, workloads_of},
+    plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
 const ROUNDS: usize = 4;
-const SOON: std::time::Duration = std::time::Duration::from_millis(250);
+const SOON: Duration = Duration::from_millis(250);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
@@ -71,7 +72,11 @@ impl Reconciler {
     /// The pods without a workload that the monitor's podSelector finds.
     async fn selected_pods(&self, monitor: &NamespacedName) -> Again {
         for _ in 0..ROUNDS {
-            let plan = plan_selected_pods(&self.world(), monitor, now());
+            let (plan, version) = {
+                let world = self.world();
+                let version = world.monitors.get(monitor).map(Version::of);
+                (plan_selected_pods(&world, monitor, now()), version)
+            };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -83,10 +88,12 @@ impl Reconciler {
                 }
             }
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-            return match plan.action {
-                None => wait.map_or(Again::OnChange, Again::After),
-                Some(SelectedPodsAction::Record(digest)) => self.record(monitor, digest).await,
-                Some(SelectedPodsAction::Remove { digest, pods, how }) => {
+            let (Some(action), Some(version)) = (plan.action, version) else {
+                return wait.map_or(Again::OnChange, Again::After);
+            };
+            return match action {
+                SelectedPodsAction::Record(digest) => self.record(monitor, &version, &digest).await,
+                SelectedPodsAction::Remove { digest, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.world_mut().selected_pods.remove(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
@@ -102,20 +109,13 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    /// Writes down, in the monitor's status, what its pods run with.
-    async fn record(&self, monitor: &NamespacedName, digest: String) -> Again {
-        let (uid, status) = {
-            let mut world = self.world_mut();
-            let Some(mut status) = monitor_status(&world, monitor, now()) else { return Again::OnChange };
-            status.pods_applied = Some(digest);
-            // Known at once: the next plan must not wait for the watch to bring our own write back.
-            let Some(facts) = world.monitors.get_mut(monitor) else { return Again::OnChange };
-            facts.status = Some(status.clone());
-            (facts.uid.clone(), status)
-        };
-        let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
-        match write_status::<ConfigMonitor>(&self.client, &self.lead, of, &status).await {
-            Outcome::Done => Again::OnChange,
+    /// Writes down, in the monitor's status, what its pods run with. The watch brings it back; until then whoever decides
+    /// on the old record fails to write.
+    async fn record(&self, monitor: &NamespacedName, version: &Version, digest: &str) -> Again {
+        match record_pods(&self.client, &self.lead, monitor, version, digest).await {
+            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+            // Its status was written meanwhile.
+            Outcome::Stale => Again::Backoff(None),
             outcome => {
                 tracing::warn!(%monitor, outcome = outcome.label(), "cannot record what its pods run with");
                 Again::Backoff(None)

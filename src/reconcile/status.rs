@@ -16,7 +16,7 @@ use crate::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
-    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, set_condition},
+    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, set_condition},
     model::NamespacedName,
     plan::{Key, monitor_status, rule_status},
 };
@@ -38,7 +38,10 @@ impl Reconciler {
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
-            (facts.uid.clone(), facts.status.clone(), monitor_status(&world, monitor, now()))
+            // What its pods run with is written elsewhere, and nothing to compare.
+            let before =
+                facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
+            (facts.uid.clone(), before, monitor_status(&world, monitor, now()))
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
         self.write::<ConfigMonitor, _>(key, of, before, after).await
