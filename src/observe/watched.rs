@@ -146,6 +146,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.workloads.remove(key);
             world.pods.remove(key);
             world.restart_attempts.remove(key);
+            world.missing_since.remove(key);
         }
     }
 

@@ -10,9 +10,9 @@ use crate::{
     validate::{CompiledMonitor, MIN_INTERVAL, QUIET_PERIOD},
 };
 
-/// How long a due restart waits for an object that pods cannot start without: long enough for `kubectl replace
-/// --force` and for an operator that deletes and creates. Not for ever: a service-account token is not watched,
-/// and so looks missing.
+/// How long a decision waits for an object that pods cannot start without: long enough for `kubectl replace --force`
+/// and for an operator that deletes and creates. Not for ever: a service-account token is not watched, and so looks
+/// missing.
 const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
 /// How, and how fast.
@@ -131,8 +131,8 @@ pub fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) ->
 }
 
 /// Whether something that pods cannot start without may still come back.
-pub fn patience(changed_at: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::MissingObject, changed_at, MISSING_PATIENCE, now)
+pub fn patience(missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(WaitReason::MissingObject, Some(missing_since), MISSING_PATIENCE, now)
 }
 
 fn not_before(

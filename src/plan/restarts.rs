@@ -142,7 +142,7 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
     };
     let case = Case { world, key, facts, inputs: &inputs, pace, content: &content, now };
     match recorded(facts.applied.as_deref(), digest_key) {
-        None => case.adopt(),
+        None => case.adopt().unwrap_or_else(WorkloadPlan::from),
         Some(applied) if applied == content.digest => WorkloadPlan::rest(case.progress()),
         Some(_) => {
             let plan = case.due().unwrap_or_else(WorkloadPlan::from);
@@ -171,13 +171,26 @@ impl Case<'_, '_> {
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during
     /// the pause would not be seen. Pods that still wait for an object that is not there yet will start with it:
     /// adopted without it, they would restart for it as soon as it comes (External Secrets, sealed Secrets).
-    fn adopt(&self) -> WorkloadPlan {
+    fn adopt(&self) -> Result<WorkloadPlan, Wait> {
         let is_rolling = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
         let is_starting = is_rolling || (self.facts.available == 0 && self.facts.desired > 0);
-        if !self.inputs.missing.is_empty() && (is_starting || self.inputs.objects.is_empty()) {
-            return Wait::for_event(WaitReason::MissingObject).into();
+        if !self.inputs.missing.is_empty() && is_starting {
+            return Err(Wait::for_event(WaitReason::MissingObject));
         }
-        WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())
+        if self.inputs.objects.is_empty() {
+            self.patience()?;
+        }
+        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
+    }
+
+    /// While something is missing the digest lacks its content: recorded now, its return would look like a change, and
+    /// `kubectl replace --force` would restart everybody for nothing.
+    fn patience(&self) -> Result<(), Wait> {
+        if self.inputs.missing.is_empty() {
+            return Ok(());
+        }
+        let since = self.world.missing_since.get(self.key).copied();
+        brake::patience(since.unwrap_or(self.now), self.now)
     }
 
     fn adoption(&self) -> RestartAction {
@@ -210,9 +223,7 @@ impl Case<'_, '_> {
             return Ok(plan);
         }
         brake::quiet(&self.pace, self.content.changed_at, self.now)?;
-        if !self.inputs.missing.is_empty() {
-            brake::patience(self.content.changed_at, self.now)?;
-        }
+        self.patience()?;
         if by_rollout && self.facts.rollout == Rollout::Unfinished {
             return Ok(self.after_rollout());
         }
@@ -222,13 +233,7 @@ impl Case<'_, '_> {
         };
         let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod)).collect();
         if stale.is_empty() {
-            // While something is missing the digest lacks its content: recorded now, its return would look like
-            // a change, and `kubectl replace --force` would restart everybody for nothing.
-            let is_whole = self.inputs.missing.is_empty();
-            return match is_whole {
-                true => Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())),
-                false => Err(Wait::for_event(WaitReason::MissingObject)),
-            };
+            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
         }
         if !by_rollout {
             return self.remove(seen, &stale);

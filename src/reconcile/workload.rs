@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
 use crate::{
     model::WorkloadKey,
-    plan::{Key, RestartAction, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
+    plan::{Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -42,11 +42,7 @@ impl Reconciler {
     async fn restart(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> Again {
         let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned())
         else {
-            if matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched) {
-                let mut world = self.world_mut();
-                world.restart_attempts.remove(workload);
-                world.pods.remove(workload);
-            }
+            self.remember_wait(workload, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
@@ -61,5 +57,21 @@ impl Reconciler {
         self.reporter.restart(workload, verb, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         self.settle_restart(&RestartOf::Workload(workload.clone()), &digest, &outcome, wait)
+    }
+
+    /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.
+    fn remember_wait(&self, workload: &WorkloadKey, state: &WorkloadState) {
+        match state {
+            WorkloadState::Waiting(wait) if wait.reason == WaitReason::MissingObject => {
+                self.world_mut().missing_since.entry(workload.clone()).or_insert_with(now);
+            }
+            WorkloadState::UpToDate | WorkloadState::NotWatched => {
+                let mut world = self.world_mut();
+                world.restart_attempts.remove(workload);
+                world.missing_since.remove(workload);
+                world.pods.remove(workload);
+            }
+            _ => {}
+        }
     }
 }

@@ -59,6 +59,8 @@ pub struct Workload {
     annotation: Option<String>,
     last_restart: Option<i64>,
     recorded: Option<i64>,
+    /// Since when something that its pods need has not been there.
+    missing_since: Option<i64>,
     #[serde(default)]
     rollout: Option<String>,
     #[serde(default)]
@@ -174,6 +176,8 @@ impl Case {
         }
         if let Some(workload) = &self.workload {
             world.workloads.insert(self.workload_key(), workload.facts());
+            let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
+            world.missing_since.extend(missing_since);
         }
         self.marks(&mut world);
         if let Some(pods) = &self.pods {
