@@ -54,7 +54,7 @@ pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 pub const RESTART: &str = "copyrator.dev/restart";
 /// Annotation of a pod template: the content it was restarted for.
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
-/// Label of a workload: the content it runs with, `<key id>.<digest>`.
+/// Label of a workload: the content it runs with, and short what counts of it: `<key id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
 /// Label of a namespace: `refuse` takes no copies.
 pub const COPIES: &str = "copyrator.dev/copies";

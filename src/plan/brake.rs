@@ -121,8 +121,8 @@ impl Wait {
 }
 
 /// Whether the content may still be changing.
-pub fn quiet(pace: &Pace, changed_at: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::QuietPeriod, changed_at, pace.quiet_period, now)
+pub fn quiet(pace: &Pace, changed_at: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(WaitReason::QuietPeriod, Some(changed_at), pace.quiet_period, now)
 }
 
 /// Whether the last restart was a moment ago.
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
-        assert_eq!(quiet(&pace, Some(at(100)), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
-        assert_eq!(quiet(&pace, Some(at(100)), at(102)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
+        assert_eq!(quiet(&pace, at(100), at(102)), Ok(()));
         assert_eq!(interval(&pace, None, at(0)), Ok(()));
         let endless = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));

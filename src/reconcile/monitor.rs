@@ -92,14 +92,14 @@ impl Reconciler {
                 return wait.map_or(Again::OnChange, Again::After);
             };
             return match action {
-                SelectedPodsAction::Record(digest) => self.record(monitor, &version, &digest).await,
-                SelectedPodsAction::Remove { digest, pods, how } => {
+                SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
+                SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.world_mut().selected_pods.remove(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
-                        &digest,
+                        &label,
                         &outcome,
                         wait.or(Some(SOON)),
                     )
@@ -111,8 +111,8 @@ impl Reconciler {
 
     /// Writes down, in the monitor's status, what its pods run with. The watch brings it back; until then whoever decides
     /// on the old record fails to write.
-    async fn record(&self, monitor: &NamespacedName, version: &Version, digest: &str) -> Again {
-        match record_pods(&self.client, &self.lead, monitor, version, digest).await {
+    async fn record(&self, monitor: &NamespacedName, version: &Version, label: &str) -> Again {
+        match record_pods(&self.client, &self.lead, monitor, version, label).await {
             Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             // Its status was written meanwhile.
             Outcome::Stale => Again::Backoff(None),

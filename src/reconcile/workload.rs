@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
 use crate::{
-    model::WorkloadKey,
+    model::{WorkloadFacts, WorkloadKey},
     plan::{Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
 };
 
@@ -18,7 +18,12 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 impl Reconciler {
     pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
         for _ in 0..ROUNDS {
-            let plan = plan_workload(&self.world(), workload, now());
+            let (plan, facts) = {
+                let world = self.world();
+                let plan = plan_workload(&world, workload, now());
+                let facts = world.workloads.get(workload).filter(|_| plan.action.is_some());
+                (plan, facts.cloned())
+            };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -29,7 +34,7 @@ impl Reconciler {
                     }
                 }
             }
-            let again = self.restart(workload, &plan).await;
+            let again = self.restart(workload, &plan, facts).await;
             let monitors = monitors_reaching(&self.world(), workload);
             for monitor in monitors {
                 self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
@@ -39,9 +44,14 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    async fn restart(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> Again {
-        let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned())
-        else {
+    /// `facts` are those that the plan was made on.
+    async fn restart(
+        &self,
+        workload: &WorkloadKey,
+        plan: &WorkloadPlan,
+        facts: Option<WorkloadFacts>,
+    ) -> Again {
+        let (Some(action), Some(facts)) = (&plan.action, facts) else {
             self.remember_wait(workload, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
@@ -49,14 +59,14 @@ impl Reconciler {
         let outcome = self.restarter.act(workload, &facts, action).await;
         // Whatever was decided from this list of pods has been done.
         self.world_mut().pods.remove(workload);
-        let (verb, digest) = match action {
-            RestartAction::Adopt { label } => ("adopt", label.clone()),
-            RestartAction::Rollout { label, .. } => ("rollout", label.clone()),
-            RestartAction::RemovePods { digest, .. } => ("remove_pods", digest.clone()),
+        let verb = match action {
+            RestartAction::Adopt { .. } => "adopt",
+            RestartAction::Rollout { .. } => "rollout",
+            RestartAction::RemovePods { .. } => "remove_pods",
         };
         self.reporter.restart(workload, verb, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-        self.settle_restart(&RestartOf::Workload(workload.clone()), &digest, &outcome, wait)
+        self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
     }
 
     /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.

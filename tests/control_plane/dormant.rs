@@ -63,27 +63,36 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     let story = Story::new(bed, "away");
     bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     bed.admin.apply(&config_map(&story.home, "same", [("k", "1")])).ok();
+    bed.admin.apply(&config_map(&story.home, "less", [("kept", "1"), ("removed", "1")])).ok();
     story.deploy("web", &["app"]);
     story.deploy("calm", &["same"]);
-    bed.admin.create(&story.monitor(&["app", "same"], json!(null))).ok();
-    story.until_adopted("web");
-    story.until_adopted("calm");
-    let (before, calm) = (story.until_running("web"), story.until_running("calm"));
-    crew.reconciler.kill();
+    // Its pod begins in a later second than its content.
     story.until_older_than_now("web");
+    story.deploy("fewer", &["less"]);
+    bed.admin.create(&story.monitor(&["app", "less", "same"], json!(null))).ok();
+    for name in ["web", "fewer", "calm"] {
+        story.until_adopted(name);
+    }
+    let [before, fewer, calm] = ["web", "fewer", "calm"].map(|name| story.until_running(name));
+    crew.reconciler.kill();
+    story.until_older_than_now("fewer");
     bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    // No time tells of it, and nobody saw it: the label does, which is younger than the pod.
+    let removed = json!({ "data": { "removed": null } });
+    bed.admin.merge("ConfigMap", &story.home, "less", &removed).ok();
 
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     let after = story.until_restarted("web", &before);
+    let fewer = story.until_restarted("fewer", &fewer);
     // A leader later everything is as it should be: nobody restarts again.
     crew.reconciler.kill();
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     crew.reconciler.wait_ready().expect("the reconciler is ready again");
     story.marker("then");
-    assert_eq!(story.until_running("web"), after);
-    assert_eq!((story.revisions("web"), story.revisions("calm")), (2, 1));
+    assert_eq!((story.until_running("web"), story.until_running("fewer")), (after, fewer));
+    assert_eq!(["web", "fewer", "calm"].map(|name| story.revisions(name)), [2, 2, 1]);
     assert_eq!(story.until_running("calm"), calm);
     crew.reconciler.kill();
     crew.webhook.kill();

@@ -106,6 +106,48 @@ fn a_removed_key_restarts_what_used_it() {
     assert_eq!((story.until_running("web"), story.revisions("web")), (after, 2));
 }
 
+/// Who says that something else counts has changed no content.
+#[test]
+fn a_change_of_what_counts_restarts_nobody() {
+    let story = Story::new(peaceful(), "what-counts");
+    for name in ["app", "extra"] {
+        story.admin().apply(&config_map(&story.home, name, [("k", "1")])).ok();
+    }
+    story.deploy("web", &["app", "extra"]);
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    // Younger than the pods, and then adopted.
+    for name in ["app", "extra"] {
+        story.admin().apply(&config_map(&story.home, name, [("k", "2")])).ok();
+    }
+    let mut monitor = story.monitor(&["app", "extra"], json!(null));
+    story.admin().apply(&monitor).ok();
+    let mut applied = story.until_adopted("web");
+    let mut until_recorded = |what: &str| {
+        let before = applied.clone();
+        applied = eventually(what, || {
+            let now = story.until_adopted("web");
+            if now == before { Err(now) } else { Ok(now) }
+        });
+    };
+    let exempt = |value: Value| json!({ "metadata": { "annotations": { "copyrator.dev/restart": value } } });
+    story.admin().merge("ConfigMap", &story.home, "extra", &exempt("false".into())).ok();
+    until_recorded("one of two objects restarts nobody any more");
+    story.admin().merge("ConfigMap", &story.home, "extra", &exempt(Value::Null)).ok();
+    until_recorded("it counts again");
+    monitor["spec"]["watch"][0]["keys"] = json!(["k"]);
+    story.admin().apply(&monitor).ok();
+    until_recorded("only one key counts");
+    monitor["spec"]["watch"][0]["names"] = json!(["app"]);
+    story.admin().apply(&monitor).ok();
+    until_recorded("only one object counts");
+    story.marker("then");
+    assert_eq!((story.until_running("web"), story.revisions("web")), (before.clone(), 1));
+    // It is not asleep.
+    story.admin().apply(&config_map(&story.home, "app", [("k", "3")])).ok();
+    story.until_restarted("web", &before);
+}
+
 /// `numberAvailable` of a DaemonSet never reaches all nodes while one is down: that is no rollout.
 #[test]
 fn a_pod_that_is_not_ready_holds_up_no_restart() {
