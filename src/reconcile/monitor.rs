@@ -1,10 +1,12 @@
 //! One monitor: is its identity allowed to, then each of its workloads, and the pods that it finds itself.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Asking, Decided, ask_again},
+    authority::{ACCOUNT_ANSWER, Asking, Decided, ask_again},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -15,7 +17,7 @@ use crate::{
         status::{Version, record_pods},
     },
     authority::{AskError, monitor_questions},
-    model::NamespacedName,
+    model::{NamespacedName, World},
     plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
@@ -91,6 +93,11 @@ impl Reconciler {
             let (Some(action), Some(version)) = (plan.action, version) else {
                 return wait.map_or(Again::OnChange, Again::After);
             };
+            match self.ask_before_acting(&BTreeSet::from([monitor.clone()])).await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(again) => return again,
+            }
             return match action {
                 SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
                 SelectedPodsAction::Remove { label, pods, how } => {
@@ -122,4 +129,28 @@ impl Reconciler {
             }
         }
     }
+
+    /// Asks again about those of these monitors that act with a ServiceAccount, where the last answer is too old to act
+    /// by: rights that are withdrawn stop it, also where nobody could be asked for a while. Whether somebody was asked,
+    /// so that what was planned has to be planned again.
+    pub(super) async fn ask_before_acting(&self, monitors: &BTreeSet<NamespacedName>) -> Result<bool, Again> {
+        let old: Vec<&NamespacedName> = {
+            let world = self.world();
+            monitors.iter().filter(|monitor| is_answer_old(&world, monitor, now())).collect()
+        };
+        for monitor in &old {
+            if let Err(error) = self.settle_monitor(monitor).await {
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
+                return Err(Again::Backoff(None));
+            }
+        }
+        Ok(!old.is_empty())
+    }
+}
+
+fn is_answer_old(world: &World, monitor: &NamespacedName, now: Timestamp) -> bool {
+    let is_by_account =
+        world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
+    let asked = world.monitor_authority.get(monitor).map(|authority| authority.asked);
+    is_by_account && asked.is_some_and(|asked| now.duration_since(asked) >= ACCOUNT_ANSWER)
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
 use crate::{
     model::{WorkloadFacts, WorkloadKey},
-    plan::{Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
+    plan::{
+        Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
+    },
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -18,11 +20,12 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 impl Reconciler {
     pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
         for _ in 0..ROUNDS {
-            let (plan, facts) = {
+            let (plan, facts, asking) = {
                 let world = self.world();
                 let plan = plan_workload(&world, workload, now());
                 let facts = world.workloads.get(workload).filter(|_| plan.action.is_some());
-                (plan, facts.cloned())
+                let asking = facts.map(|facts| Inputs::of(&world, workload, facts).monitors);
+                (plan, facts.cloned(), asking.unwrap_or_default())
             };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
@@ -33,6 +36,11 @@ impl Reconciler {
                         return Again::Backoff(None);
                     }
                 }
+            }
+            match self.ask_before_acting(&asking).await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(again) => return again,
             }
             let again = self.restart(workload, &plan, facts).await;
             let monitors = monitors_reaching(&self.world(), workload);

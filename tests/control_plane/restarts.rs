@@ -1,5 +1,8 @@
 //! It is fresh: what uses changed content restarts, once, and nothing else does.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, deployment, label};
@@ -198,6 +201,38 @@ fn a_pod_that_is_not_ready_holds_up_no_restart() {
                 .ok_or(workload["status"].to_string())
         });
     }
+}
+
+#[test]
+fn a_workload_that_others_keep_writing_restarts_all_the_same() {
+    let story = Story::new(peaceful(), "contested");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let label = json!({ "metadata": { "labels": { "turn": turn.to_string() } } });
+                story.admin().merge("Deployment", &story.home, "web", &label).ok();
+                // Often enough to be in the way, not so often that nobody else could ever write.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+        let restarted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            story.until_restarted("web", &before);
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        restarted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert_eq!(story.revisions("web"), 2);
 }
 
 #[test]
