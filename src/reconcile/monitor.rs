@@ -23,6 +23,8 @@ use crate::{
 
 const ROUNDS: usize = 4;
 const SOON: Duration = Duration::from_millis(250);
+/// How long a status waits for further news of its workloads.
+const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
@@ -34,7 +36,8 @@ impl Reconciler {
         for workload in workloads {
             self.queue.add(Key::Workload(workload), Lane::Change);
         }
-        self.queue.add(Key::MonitorStatus(monitor.clone()), Lane::Change);
+        // After its workloads: how they stand is not known before their content is.
+        self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         let again = self.selected_pods(monitor).await;
         let world = self.world();
         let account =
