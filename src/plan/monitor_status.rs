@@ -21,17 +21,25 @@ use super::{
     selected::{SelectedPodsState, plan_selected_pods},
 };
 use crate::{
-    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition},
+    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// What a monitor's status should say; `None` where the monitor is gone, or not everything is known yet. Without
-/// `podsApplied`: that is no news but a record, and who writes statuses may have an old one at hand.
+/// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the API
+/// server is about to be asked again what the status already says. Without `podsApplied`: that is no news but a record,
+/// and who writes statuses may have an old one at hand.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if facts.compiled.is_ok()
+        && standing(world, name, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
     let mut count = Count::default();
     for key in workloads_of(world, name) {
         count.workload(world, name, &key, now);
@@ -180,6 +188,7 @@ fn status(
         status.identity = Some(identity.clone());
         if allowed.0 {
             status.authorized_generation = Some(generation);
+            status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);

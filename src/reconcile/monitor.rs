@@ -1,12 +1,11 @@
-//! One monitor: is its identity allowed to, then each of its workloads, and the pods that it finds itself.
+//! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked at; and then
+//! the pods that it finds itself.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{ACCOUNT_ANSWER, Asking, Decided, ask_again},
+    authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -17,7 +16,7 @@ use crate::{
         status::{Version, record_pods},
     },
     authority::{AskError, monitor_questions},
-    model::{NamespacedName, World},
+    model::NamespacedName,
     plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
@@ -28,53 +27,62 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
-        if let Err(error) = self.settle_monitor(monitor).await {
-            tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
-            return Again::Backoff(None);
-        }
-        let workloads = workloads_of(&self.world(), monitor);
-        for workload in workloads {
-            self.queue.add(Key::Workload(workload), Lane::Change);
+        let before = self.world().monitor_authority.get(monitor).cloned();
+        let settled = self.settle_monitor(monitor).await;
+        let (account, after) = {
+            let world = self.world();
+            let facts = world.monitors.get(monitor);
+            let account = facts.is_some_and(|facts| facts.spec.service_account_name.is_some());
+            (account, world.monitor_authority.get(monitor).cloned())
+        };
+        if says_otherwise(before.as_ref(), after.as_ref()) {
+            let workloads = workloads_of(&self.world(), monitor);
+            for workload in workloads {
+                self.queue.add(Key::Workload(workload), Lane::Change);
+            }
         }
         // After its workloads: how they stand is not known before their content is.
         self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
-        let again = self.selected_pods(monitor).await;
-        let world = self.world();
-        let account =
-            world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
-        match again {
-            Again::OnChange => ask_again(account, world.monitor_authority.get(monitor)),
-            again => again,
+        if let Err(error) = settled {
+            tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
+            forget_old(&mut self.world_mut().monitor_authority, monitor, account, now());
+            return Again::Backoff(None);
         }
+        // Whatever its pods wait for, its account is asked about in time.
+        if let Again::After(delay) = ask_again(account, after.as_ref()) {
+            self.queue.add_later(Key::Monitor(monitor.clone()), delay);
+        }
+        self.selected_pods(monitor).await
     }
 
     /// Asks whether the monitor's identity may restart what it declares, unless that is known.
     async fn settle_monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
         let inquiry = {
-            let mut world = self.world_mut();
+            let world = &mut *self.world_mut();
             let Some(facts) = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok()) else {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
+            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
             let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(&monitor.namespace, facts, account, settled, known);
+            let asking = Asking::of(&monitor.namespace, facts, account, granted, known);
             let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),
                 Decided::Answer(authority) => {
-                    world.monitor_authority.insert(monitor.clone(), authority);
+                    keep(&mut world.monitor_authority, monitor, Some(facts), authority);
                     return Ok(());
                 }
                 Decided::Ask(inquiry) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
-        self.world_mut().monitor_authority.insert(monitor.clone(), authority);
+        let world = &mut *self.world_mut();
+        keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
         Ok(())
     }
 
-    /// The pods without a workload that the monitor's podSelector finds.
+    /// The pods without a workload that the monitor's podSelector finds. Its authority was settled just now.
     async fn selected_pods(&self, monitor: &NamespacedName) -> Again {
         for _ in 0..ROUNDS {
             let (plan, version) = {
@@ -96,11 +104,6 @@ impl Reconciler {
             let (Some(action), Some(version)) = (plan.action, version) else {
                 return wait.map_or(Again::OnChange, Again::After);
             };
-            match self.ask_before_acting(&BTreeSet::from([monitor.clone()])).await {
-                Ok(false) => {}
-                Ok(true) => continue,
-                Err(again) => return again,
-            }
             return match action {
                 SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
                 SelectedPodsAction::Remove { label, pods, how } => {
@@ -132,28 +135,4 @@ impl Reconciler {
             }
         }
     }
-
-    /// Asks again about those of these monitors that act with a ServiceAccount, where the last answer is too old to act
-    /// by: rights that are withdrawn stop it, also where nobody could be asked for a while. Whether somebody was asked,
-    /// so that what was planned has to be planned again.
-    pub(super) async fn ask_before_acting(&self, monitors: &BTreeSet<NamespacedName>) -> Result<bool, Again> {
-        let old: Vec<&NamespacedName> = {
-            let world = self.world();
-            monitors.iter().filter(|monitor| is_answer_old(&world, monitor, now())).collect()
-        };
-        for monitor in &old {
-            if let Err(error) = self.settle_monitor(monitor).await {
-                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
-                return Err(Again::Backoff(None));
-            }
-        }
-        Ok(!old.is_empty())
-    }
-}
-
-fn is_answer_old(world: &World, monitor: &NamespacedName, now: Timestamp) -> bool {
-    let is_by_account =
-        world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
-    let asked = world.monitor_authority.get(monitor).map(|authority| authority.asked);
-    is_by_account && asked.is_some_and(|asked| now.duration_since(asked) >= ACCOUNT_ANSWER)
 }

@@ -198,9 +198,10 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         host: "host".into(),
     };
     let hooks = Readiness::new(CancellationToken::new()).require("hooks");
+    let world = Arc::new(RwLock::new(world));
     Reconciler {
         client: client.clone(),
-        world: Arc::new(RwLock::new(world)),
+        world: world.clone(),
         queue: Arc::default(),
         copies: CopyWriter::new(client.clone(), contents.clone(), lead.clone()),
         contents,
@@ -209,7 +210,8 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         lead,
         authorizer: oracle.clone(),
         trusted_writers: TrustedWriters::default(),
-        reporter: Reporter::new(client, "host"),
+        definitions: Definitions::new(client.clone()),
+        reporter: Reporter::new(client, "host", world),
         status_written: Mutex::default(),
     }
 }
@@ -220,9 +222,14 @@ async fn an_account_is_asked_about_anew_before_anything_restarts() {
     for (answer, restarts) in [(None, false), (Some(false), false), (Some(true), true)] {
         let (server, oracle) = (Server::default(), Arc::new(Oracle(Mutex::new(answer))));
         let reconciler = reconciler(&server, &oracle, world(spec.clone(), "old"));
-        let again = reconciler.workload(&web()).await;
-        assert_eq!(!server.patched().is_empty(), restarts, "{answer:?}");
+        reconciler.queue.open();
+        assert!(matches!(reconciler.workload(&web()).await, Again::After(_)));
+        assert_eq!(reconciler.queue.next().await, Key::Monitor(monitor_name()), "it asks, once for all");
+        assert!(server.patched().is_empty());
+        let again = reconciler.monitor(&monitor_name()).await;
         assert_eq!(matches!(again, Again::Backoff(_)), answer.is_none(), "{answer:?}: {again:?}");
+        reconciler.workload(&web()).await;
+        assert_eq!(!server.patched().is_empty(), restarts, "{answer:?}");
     }
     // And before pods go that it finds itself.
     let mut spec = spec;

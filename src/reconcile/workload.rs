@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
+use jiff::Timestamp;
+
+use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
-    model::{WorkloadFacts, WorkloadKey},
+    model::{NamespacedName, WorkloadFacts, WorkloadKey, World},
     plan::{
         Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
     },
@@ -24,7 +26,7 @@ impl Reconciler {
                 let world = self.world();
                 let plan = plan_workload(&world, workload, now());
                 let facts = world.workloads.get(workload).filter(|_| plan.action.is_some());
-                let asking = facts.map(|facts| Inputs::of(&world, workload, facts).monitors);
+                let asking = facts.map(|facts| monitors_to_ask_again(&world, workload, facts, now()));
                 (plan, facts.cloned(), asking.unwrap_or_default())
             };
             if !plan.needs.is_empty() {
@@ -37,10 +39,11 @@ impl Reconciler {
                     }
                 }
             }
-            match self.ask_before_acting(&asking).await {
-                Ok(false) => {}
-                Ok(true) => continue,
-                Err(again) => return again,
+            if !asking.is_empty() {
+                // Before everything else: all of the monitor's workloads wait for it.
+                let keys = asking.into_iter().map(Key::Monitor);
+                keys.for_each(|key| self.queue.add(key, Lane::NewNamespace));
+                return Again::After(SOON);
             }
             let again = self.restart(workload, &plan, facts).await;
             let monitors = monitors_reaching(&self.world(), workload);
@@ -92,4 +95,23 @@ impl Reconciler {
             _ => {}
         }
     }
+}
+
+/// The monitors behind an action that act with a ServiceAccount, where the last answer about it is too old: rights that
+/// are withdrawn stop it, also where nobody could be asked for a while.
+fn monitors_to_ask_again(
+    world: &World,
+    workload: &WorkloadKey,
+    facts: &WorkloadFacts,
+    now: Timestamp,
+) -> Vec<NamespacedName> {
+    let is_by_account = |name: &NamespacedName| {
+        world.monitors.get(name).is_some_and(|facts| facts.spec.service_account_name.is_some())
+    };
+    let is_old = |name: &NamespacedName| {
+        let answer = world.monitor_authority.get(name);
+        answer.is_some_and(|known| now.duration_since(known.asked) >= ACCOUNT_ANSWER)
+    };
+    let monitors = Inputs::of(world, workload, facts).monitors.into_iter();
+    monitors.filter(|name| is_by_account(name) && is_old(name)).collect()
 }
