@@ -6,7 +6,7 @@ use crate::{
     api::{Action, PolicyKind},
     marks::Proof,
     model::{Kind, ObjectKey, World},
-    validate::{Candidate, RequestFacts, RequestUser, Write},
+    validate::{Budget, Candidate, RequestFacts, RequestUser, Write},
 };
 
 /// How many violations a refusal names.
@@ -30,8 +30,7 @@ pub(super) fn decide(
     if is_copy(&new, review, world, parties) || old.is_some_and(|old| new.same_but_for_bookkeeping(old)) {
         return Ok(Verdict::allow());
     }
-    let request = facts(review);
-    let write = Write { new: &new, old, request: Some(&request) };
+    let (request, mut budget) = (facts(review), Budget::default());
     let namespace = world.namespaces.get(&*new.namespace).map(|facts| &facts.labels);
     let mut refusals = Vec::new();
     let mut broken = Vec::new();
@@ -40,10 +39,12 @@ pub(super) fn decide(
         let Ok(compiled) = &policy.compiled else { continue };
         let covers =
             |object: &Candidate<'_>| compiled.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
-        if !covers(&new)? && !old.map(covers).transpose()?.unwrap_or(false) {
+        let covered_before = old.map(covers).transpose()?.unwrap_or(false);
+        if !covers(&new)? && !covered_before {
             continue;
         }
-        for finding in compiled.judge_write(&write) {
+        let write = Write { new: &new, old, covered_before, request: Some(&request) };
+        for finding in compiled.judge_write(&write, &mut budget) {
             let message = finding.violation.message(name, &new);
             broken.push(format!("{name}/{}", finding.violation.rule));
             if compiled.actions().contains(&Action::Deny) && !finding.stands_already {
