@@ -182,6 +182,15 @@ fn no_task_is_detached_and_no_channel_unbounded() {
         "invariant 9: no task is detached, no channel unbounded",
         "run it under run::tasks::Tasks, and give the channel a size",
     ));
+    // The webhook judges on such threads, since it may take long; each judgement is awaited, ends by its own budget, and
+    // counts as a request under way until then.
+    assert_none(forbidden(
+        &product(),
+        &["src/admit/handler.rs"],
+        r"\bspawn_blocking\b|\bblock_in_place\b",
+        "invariant 9: no task is detached",
+        "nothing can stop such work: keep it short, or bound it and say so here",
+    ));
 }
 
 #[test]

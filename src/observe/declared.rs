@@ -129,12 +129,19 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
     }
 
     fn put(self, world: &mut World) -> bool {
+        self.prepare()(world)
+    }
+
+    /// Reading expressions takes threads of its own, and milliseconds.
+    fn prepare(self) -> impl FnOnce(&mut World) -> bool {
         let key = name(self.meta());
         let facts =
             declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
-        let matters = matters(world.policies.get(&key), &facts);
-        world.policies.insert(key, facts);
-        matters
+        move |world| {
+            let matters = matters(world.policies.get(&key), &facts);
+            world.policies.insert(key, facts);
+            matters
+        }
     }
 
     fn forget(changed: &Changed, world: &mut World) {

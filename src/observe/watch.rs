@@ -87,7 +87,8 @@ impl Observer {
     /// Takes one object in.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
-        self.change(&changed, |world| object.put(world));
+        let put = object.prepare();
+        self.change(&changed, put);
     }
 
     /// Forgets one object.

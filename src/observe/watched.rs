@@ -31,6 +31,11 @@ pub trait Watched:
     /// Takes the object in; whether anything that matters to a decision has changed.
     fn put(self, world: &mut World) -> bool;
 
+    /// The same in two steps: what takes long is done before anybody has to wait for the world.
+    fn prepare(self) -> impl FnOnce(&mut World) -> bool {
+        move |world| self.put(world)
+    }
+
     /// Forgets an object.
     fn forget(changed: &Changed, world: &mut World);
 
