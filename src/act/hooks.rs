@@ -3,6 +3,7 @@
 
 use std::{
     fmt::Debug,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -108,7 +109,11 @@ impl HookWriter {
     ///
     /// # Errors
     /// They are not, or calls do not arrive; to be tried again.
-    pub async fn keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+    pub async fn keep(
+        &self,
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+        now: SystemTime,
+    ) -> Result<(), HookError> {
         let kept = self.try_keep(policies, now).await;
         match &kept {
             Err(HookError::NotLeading) => self.condition.holds(),
@@ -118,12 +123,16 @@ impl HookWriter {
         kept
     }
 
-    async fn try_keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+    async fn try_keep(
+        &self,
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+        now: SystemTime,
+    ) -> Result<(), HookError> {
         self.still_leads()?;
         let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
         let owner = self.owner().await?;
-        let (validating, mutating) =
-            render(policies.iter(), &self.endpoint, &bundle, owner, &self.own_namespace);
+        let policies = policies.iter().map(|(name, policy)| (&**name, policy));
+        let (validating, mutating) = render(policies, &self.endpoint, &bundle, owner, &self.own_namespace);
         let live = self.live(&validating).await?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");

@@ -1,7 +1,7 @@
 //! The webhook configurations: rendered from `webhook-config/`, applied elsewhere. Pure.
 
+mod fail;
 mod needs;
 mod render;
 
-pub use needs::Needs;
 pub use render::{Endpoint, render};
