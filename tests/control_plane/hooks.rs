@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{binding, config_map, ours, uid};
+use crate::bed::objects::{binding, condition, config_map, ours, uid};
 use crate::bed::{Bed, Story, eventually, private, same, within};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -17,6 +17,7 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     let mut reconciler = bed.reconciler(0);
     reconciler.wait_ready().expect("the reconciler needs no webhook to be ready");
     rules_written_without_hooks_are_no_stronger(&bed);
+    a_policy_full_of_faults_has_a_status(&bed);
     nothing_depends_on_a_webhook_that_does_not_answer(&bed);
 
     let mut webhook = bed.webhook();
@@ -74,6 +75,21 @@ fn rules_written_without_hooks_are_no_stronger(bed: &Bed) {
         story.admin().get("ConfigMap", &forbidden, "stolen").is_none(),
         "copied with rights that alice lacks"
     );
+}
+
+/// A status holds twenty problems, and the API server refuses one more.
+fn a_policy_full_of_faults_has_a_status(bed: &Bed) {
+    let rules: Vec<Value> = (0..25)
+        .map(|number| json!({ "name": format!("r{number}"), "keys": ["a["], "required": true }))
+        .collect();
+    let spec = json!({ "match": { "kinds": ["ConfigMap"] }, "data": rules });
+    bed.admin.create(&ours("ConfigPolicy", "", "faulty", spec)).ok();
+    eventually("the policy says that it is not valid", || {
+        let policy = bed.admin.get("ConfigPolicy", "", "faulty").ok_or("it is gone")?;
+        same(condition(&policy, "Ready"), Some(("False".to_owned(), "Invalid".to_owned())))?;
+        same(policy["status"]["problems"].as_array().map(Vec::len), Some(20))
+    });
+    bed.admin.delete("ConfigPolicy", "", "faulty").ok();
 }
 
 fn hooks_are_trusted_and_owned(bed: &Bed) {
