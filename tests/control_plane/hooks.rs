@@ -127,18 +127,28 @@ fn bad_rules_are_refused_from_now_on(bed: &Bed) {
 }
 
 fn drift_is_repaired(bed: &Bed) {
-    let first = |object: &Value| object["webhooks"][0].clone();
+    let hooks = |object: &Value| object["webhooks"].clone();
     let before = bed.admin.get(VALIDATING, "", "copyrator").expect("the hooks");
     let mut edited = before.clone();
-    edited["webhooks"][0]["timeoutSeconds"] = 29.into();
-    edited["webhooks"][0]["clientConfig"]["caBundle"] = json!(null);
+    let own_kinds = &mut edited["webhooks"][0];
+    own_kinds["timeoutSeconds"] = 29.into();
+    own_kinds["clientConfig"]["caBundle"] = json!(null);
+    // What is added exempts writes, and an apply of what we want leaves it there.
+    let exempt = json!({ "matchLabels": { "exempt": "yes" } });
+    own_kinds["objectSelector"] = exempt.clone();
+    own_kinds["namespaceSelector"] = exempt;
+    let never = json!({ "name": "never", "expression": "request.userInfo.username != 'mallory'" });
+    own_kinds["matchConditions"].as_array_mut().expect("conditions").push(never);
+    let mut foreign = edited["webhooks"][1].clone();
+    foreign["name"] = "foreign.example.com".into();
+    edited["webhooks"].as_array_mut().expect("hooks").push(foreign);
     let patch = json!({ "webhooks": edited["webhooks"] });
     bed.admin.merge(VALIDATING, "", "copyrator", &patch).ok();
     bed.admin.delete(MUTATING, "", "copyrator").ok();
     // Drift is looked for every minute.
     within(Duration::from_secs(150), "the hooks are as they were", || {
         let object = bed.admin.get(VALIDATING, "", "copyrator").ok_or("they are gone")?;
-        same(first(&object), first(&before))?;
+        same(hooks(&object), hooks(&before))?;
         bed.admin.get(MUTATING, "", "copyrator").map(drop).ok_or_else(|| "the mutating ones are gone".into())
     });
 }
