@@ -95,6 +95,15 @@ impl DigestKey {
         ])
     }
 
+    /// Proof that we have seen a spec granted: bound to the very object and generation, and to whoever stands behind
+    /// it, so that nobody grants himself anything by writing a status.
+    pub fn grant(&self, kind: &str, uid: &str, generation: i64, identity: [&str; 3]) -> String {
+        let generation = generation.to_be_bytes();
+        let mut parts = vec![b"grant".as_slice(), kind.as_bytes(), uid.as_bytes(), &generation];
+        parts.extend(identity.map(str::as_bytes));
+        self.named(&parts)
+    }
+
     fn named(&self, parts: &[&[u8]]) -> String {
         format!("{}.{}", self.id, hex(&self.sign(parts)))
     }

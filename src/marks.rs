@@ -1,4 +1,4 @@
-//! Every annotation, label and field manager of ours: read and written here only.
+//! Every annotation, label and field manager of ours, and the names of our Secrets: read and written here only.
 
 use std::{
     collections::BTreeMap,
@@ -63,6 +63,11 @@ pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
 pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
 /// Annotation of a hook object: hands off, an emergency.
 pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
+
+/// The Secret of ours that holds the key of digests, marks and grants.
+pub const KEY_SECRET: &str = "copyrator-digest-key";
+/// The Secret of ours that holds the webhook's CA.
+pub const CA_SECRET: &str = "copyrator-webhook-ca";
 
 /// What becomes of a copy when nobody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use copyrator_certs::{Authority, CaSecret, CaSecretError, CertError};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
 
-/// Name of the Secret.
-pub const CA_SECRET: &str = "copyrator-webhook-ca";
+use crate::marks::CA_SECRET;
+
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why there is no CA.

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -16,11 +20,14 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    marks::{COPY_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
+    marks::{COPY_MANAGER, MARK, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
     model::{ForeignField, Kind, ObjectKey},
     observe::content::{Content, ContentError, Contents},
     plan::{CopyAction, CopyWrite, Intent, Version},
 };
+
+/// When a watch has told of an object at the latest.
+const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
 /// Writes copies.
 #[derive(Clone)]
@@ -88,9 +95,27 @@ impl CopyWriter {
     /// tried on 1.36.3; the control-plane tests hold it).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
         body["metadata"]["resourceVersion"] = json!("1");
-        self.patch(slot, COPY_MANAGER, &Patch::Apply(body))
-            .await
-            .map_or_else(|outcome| outcome, |_| Outcome::Done)
+        match self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await {
+            Ok(_) => Outcome::Done,
+            Err(Outcome::Stale) => self.in_the_way(slot).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Something is there already, and the plan did not know. Mostly our watch tells of it in a moment.
+    async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
+        let name = &*slot.name;
+        let found = match slot.kind {
+            Kind::ConfigMap => {
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.get_metadata_opt(name).await.map(|o| o.map(|o| o.metadata)) }).await
+            }
+            Kind::Secret => {
+                let api: Api<Secret> = Api::namespaced(self.client.clone(), &slot.namespace);
+                self.guarded(async { api.get_metadata_opt(name).await.map(|o| o.map(|o| o.metadata)) }).await
+            }
+        };
+        found.map_or_else(|outcome| outcome, |meta| occupied_by(slot, meta.as_ref(), Timestamp::now()))
     }
 
     async fn apply(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> Outcome {
@@ -162,7 +187,7 @@ impl CopyWriter {
 
     /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with them.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
-        use crate::marks::{DIGEST, MANAGED_BY, MARK, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
+        use crate::marks::{DIGEST, MANAGED_BY, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
             keys.iter().map(|key| ((*key).to_owned(), Value::Null)).collect()
         };
@@ -241,6 +266,22 @@ impl CopyWriter {
     }
 }
 
+/// What is in the way of a creation, though no watch has told: what watches leave out (tokens of ServiceAccounts, Helm's
+/// releases), of which nobody ever will tell, or what is so new, or so nearly gone, that they will.
+fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
+    let Some(meta) = found else { return Outcome::Stale };
+    let is_ours = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));
+    let created = meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    if is_ours || meta.deletion_timestamp.is_some() || now.duration_since(created) < WATCH_TELLS {
+        return Outcome::Stale;
+    }
+    let message = format!(
+        "{slot} is there already and is of a sort that Copyrator does not look at (a token, a Helm release, \
+         kube-root-ca.crt): remove or rename it, exclude the namespace, or set copy.name"
+    );
+    Outcome::Refused { reason: "Conflict", message }
+}
+
 /// The whole of what we want an object to be; what is not in it is not ours.
 fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let mut data: BTreeMap<&str, Value> = BTreeMap::new();
@@ -276,4 +317,28 @@ fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
         body["immutable"] = json!(true);
     }
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    #[test]
+    fn what_no_watch_will_tell_of_is_a_conflict() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let slot = ObjectKey::new(Kind::Secret, "shop", "app");
+        let made =
+            |second| ObjectMeta { creation_timestamp: Some(Time(at(second))), ..ObjectMeta::default() };
+        let meant = |meta: &ObjectMeta| occupied_by(&slot, Some(meta), at(100));
+        assert_eq!(occupied_by(&slot, None, at(100)), Outcome::Stale, "it has gone again");
+        assert_eq!(meant(&made(98)), Outcome::Stale, "a watch is about to tell");
+        let leaving = ObjectMeta { deletion_timestamp: Some(Time(at(99))), ..made(10) };
+        assert_eq!(meant(&leaving), Outcome::Stale, "it is about to go");
+        let ours = ObjectMeta { annotations: Some([(MARK.into(), "x".into())].into()), ..made(10) };
+        assert_eq!(meant(&ours), Outcome::Stale, "we have just made it ourselves");
+        let Outcome::Refused { reason: "Conflict", message } = meant(&made(10)) else { panic!() };
+        assert!(message.starts_with("Secret shop/app is there already"), "{message}");
+    }
 }

@@ -4,10 +4,8 @@ use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::me
 use kube::{Api, Client, api::PostParams};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::digest::DigestKey;
+use crate::{digest::DigestKey, marks::KEY_SECRET};
 
-/// Name of the Secret.
-pub const KEY_SECRET: &str = "copyrator-digest-key";
 const KEY: &str = "key";
 
 /// Why there is no key.

@@ -1,5 +1,7 @@
 //! Tells people and metrics what came of a plan: each thing once, and never a value.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
@@ -11,9 +13,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{outcome::Outcome, restart::RestartOutcome};
+use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart::RestartOutcome};
 use crate::{
-    model::{NamespacedName, ObjectKey, WorkloadKey},
+    model::{NamespacedName, ObjectKey, WorkloadKey, World},
     plan::{CopyAction, RemovePod, SlotPlan},
 };
 
@@ -28,14 +30,16 @@ struct WriteLabels {
 #[derive(Clone)]
 pub struct Reporter {
     recorder: Recorder,
+    /// Where the uid of what an Event is about is found: `kubectl describe` shows no Event without it.
+    world: Arc<RwLock<World>>,
     writes: Family<WriteLabels, Counter>,
 }
 
 impl Reporter {
     /// Publishes through `client`, as the instance `host`.
-    pub fn new(client: Client, host: &str) -> Self {
+    pub fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
-        Self { recorder: Recorder::new(client, controller), writes: Family::default() }
+        Self { recorder: Recorder::new(client, controller), world, writes: Family::default() }
     }
 
     /// Adds the counts to a registry.
@@ -43,9 +47,17 @@ impl Reporter {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
     }
 
-    /// One write to one slot.
-    pub async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, outcome: &Outcome) {
+    /// One write to one slot. Failures are logged when they are news; Events count how often they come.
+    pub async fn copy(
+        &self,
+        slot: &ObjectKey,
+        plan: &SlotPlan,
+        action: &CopyAction,
+        outcome: &Outcome,
+        is_news: bool,
+    ) {
         let verb = match action {
+            CopyAction::Write(write) if write.take_over.is_some() => "take_over",
             CopyAction::Write(write) if write.anew => "replace_copy",
             CopyAction::Write(write) if write.replaces.is_none() => "create_copy",
             CopyAction::Write(_) => "update_copy",
@@ -58,29 +70,40 @@ impl Reporter {
         let rule = plan.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         match outcome {
             Outcome::Done => tracing::debug!(%slot, rule, action = verb, "written"),
-            Outcome::Refused { message, .. } | Outcome::Retry { message, .. } => {
+            Outcome::Refused { message, .. } | Outcome::Retry { message, .. } if is_news => {
                 tracing::warn!(%slot, rule, action = verb, message, "not written");
             }
             other => tracing::debug!(%slot, rule, action = verb, outcome = other.label(), "not written"),
         }
-        match (verb, outcome) {
+        let (type_, reason, note) = match (verb, outcome) {
             ("replace_copy", Outcome::Done) => {
-                let note = format!(
-                    "the source of rule {rule} could not be applied to it, so it was deleted and made again"
-                );
-                self.event(EventType::Normal, "CopyReplaced", note, &about_object(slot)).await;
+                let note =
+                    format!("{slot} could not be made what its source is, so it was deleted and made again");
+                (EventType::Normal, "CopyReplaced", note)
+            }
+            ("take_over", Outcome::Done) => {
+                let note =
+                    format!("{slot} was there before, and has been taken over as its conflictPolicy says");
+                (EventType::Normal, "ObjectTakenOver", note)
             }
             ("delete_copy", Outcome::Done) => {
-                let note = format!("no rule wants it any more (it belonged to {rule})");
-                self.event(EventType::Normal, "CopyRemoved", note, &about_object(slot)).await;
+                (EventType::Normal, "CopyRemoved", format!("{slot}: no rule wants it any more"))
             }
             (_, Outcome::Refused { message, .. }) => {
-                if let Some(rule) = &plan.rule {
-                    let note = format!("{slot}: {message}");
-                    self.event(EventType::Warning, "CopyRefused", note, &about_rule(rule)).await;
-                }
+                (EventType::Warning, "CopyRefused", format!("{slot}: {message}"))
             }
-            _ => {}
+            _ => return,
+        };
+        if let ("ObjectTakenOver", CopyAction::Write(write)) = (reason, action) {
+            // Whoever made it looks here, and may not see the rule.
+            let uid = write.replaces.as_ref().map(|version| version.uid.to_string());
+            let about = ObjectReference { uid, ..about_object(slot) };
+            self.event(type_, reason, format!("now a copy of {}", write.source), &about, None).await;
+        }
+        if let Some(rule) = &plan.rule {
+            // The copy is the Event's second object: the recorder counts repetitions, and would take the refusals
+            // of a hundred namespaces for one.
+            self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
     }
 
@@ -93,7 +116,7 @@ impl Reporter {
             "rollout" => "restarted: the content that it uses has changed",
             _ => "a pod was removed: the content that it uses has changed",
         };
-        self.restarted(outcome, note, &about_workload(workload)).await;
+        self.restarted(outcome, note, &self.about_workload(workload)).await;
     }
 
     /// Pods that a monitor finds itself were removed, or could not be.
@@ -101,16 +124,15 @@ impl Reporter {
         self.count("remove_pods", outcome.label());
         let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
         let note = format!("removed for changed content: {}", names.join(", "));
-        let reference = ObjectReference { kind: Some("ConfigMonitor".into()), ..about_rule(monitor) };
-        self.restarted(outcome, &note, &reference).await;
+        self.restarted(outcome, &note, &self.about_monitor(monitor)).await;
     }
 
     async fn restarted(&self, outcome: &RestartOutcome, note: &str, about: &ObjectReference) {
         match outcome.failure() {
             None if *outcome == RestartOutcome::Write(Outcome::Done) => {
-                self.event(EventType::Normal, "Restarted", note.to_owned(), about).await;
+                self.event(EventType::Normal, "Restarted", note.to_owned(), about, None).await;
             }
-            Some(message) => self.event(EventType::Warning, "RestartFailed", message, about).await,
+            Some(message) => self.event(EventType::Warning, "RestartFailed", message, about, None).await,
             None => {}
         }
     }
@@ -119,12 +141,43 @@ impl Reporter {
         self.writes.get_or_create(&WriteLabels { action, outcome }).inc();
     }
 
-    async fn event(&self, type_: EventType, reason: &str, note: String, about: &ObjectReference) {
+    async fn event(
+        &self,
+        type_: EventType,
+        reason: &str,
+        note: String,
+        about: &ObjectReference,
+        secondary: Option<ObjectReference>,
+    ) {
         let note = note.chars().take(1000).collect();
         let event =
-            Event { type_, reason: reason.into(), note: Some(note), action: reason.into(), secondary: None };
-        if let Err(error) = self.recorder.publish(&event, about).await {
-            tracing::debug!(reason, %error, "an Event could not be published");
+            Event { type_, reason: reason.into(), note: Some(note), action: reason.into(), secondary };
+        match tokio::time::timeout(WRITE_TIMEOUT, self.recorder.publish(&event, about)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(reason, %error, "an Event could not be published"),
+            Err(_) => tracing::debug!(reason, "an Event could not be published: no answer in time"),
+        }
+    }
+
+    fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        about_ours("CopyratorRule", rule, world.rules.get(rule).map(|facts| &*facts.uid))
+    }
+
+    fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        about_ours("ConfigMonitor", monitor, world.monitors.get(monitor).map(|facts| &*facts.uid))
+    }
+
+    fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        ObjectReference {
+            api_version: Some("apps/v1".into()),
+            kind: Some(key.kind.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            name: Some(key.name.to_string()),
+            uid: world.workloads.get(key).map(|facts| facts.uid.to_string()),
+            ..ObjectReference::default()
         }
     }
 }
@@ -139,22 +192,13 @@ fn about_object(key: &ObjectKey) -> ObjectReference {
     }
 }
 
-fn about_rule(rule: &NamespacedName) -> ObjectReference {
+fn about_ours(kind: &str, name: &NamespacedName, uid: Option<&str>) -> ObjectReference {
     ObjectReference {
         api_version: Some(format!("{}/{}", crate::api::GROUP, crate::api::VERSION)),
-        kind: Some("CopyratorRule".into()),
-        namespace: Some(rule.namespace.to_string()),
-        name: Some(rule.name.to_string()),
-        ..ObjectReference::default()
-    }
-}
-
-fn about_workload(key: &WorkloadKey) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("apps/v1".into()),
-        kind: Some(key.kind.to_string()),
-        namespace: Some(key.namespace.to_string()),
-        name: Some(key.name.to_string()),
+        kind: Some(kind.to_owned()),
+        namespace: Some(name.namespace.to_string()),
+        name: Some(name.name.to_string()),
+        uid: uid.map(str::to_owned),
         ..ObjectReference::default()
     }
 }

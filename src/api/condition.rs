@@ -22,6 +22,11 @@ pub struct Problem {
     pub message: String,
 }
 
+/// Whether a condition speaks of this generation.
+pub fn speaks_of(conditions: &[Condition], type_: &str, generation: i64) -> bool {
+    conditions.iter().any(|one| one.type_ == type_ && one.observed_generation == Some(generation))
+}
+
 /// Sets one condition, moving its transition time only when its status changes
 /// (the API convention for `lastTransitionTime`). `None` removes the condition.
 pub fn set_condition(

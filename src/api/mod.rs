@@ -10,7 +10,7 @@ mod policy;
 mod rule;
 mod span;
 
-pub use condition::{Problem, WORST_PROBLEMS, set_condition};
+pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
 pub use monitor::{
     ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm,
     WorkloadName, Workloads,

@@ -139,9 +139,12 @@ pub struct ConfigMonitorStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The generation that the monitor's author was asked for.
+    /// The generation that the monitor's identity was allowed to declare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_generation: Option<i64>,
+    /// The operator's signature on that, without which it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_proof: Option<String>,
     /// Whose rights the monitor acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,

@@ -26,6 +26,7 @@ use super::{Problem, Span};
     printcolumn(name = "Sources", type_ = "integer", json_path = ".status.sources"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),
+    printcolumn(name = "Leaving", type_ = "integer", json_path = ".status.leaving"),
     printcolumn(name = "Problems", type_ = "integer", json_path = ".status.problemCount"),
     printcolumn(
         name = "Ready",
@@ -197,9 +198,12 @@ pub struct CopyratorRuleStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The generation that the rule's author was asked for.
+    /// The generation that the rule's identity was allowed to declare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_generation: Option<i64>,
+    /// The operator's signature on that, without which it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_proof: Option<String>,
     /// Whose rights the rule acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
@@ -212,6 +216,9 @@ pub struct CopyratorRuleStatus {
     /// How many of them exist with the right content.
     #[serde(default)]
     pub current: i64,
+    /// How many copies nobody wants any more, and are removed when their grace is over.
+    #[serde(default)]
+    pub leaving: i64,
     /// How many problems there are.
     #[serde(default)]
     pub problem_count: i64,

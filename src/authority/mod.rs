@@ -1,9 +1,11 @@
 //! Whose rights a rule or monitor acts with, and whether they suffice: nobody gets through us what he could
 //! not do himself.
 //!
-//! [`questions`](rule_questions) and [`identity`](Identity) are pure; [`Authorizer`] asks the API server.
+//! [`questions`](rule_questions), [`identity`](Identity) and grants (what a status proves) are pure; [`Authorizer`] asks
+//! the API server.
 
 mod ask;
+mod grant;
 mod identity;
 mod questions;
 mod refusal;

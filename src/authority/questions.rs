@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::{
-    api::{ConfigMonitorSpec, CopyratorRuleSpec, DeletionPolicy, StrategyType},
+    api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType},
     model::{Kind, WorkloadKind},
 };
 
@@ -43,12 +43,10 @@ pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subje
         }
     }
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
-    let verbs: &[_] = match spec.deletion_policy {
-        DeletionPolicy::Delete => &["create", "patch", "delete"],
-        DeletionPolicy::Retain => &["create", "patch"],
-    };
+    // Whatever the deletionPolicy: what no update can make right, an immutable object or a Secret of another type, is
+    // deleted and made anew.
     for namespace in target_namespaces(spec) {
-        verbs.iter().for_each(|verb| ask(verb, kind, None, &namespace));
+        ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
     }
     questions.sort();
     questions.dedup();
@@ -173,6 +171,8 @@ mod tests {
             [
                 "create secrets in shop",
                 "create secrets in web",
+                "delete secrets in shop",
+                "delete secrets in web",
                 "get secrets a in platform",
                 "patch secrets in shop",
                 "patch secrets in web"

@@ -1,9 +1,10 @@
 //! `copyrator hooks`
 
-use super::{Exit, fail, print};
+use super::{Exit, Home, fail, print};
 use crate::hooks::render;
 
-/// Show the webhook configurations that the reconciler applies, without the CA, which it fills in.
+/// Show the webhook configurations that the reconciler applies, in their widest form: the cluster has what its
+/// policies need of them, and a CA.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\
@@ -13,9 +14,8 @@ pub struct Args {
     /// Print them as YAML.
     #[arg(long, required = true)]
     print: bool,
-    /// Where Copyrator's own objects live.
-    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", value_name = "NS")]
-    namespace: String,
+    #[command(flatten)]
+    home: Home,
     /// The Service by which the API server reaches the webhook.
     #[arg(
         long,
@@ -28,14 +28,15 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        let endpoint = match super::serve::service(&self.webhook_service, &self.namespace) {
+        let namespace = self.home.namespace();
+        let endpoint = match super::serve::service(&self.webhook_service, &namespace) {
             Ok(endpoint) => endpoint,
             Err(error) => return fail(&error, Exit::Usage),
         };
         // Every kind of policy there could be, so that every hook is shown.
         let policies = every_policy();
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "", None, &self.namespace);
+        let (validating, mutating) = render(policies, &endpoint, "", None, &namespace);
         match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
             (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
             (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),

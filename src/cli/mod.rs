@@ -29,7 +29,7 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Print the CustomResourceDefinitions and admission policies as YAML.
     Crds(crds::Args),
-    /// Show the webhook configurations that the reconciler applies.
+    /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
     /// Show rules, monitors and policies and how they stand, worst first.
     Status(status::Args),
@@ -49,6 +49,23 @@ pub struct ClusterArgs {
 impl From<ClusterArgs> for Target {
     fn from(args: ClusterArgs) -> Self {
         Self { kubeconfig: args.kubeconfig, context: args.context }
+    }
+}
+
+/// Where we live.
+#[derive(Clone, Debug, clap::Args)]
+struct Home {
+    /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
+    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS")]
+    namespace: Option<String>,
+    /// Its name in the environment of the first Copyrator.
+    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", hide = true)]
+    seed_namespace: String,
+}
+
+impl Home {
+    fn namespace(self) -> String {
+        self.namespace.filter(|name| !name.is_empty()).unwrap_or(self.seed_namespace)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::{Exit, Threads, block_on, fail};
+use super::{Exit, Home, Threads, block_on, fail};
 use crate::{
     api::Span,
     config::Config,
@@ -21,18 +21,22 @@ enum Role {
 
 /// Run the webhook, the reconciler, or both. Every flag has an environment form.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
-    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443")]
+#[command(
+    after_help = "Every flag has an environment form, named above.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
+    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443"
+)]
 pub struct Args {
     /// What to run.
     #[arg(long, env = "COPYRATOR_ROLES", value_delimiter = ',', default_value = "webhook,reconciler")]
     roles: Vec<Role>,
-    /// Where Copyrator's own objects live: lease, CA, digest key.
-    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", value_name = "NS")]
-    namespace: String,
-    /// Serve only this rule, of --namespace.
-    #[arg(long, env = "RULE_NAME", value_name = "NAME")]
+    #[command(flatten)]
+    home: Home,
+    /// Serve only this rule, of --namespace; hooks and monitors are left to a process that serves everything.
+    #[arg(long, env = "COPYRATOR_RULE_NAME", value_name = "NAME")]
     rule_name: Option<String>,
+    /// Its name in the environment of the first Copyrator.
+    #[arg(long, env = "RULE_NAME", hide = true)]
+    seed_rule_name: Option<String>,
     /// Where the webhook listens.
     #[arg(long, env = "COPYRATOR_WEBHOOK_ADDR", default_value = "0.0.0.0:8443", value_name = "ADDR")]
     webhook_addr: SocketAddr,
@@ -120,21 +124,22 @@ impl Args {
     }
 
     fn config(self) -> Result<Config, UsageError> {
+        let namespace = self.home.namespace();
         let endpoint = match self.webhook_url {
             Some(url) if url.starts_with("https://") => Endpoint::Url(url.trim_end_matches('/').to_owned()),
             Some(url) => {
                 let message = format!("{url:?} is no https:// URL, and the API server takes no other");
                 return Err(UsageError::Value { flag: "webhook-url", message });
             }
-            None => service(&self.webhook_service, &self.namespace)?,
+            None => service(&self.webhook_service, &namespace)?,
         };
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         Ok(Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context },
             webhook: self.roles.contains(&Role::Webhook),
             reconciler: self.roles.contains(&Role::Reconciler),
-            namespace: self.namespace,
-            rule_name: self.rule_name,
+            namespace,
+            rule_name: self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty()),
             webhook_addr: self.webhook_addr,
             admin_addr: self.admin_addr,
             endpoint,

@@ -4,7 +4,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem};
+use crate::api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem};
+
+/// Why nothing can be shown.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// The API server said no.
+    #[error("cannot list {plural} {scope}: {message}{hint}")]
+    Refused {
+        /// What was to be listed.
+        plural: String,
+        /// Where.
+        scope: String,
+        /// The API server's words.
+        message: String,
+        /// What may work instead.
+        hint: &'static str,
+    },
+    /// No answer.
+    #[error("cannot reach the cluster")]
+    Unreachable(#[source] Box<kube::Error>),
+}
 
 /// One object and how it stands.
 #[derive(Debug, Serialize)]
@@ -29,7 +49,7 @@ impl Standing {
 }
 
 /// Every rule and monitor of one namespace or all, and every policy, worst first.
-pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Standing>> {
+pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec<Standing>, ReadError> {
     let mut rows = Vec::new();
     for rule in list::<CopyratorRule>(client, namespace).await? {
         let status = rule.status.clone().unwrap_or_default();
@@ -49,16 +69,11 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Resu
         rows.push(standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems));
     }
     if namespace.is_none() {
-        for policy in Api::<ConfigPolicy>::all(client.clone()).list(&ListParams::default()).await? {
+        let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster").await?;
+        for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
-            let rules = policy.spec.data.len() + policy.spec.validations.len();
-            rows.push(standing(
-                "ConfigPolicy",
-                &policy,
-                format!("{rules} rules"),
-                &status.conditions,
-                status.problems,
-            ));
+            let summary = demands(&policy.spec);
+            rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, status.problems));
         }
     }
     rows.sort_by_key(|row| {
@@ -68,18 +83,58 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> kube::Resu
     Ok(rows)
 }
 
-async fn list<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<K>>
+/// How much a policy demands, in words.
+fn demands(spec: &ConfigPolicySpec) -> String {
+    let labels = spec.labels.as_ref().map_or(0, |labels| labels.required.len() + labels.patterns.len());
+    let defaults = spec.defaults.as_ref().map_or(0, |given| given.labels.len() + given.annotations.len());
+    let counts = [
+        (spec.data.len(), "data"),
+        (labels, "labels"),
+        (spec.validations.len(), "CEL"),
+        (usize::from(spec.limits.is_some()), "limits"),
+        (defaults, "defaults"),
+    ];
+    let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{word} {count}"));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<K>, ReadError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + DeserializeOwned,
 {
-    let api: Api<K> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+    match namespace {
+        Some(namespace) => {
+            items(Api::namespaced(client.clone(), namespace), &format!("in namespace {namespace}")).await
+        }
+        None => items(Api::all(client.clone()), "in all namespaces").await,
+    }
+}
+
+async fn items<K>(api: Api<K>, scope: &str) -> Result<Vec<K>, ReadError>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let refused = |message: String, hint| ReadError::Refused {
+        plural: K::plural(&()).into_owned(),
+        scope: scope.to_owned(),
+        message,
+        hint,
     };
-    Ok(api.list(&ListParams::default()).await?.items)
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            Err(refused(status.message, "; one namespace may do: copyrator status -n NAMESPACE"))
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
+            "the cluster does not know this kind".into(),
+            "; is Copyrator installed? copyrator crds | kubectl apply --server-side -f -",
+        )),
+        Err(kube::Error::Api(status)) => Err(refused(status.message, "")),
+        Err(error) => Err(ReadError::Unreachable(Box::new(error))),
+    }
 }
 
 fn standing<K: ResourceExt>(

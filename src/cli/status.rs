@@ -2,7 +2,7 @@
 
 use super::{
     ClusterArgs, Exit, Threads, block_on, fail, print,
-    standing::{read, table},
+    standing::{ReadError, read, table},
 };
 use crate::run::client::{Target, client};
 
@@ -20,7 +20,7 @@ enum Output {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o json\n\n\
-    Exit code 1 if anything is not as declared."
+    Exit code 1 if anything is not as declared, or may not be read."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -46,8 +46,8 @@ impl Args {
             };
             let rows = match read(&client, self.namespace.as_deref()).await {
                 Ok(rows) => rows,
-                Err(error @ kube::Error::Api(_)) => return fail(&error, Exit::Findings),
-                Err(error) => return fail(&error, Exit::Unreachable),
+                Err(error @ ReadError::Refused { .. }) => return fail(&error, Exit::Findings),
+                Err(error @ ReadError::Unreachable(_)) => return fail(&error, Exit::Unreachable),
             };
             let text = match self.output {
                 Output::Table => table(&rows),

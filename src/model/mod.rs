@@ -11,4 +11,4 @@ pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use workload::{PodFacts, PodsSeen, Reference, RestartAttempt, Rollout, WorkloadFacts};
-pub use world::{Attempt, Store, World};
+pub use world::{Attempt, Repairs, Store, World};

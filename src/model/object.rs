@@ -40,10 +40,12 @@ pub struct ObjectFacts {
 /// Who owns the fields of a copy, from its managedFields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// Hash of the set of fields that our own Apply entry owns ([`crate::marks::field_set`]).
-    pub ours: u64,
+    /// Hash of the set of fields that our own Apply entry owns ([`crate::marks::field_set`]), where there is one.
+    pub ours: Option<u64>,
     /// Content and marks that another manager's entry owns, sorted.
     pub foreign: Vec<ForeignField>,
+    /// The managers of those, sorted.
+    pub others: Vec<String>,
 }
 
 /// A field of a copy that another manager has touched.

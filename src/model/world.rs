@@ -43,8 +43,19 @@ pub struct Attempt {
     pub reason: &'static str,
     /// What the API server said, without values.
     pub message: String,
-    /// When.
-    pub at: Timestamp,
+    /// It is not tried again before.
+    pub retry_at: Timestamp,
+}
+
+/// Writes of one content to one slot in a row: its own first one, and repairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repairs {
+    /// The content.
+    pub digest: String,
+    /// How many.
+    pub count: u32,
+    /// Since when they are counted; where there were too many, when the next one may be.
+    pub from: Timestamp,
 }
 
 /// Everything known of the cluster at one moment.
@@ -57,6 +68,8 @@ pub struct World {
     copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     /// Rules.
     pub rules: BTreeMap<NamespacedName, RuleFacts>,
+    /// How many rules have gone: whatever was found out before the last of them does not speak of it.
+    pub rules_gone: u64,
     /// Monitors.
     pub monitors: BTreeMap<NamespacedName, MonitorFacts>,
     /// Policies by name.
@@ -75,6 +88,8 @@ pub struct World {
     pub monitor_authority: BTreeMap<NamespacedName, Authority>,
     /// What became of attempts that did not succeed.
     pub attempts: BTreeMap<ObjectKey, Attempt>,
+    /// What was written a moment ago, so that a fight over an object is noticed.
+    pub repairs: BTreeMap<ObjectKey, Repairs>,
     /// What became of attempts to restart a workload that did not succeed.
     pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
     /// What became of attempts to remove pods that a monitor selects, that did not succeed.
@@ -153,6 +168,7 @@ impl World {
     /// Takes in one ConfigMap or Secret, or its absence.
     pub fn set_object(&mut self, key: ObjectKey, facts: Option<ObjectFacts>) {
         self.unindex(&key);
+        self.attempts.remove(&key);
         match facts {
             Some(facts) => {
                 if let Some(marks) = &facts.marks {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client};
+use tokio::{sync::Mutex, time::Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -11,9 +12,43 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub const DEFINITIONS: [&str; 3] =
     ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
 
-/// What keeps us from removing anything: the first definition that is absent, terminating or not served,
-/// or an API server that does not say.
-pub async fn missing_definition(client: &Client) -> Option<String> {
+/// How long an answer serves the removals that follow.
+const KEPT_FOR: Duration = Duration::from_secs(2);
+
+/// Looks after our own kinds' definitions; many removals at a time share an answer.
+pub struct Definitions {
+    client: Client,
+    last: Mutex<Option<Answer>>,
+}
+
+struct Answer {
+    missing: Option<String>,
+    rules_gone: u64,
+    at: Instant,
+}
+
+impl Definitions {
+    /// Looks through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client, last: Mutex::default() }
+    }
+
+    /// What keeps us from removing anything: the first definition that is absent, terminating or not served, or an
+    /// API server that does not say. `rules_gone` is how many rules have gone so far: an answer from before the last
+    /// of them says nothing about why it went.
+    pub async fn missing(&self, rules_gone: u64) -> Option<String> {
+        let mut last = self.last.lock().await;
+        let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
+        if let Some(answer) = last.as_ref().filter(serves) {
+            return answer.missing.clone();
+        }
+        let missing = missing_definition(&self.client).await;
+        *last = Some(Answer { missing: missing.clone(), rules_gone, at: Instant::now() });
+        missing
+    }
+}
+
+async fn missing_definition(client: &Client) -> Option<String> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in DEFINITIONS {
         let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
@@ -34,4 +69,77 @@ pub async fn missing_definition(client: &Client) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, AtomicUsize, Ordering},
+        },
+    };
+
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// How often it was asked, and whether the definitions are going.
+    #[derive(Clone, Default)]
+    struct Server {
+        asked: Arc<AtomicUsize>,
+        going: Arc<AtomicBool>,
+    }
+
+    impl Server {
+        fn definitions(&self) -> Definitions {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<Body>| {
+                server.asked.fetch_add(1, Ordering::Relaxed);
+                let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+                let deleted = server.going.load(Ordering::Relaxed).then_some("2026-01-01T00:00:00Z");
+                let spec = json!({"group": "g", "names": {"kind": "K", "plural": "p"}, "scope": "Namespaced", "versions": []});
+                let conditions = json!([{"type": "Established", "status": "True"}]);
+                let body = json!({"metadata": {"name": name, "deletionTimestamp": deleted}, "spec": spec,
+                    "status": {"conditions": conditions}});
+                let answer = Response::new(Full::new(Bytes::from(body.to_string())));
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            Definitions::new(Client::new(service, "default"))
+        }
+
+        fn asked(&self) -> usize {
+            self.asked.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    /// A thousand copies that go together are no reason for three thousand questions; a rule that has gone is one.
+    #[tokio::test(start_paused = true)]
+    async fn removals_share_an_answer_but_none_from_before_a_rule_went() {
+        let server = Server::default();
+        let definitions = server.definitions();
+        let answers = futures::future::join_all((0..100).map(|_| definitions.missing(0))).await;
+        assert!(answers.iter().all(Option::is_none), "{answers:?}");
+        assert_eq!(server.asked(), DEFINITIONS.len());
+
+        server.going.store(true, Ordering::Relaxed);
+        assert_eq!(
+            definitions.missing(0).await,
+            None,
+            "nothing that is gone now was there for a rule to go with"
+        );
+        assert_eq!(server.asked(), 0);
+        assert!(definitions.missing(1).await.is_some_and(|missing| missing.contains("is being deleted")));
+        assert_eq!(server.asked(), 1);
+
+        server.going.store(false, Ordering::Relaxed);
+        assert!(definitions.missing(1).await.is_some());
+        tokio::time::advance(KEPT_FOR).await;
+        assert_eq!(definitions.missing(1).await, None);
+    }
 }

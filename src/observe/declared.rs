@@ -79,6 +79,7 @@ impl Watched for DeserializeGuard<CopyratorRule> {
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Rule(key) = changed {
             world.rules.remove(key);
+            world.rules_gone += 1;
             world.rule_authority.remove(key);
         }
     }

@@ -116,12 +116,16 @@ fn ownership(entries: &[ManagedFields]) -> Ownership {
     let is_ours = |entry: &&ManagedFields| {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
     };
-    let ours = entries.iter().find(is_ours).map_or(0, |entry| entry.fields.field_set());
+    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.field_set());
     let others = entries.iter().filter(|entry| !is_ours(entry));
-    let mut foreign: Vec<ForeignField> = others.flat_map(|entry| entry.fields.touched()).collect();
+    let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();
     foreign.dedup();
-    Ownership { ours, foreign }
+    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
+    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
+    others.sort();
+    others.dedup();
+    Ownership { ours, foreign, others }
 }
 
 #[derive(Default, Deserialize)]

@@ -4,10 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -16,6 +13,7 @@ use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
+use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
 use super::watched::Watched;
@@ -35,8 +33,8 @@ pub struct Observer {
     pub world: Arc<RwLock<World>>,
     /// Told of keys to look at.
     pub requests: Arc<dyn Requests>,
-    /// Counts events, so that liveness can see progress.
-    pub events: Arc<AtomicU64>,
+    /// Counts what watches bring, errors too.
+    pub events: Counter,
 }
 
 /// Takes keys to be looked at.
@@ -69,7 +67,7 @@ async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, observer: &Obs
     let mut listed: BTreeMap<Changed, W> = BTreeMap::new();
     // An error is an item, not the end: the stream recovers by itself (kube#1615).
     while let Some(event) = events.next().await {
-        observer.events.fetch_add(1, Ordering::Relaxed);
+        observer.events.inc();
         match event {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(object)) => {

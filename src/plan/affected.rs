@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     claims::{Claim, claims_on, is_source, slot_in, slots_of, sources_of},
-    reach::{monitors_reaching, monitors_watching, workloads_using},
+    reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using},
     targets::{is_named, takes_copies, targets},
 };
 use crate::{
@@ -14,18 +14,21 @@ use crate::{
 };
 
 /// A request to look at something. Never a payload: whoever handles it reads the world.
+///
+/// In the order in which they are best looked at: what slots and workloads may be done with is asked first, so that
+/// none of them is looked at in vain and no status says meanwhile that nobody has asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
+    /// A rule's authority; and all of its slots, when that says something new.
+    Rule(NamespacedName),
+    /// A monitor's authority, and its pods; and all of its workloads, when the authority says something new.
+    Monitor(NamespacedName),
     /// One possible copy.
     Slot(ObjectKey),
-    /// A rule's authority and all of its slots.
-    Rule(NamespacedName),
-    /// A rule's status.
-    RuleStatus(NamespacedName),
     /// One workload.
     Workload(WorkloadKey),
-    /// A monitor's authority and all of its workloads and pods.
-    Monitor(NamespacedName),
+    /// A rule's status.
+    RuleStatus(NamespacedName),
     /// A monitor's status.
     MonitorStatus(NamespacedName),
     /// A policy's status.
@@ -61,7 +64,10 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
             let slots = slots_to_check(world, name);
             slots.into_iter().chain([Key::Rule(name.clone())]).collect()
         }
-        Changed::Monitor(name) => BTreeSet::from([Key::Monitor(name.clone())]),
+        Changed::Monitor(name) => {
+            let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
+            workloads.chain([Key::Monitor(name.clone())]).collect()
+        }
         Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Hooks]),
         Changed::Workload(key) => workload(world, key),
     }
@@ -82,8 +88,14 @@ pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
 
 /// Everything: at the start of leading, and in the sweep.
 pub fn everything(world: &World) -> BTreeSet<Key> {
-    let rules = world.rules.keys().cloned().map(Key::Rule);
-    let monitors = world.monitors.keys().cloned().map(Key::Monitor);
+    let rules = world.rules.keys().flat_map(|rule| {
+        let slots = slots_to_check(world, rule);
+        slots.into_iter().chain([Key::Rule(rule.clone())])
+    });
+    let monitors = world.monitors.keys().flat_map(|monitor| {
+        let workloads = workloads_of(world, monitor).into_iter().map(Key::Workload);
+        workloads.chain([Key::Monitor(monitor.clone())])
+    });
     let policies = world.policies.keys().cloned().map(Key::Policy);
     let copies = world.copies().cloned().map(Key::Slot);
     let workloads = world

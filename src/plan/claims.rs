@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::targets::{is_named, takes_copies, targets};
 use crate::{
-    marks::Proof,
-    model::{NamespacedName, ObjectFacts, ObjectKey, RuleFacts, World},
+    marks::{CA_SECRET, KEY_SECRET, Proof},
+    model::{Authority, Kind, NamespacedName, ObjectFacts, ObjectKey, RuleFacts, World},
     validate::CompiledRule,
 };
 
@@ -41,15 +41,20 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
         Err(_) => Some(Inert::Quarantined),
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(_) => {
-            let authority = world.rule_authority.get(rule);
-            let may = authority.is_some_and(|authority| {
-                authority.uid == facts.uid
-                    && authority.generation == facts.generation
-                    && authority.answer.is_ok()
-            });
+            let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
             (!may).then_some(Inert::Unauthorized)
         }
     }
+}
+
+/// What the API server said of this very generation of a rule, once it has been asked.
+pub(super) fn authority<'w>(
+    world: &'w World,
+    rule: &NamespacedName,
+    facts: &RuleFacts,
+) -> Option<&'w Authority> {
+    let authority = world.rule_authority.get(rule)?;
+    (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
 }
 
 /// Every rule's claim on one slot, in the order of the rules' names.
@@ -117,6 +122,15 @@ pub fn is_source(
             .as_ref()
             .is_none_or(|selector| selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
         && !is_copy(world, key, facts)
+        && !is_secret_of_ours(world, key)
+}
+
+/// What our digests and certificates rest on is copied nowhere, whoever may read it: with it marks and grants could
+/// be forged. (As a target our namespace is out of the question anyway.)
+fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
+    key.kind == Kind::Secret
+        && *key.namespace == *world.own_namespace
+        && [KEY_SECRET, CA_SECRET].contains(&&*key.name)
 }
 
 /// The first rule that copies this object, at present or once it may: a source that were overwritten meanwhile
@@ -130,10 +144,21 @@ pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> 
 
 /// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407, config-syncer#474).
 pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
-    match (&facts.marks, &world.key) {
-        (Some(marks), Some(digest_key)) => marks.proof(key, digest_key) != Proof::Forged,
-        (marks, _) => marks.is_some(),
+    match &world.key {
+        Some(_) => proof(world, key, facts).is_some_and(|proof| proof != Proof::Forged),
+        None => facts.marks.is_some(),
     }
+}
+
+/// What an object's marks prove; `None` where there are none, or no key yet. With another key nothing but the labels
+/// can be believed, since the admission policy for copies guards those: annotations anybody writes on what is his.
+pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
+    let (marks, digest_key) = (facts.marks.as_deref()?, world.key.as_ref()?);
+    let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
+    Some(match marks.proof(key, digest_key) {
+        Proof::UnknownKey if !marks.is_labelled(label) => Proof::Forged,
+        proof => proof,
+    })
 }
 
 fn source_namespaces<'w>(rule: &'w NamespacedName, compiled: &'w CompiledRule) -> BTreeSet<&'w str> {

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 
 use super::{
     Need,
-    claims::{Claim, Inert, claims_on, copied_by, inert},
+    claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
+    hold::{held, last_attempt},
     intent::{Intent, fields_of},
     removal::plan_unwanted,
 };
@@ -116,7 +117,7 @@ pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
         return SlotPlan { state, rule, action: None, needs: Vec::new(), recheck: None };
     }
     match winner(world, slot, &claims, existing) {
-        Some(claim) => plan_wanted(world, slot, claim, existing),
+        Some(claim) => plan_wanted(world, slot, claim, existing, now),
         None => plan_unwanted(world, slot, existing, now),
     }
 }
@@ -127,8 +128,8 @@ fn holder<'w>(
     slot: &ObjectKey,
     existing: Option<&'w ObjectFacts>,
 ) -> Option<&'w NamespacedName> {
-    let marks = existing?.marks.as_deref()?;
-    (marks.proof(slot, world.key.as_ref()?) != Proof::Forged).then_some(&marks.rule)
+    let facts = existing?;
+    (proof(world, slot, facts)? != Proof::Forged).then_some(&facts.marks.as_deref()?.rule)
 }
 
 /// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
@@ -141,7 +142,8 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
 }
 
 /// Whose slot it is: the rule that the copy's mark names for as long as that rule wants it; a free one goes to the
-/// older rule, then to the alphabetically first. A rule that writes nothing takes no free slot from one that does.
+/// older rule, then to the alphabetically first. A rule that writes nothing takes no free slot from one that does; one
+/// whose identity has not been asked about yet is waited for, or the API server's answering times would decide.
 pub fn winner<'c, 'w>(
     world: &World,
     slot: &ObjectKey,
@@ -150,11 +152,11 @@ pub fn winner<'c, 'w>(
 ) -> Option<&'c Claim<'w>> {
     let holder = holder(world, slot, existing);
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
-    held.or_else(|| {
-        claims.iter().min_by_key(|claim| {
-            (inert(world, claim.rule, claim.facts).is_some(), claim.facts.created, claim.rule)
-        })
-    })
+    let stands_back = |claim: &Claim<'_>| match inert(world, claim.rule, claim.facts) {
+        Some(Inert::Unauthorized) => authority(world, claim.rule, claim.facts).is_some(),
+        why => why.is_some(),
+    };
+    held.or_else(|| claims.iter().min_by_key(|claim| (stands_back(claim), claim.facts.created, claim.rule)))
 }
 
 fn plan_wanted(
@@ -162,6 +164,7 @@ fn plan_wanted(
     slot: &ObjectKey,
     claim: &Claim<'_>,
     existing: Option<&ObjectFacts>,
+    now: Timestamp,
 ) -> SlotPlan {
     let plan = |state| SlotPlan {
         state,
@@ -202,11 +205,10 @@ fn plan_wanted(
         }
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
         Verdict::Write { surplus, take_over, anew } => {
-            let version = existing.map(|facts| facts.resource_version.clone());
-            let refused = world
-                .attempts
-                .get(slot)
-                .filter(|last| last.resource_version == version && last.digest == intent.marks.digest);
+            if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
+                return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
+            }
+            let refused = last_attempt(world, slot, existing, &intent);
             let state = refused.filter(|last| !last.replace).map_or(SlotState::Outdated, |last| {
                 SlotState::Blocked(problem(slot, last.reason, &last.message))
             });
@@ -241,15 +243,15 @@ fn judge(
     facts: &ObjectFacts,
     intent: &Intent,
 ) -> Verdict {
-    let proof = facts.marks.as_ref().zip(world.key.as_ref()).map(|(marks, key)| marks.proof(slot, key));
-    if proof.is_none_or(|proof| proof == Proof::Forged) {
+    if proof(world, slot, facts).is_none_or(|proof| proof == Proof::Forged) {
         return judge_foreign(world, slot, claim.compiled.conflict, facts, intent);
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);
     let ownership = facts.ownership.as_deref();
-    let untouched = ownership.is_some_and(|owned| owned.foreign.is_empty());
-    let covered = ownership.is_some_and(|owned| owned.ours == intent.field_set(slot.kind));
+    // Without our entry managedFields have been emptied, and say nothing of who wrote what.
+    let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
+    let covered = ownership.is_some_and(|owned| owned.ours == Some(intent.field_set(slot.kind)));
     let print = world.fingerprint(slot);
     let anew = print.is_some_and(|print| intent.needs_replacing(print));
     if untouched && !same_marks {
@@ -283,7 +285,7 @@ fn judge_foreign(
     // Two sources that were copied over each other would both be copies of nothing, and be removed.
     if let Some(rule) = copied_by(world, slot, facts) {
         return blocked(&format!(
-            "the object in the way is itself copied by rule {rule}, and a source is never written, whatever \
+            "the object in the way is itself a source of rule {rule}, and a source is never written, whatever \
              conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
         ));
     }

@@ -7,6 +7,7 @@ mod brake;
 pub mod claims;
 mod clock;
 mod copies;
+mod hold;
 mod inputs;
 mod intent;
 mod monitor_status;
@@ -18,11 +19,14 @@ mod restarts;
 mod rule_status;
 mod selected;
 pub mod targets;
+#[cfg(test)]
+mod tests;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
 pub use clock::at_after;
 pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
+pub use hold::{is_over, repaired};
 pub use inputs::{Content, Inputs};
 pub use intent::Intent;
 pub use monitor_status::monitor_status;

@@ -19,14 +19,22 @@ use super::{
     selected::{SelectedPodsState, plan_selected_pods},
 };
 use crate::{
-    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition},
+    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
 };
 
-/// What a monitor's status should say; `None` where the monitor is gone, or not everything is known yet.
+/// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the API
+/// server is about to be asked again what the status already says.
 /// What it records for pods without a workload (`podsApplied`) stays as it is.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if facts.compiled.is_ok()
+        && standing(world, name, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
     let mut count = Count::default();
     for key in workloads_of(world, name) {
         count.workload(world, name, &key, now);
@@ -168,6 +176,7 @@ fn status(
         status.identity = Some(identity.clone());
         if allowed.0 {
             status.authorized_generation = Some(generation);
+            status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);

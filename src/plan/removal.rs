@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    claims::{Inert, inert},
+    claims::{Inert, inert, proof},
     clock::at_after,
     copies::{CopyAction, SlotPlan, SlotState, Version},
 };
@@ -23,12 +23,11 @@ pub(super) fn plan_unwanted(
     let Some((facts, marks)) = existing.and_then(|facts| Some((facts, facts.marks.as_deref()?))) else {
         return plan(SlotState::Nothing);
     };
-    let Some(key) = &world.key else { return plan(SlotState::Kept) };
-    match marks.proof(slot, key) {
-        Proof::Forged => return plan(SlotState::Nothing),
+    match proof(world, slot, facts) {
+        Some(Proof::Forged) => return plan(SlotState::Nothing),
         // Removing takes proof; with the key lost a person decides.
-        Proof::UnknownKey => return plan(SlotState::Kept),
-        Proof::Ours => {}
+        Some(Proof::UnknownKey) | None => return plan(SlotState::Kept),
+        Some(Proof::Ours) => {}
     }
     let leaves_alone =
         facts.deleting || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);

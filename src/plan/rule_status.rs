@@ -1,23 +1,32 @@
 //! A rule's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
-//! `AllCopied`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Refused`, `Failed`, `Invalid`.
+//! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
+//! `TooLarge`, `Refused`, `Failed`, `Invalid`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    claims::{Inert, claims_on, inert, slots_of, sources_of},
+    claims::{Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_slot, problem},
 };
 use crate::{
-    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition},
+    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, RuleFacts, World},
 };
 
-/// What a rule's status should say; `None` where the rule is gone.
+/// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
+/// what the status already says: after a start of ours nothing has changed for anybody.
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     let facts = world.rules.get(rule)?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if facts.compiled.is_ok()
+        && authority(world, rule, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
     let mut count = Count::default();
     if let Ok(compiled) = &facts.compiled {
         count.sources = sources_of(world, rule, compiled).count();
@@ -27,7 +36,7 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             if plan.rule.as_ref() != Some(rule) {
                 let other = plan.rule.map_or_else(|| "nobody".to_owned(), |other| other.to_string());
                 let message =
-                    format!("rule {other} has this copy; exclude the namespace in one of the rules");
+                    format!("rule {other} is served first here; exclude the namespace in one of the rules");
                 count.problems.push(problem(&slot, "OtherRule", &message));
                 count.hindered += 1;
                 continue;
@@ -42,12 +51,19 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
             for claim in claims_on(world, &slot).iter().filter(|claim| claim.rule == rule) {
                 count.problems.extend(claim.duplicates.iter().map(|other| {
-                    let message = format!("{other} has the same name as {}, which wins", claim.source);
+                    let message = format!(
+                        "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in \
+                         copy.name by {{namespace}}",
+                        claim.source
+                    );
                     problem(&slot, "DuplicateName", &message)
                 }));
             }
         }
     }
+    let copies = world.copies_of_rule(rule).filter_map(|slot| world.object(slot));
+    let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
+    count.leaving = marked.count();
     Some(status(world, rule, facts, count, now))
 }
 
@@ -58,6 +74,8 @@ struct Count {
     current: usize,
     /// Slots that something else is in the way of.
     hindered: usize,
+    /// Copies that nobody wants any more, until their grace is over.
+    leaving: usize,
     problems: Vec<Problem>,
 }
 
@@ -70,10 +88,7 @@ fn status(
 ) -> CopyratorRuleStatus {
     let mut status = facts.status.clone().unwrap_or_default();
     let (generation, now) = (facts.generation, Time(now));
-    let authority = world
-        .rule_authority
-        .get(rule)
-        .filter(|authority| authority.uid == facts.uid && authority.generation == generation);
+    let authority = authority(world, rule, facts);
     let mut problems = count.problems;
     if let Err(found) = &facts.compiled {
         problems.splice(0..0, found.iter().cloned());
@@ -83,12 +98,16 @@ fn status(
     status.sources = count.sources as i64;
     status.desired = count.desired as i64;
     status.current = count.current as i64;
+    status.leaving = count.leaving as i64;
     status.problem_count = problems.len() as i64;
     let degraded = (!problems.is_empty() && facts.compiled.is_ok()).then(|| {
         (
             true,
             problems[0].reason.clone(),
-            format!("{} problems, the first: {}", problems.len(), problems[0].message),
+            match problems.len() {
+                1 => problems[0].message.clone(),
+                number => format!("{number} problems, the first: {}", problems[0].message),
+            },
         )
     });
     problems.truncate(WORST_PROBLEMS);
@@ -111,15 +130,12 @@ fn status(
         (Some(Inert::Unauthorized), None) => {
             (false, "AuthorityUnknown", "the API server has not been asked yet".into())
         }
-        (None, _) if pending > 0 => (true, "Copying", format!("{pending} copies are being written")),
-        (None, _) => {
-            (true, "AllCopied", format!("{} of {} copies are in order", count.current, count.desired))
-        }
+        (None, _) if pending > 0 => (true, "Copying", being_written(pending)),
+        (None, _) => settled(facts, &status),
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined)) || matches!(authorized, Some((false, ..)));
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
-    let reconciling = (stopped.is_none() && pending > 0)
-        .then(|| (true, "Copying", format!("{pending} copies are being written")));
+    let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Copying", being_written(pending)));
     let conditions = &mut status.conditions;
     set_condition(conditions, "Ready", Some(ready), generation, &now);
     set_condition(conditions, "Authorized", authorized.clone(), generation, &now);
@@ -127,8 +143,53 @@ fn status(
     set_condition(conditions, "Reconciling", reconciling, generation, &now);
     let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
     set_condition(conditions, "Degraded", degraded, generation, &now);
+    // A refusal takes nothing back: that the writer may impersonate an account stays settled, and what others have
+    // claimed here proves nothing.
     if matches!(authorized, Some((true, ..))) {
         status.authorized_generation = Some(generation);
+        status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
     }
     status
+}
+
+fn being_written(copies: usize) -> String {
+    match copies {
+        1 => "1 copy is being written".into(),
+        number => format!("{number} copies are being written"),
+    }
+}
+
+/// What there is to say where nothing is under way: `AllCopied` only where there is something and all of it is there.
+fn settled(facts: &RuleFacts, status: &CopyratorRuleStatus) -> (bool, &'static str, String) {
+    let (reason, mut message) = match (status.sources, status.desired) {
+        (0, _) => ("NoSource", nothing_selected(facts)),
+        (_, 0) => (
+            "NoTarget",
+            "spec.targets selects no namespace, or only the source's own, excluded ones, system namespaces and such \
+             as refuse copies"
+                .into(),
+        ),
+        (_, desired) => {
+            let reason = if status.current == desired { "AllCopied" } else { "Incomplete" };
+            (reason, format!("{} of {desired} copies are in order", status.current))
+        }
+    };
+    match status.leaving {
+        0 => {}
+        1 => message.push_str("; 1 that nobody wants any more goes after its grace"),
+        number => message.push_str(&format!("; {number} that nobody wants any more go after their grace")),
+    }
+    (true, reason, message)
+}
+
+fn nothing_selected(facts: &RuleFacts) -> String {
+    let source = &facts.spec.source;
+    let kind = source.kind;
+    let names = source.names.as_ref().map(|names| format!(" named {}", names.join(", "))).unwrap_or_default();
+    let labels = if source.object_selector.is_some() { " with the labels of its objectSelector" } else { "" };
+    let places = match source.namespaces.as_slice() {
+        [] => "the rule's own namespace".to_owned(),
+        namespaces => format!("namespaces {}", namespaces.join(", ")),
+    };
+    format!("there is no {kind}{names}{labels} in {places} to be copied")
 }

@@ -1,11 +1,14 @@
 //! Whose rights a rule or monitor acts with, asked as rarely as is safe.
 //!
 //! An author is asked for once for each written spec, as RBAC's own escalation check does; that he leaves later
-//! changes nothing. A ServiceAccount is asked for again when the last answer is too old to write by, and whoever
+//! changes nothing. A ServiceAccount is asked for again before the last answer is too old to write by, and whoever
 //! names one must have been allowed to impersonate it when he wrote the spec. A refusal is asked again in a while:
 //! a right given since counts.
+//!
+//! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from asking
+//! the same questions, and a slow answer from replacing a newer one.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,13 +18,13 @@ use crate::{
         AskError, Authorizer, Identity, IdentityRequired, Question, Subject, TrustedWriters, author,
         impersonation, settle,
     },
-    model::{Authority, Declared},
+    model::{Authority, Declared, NamespacedName},
 };
 
 /// How old an answer about a ServiceAccount may be when something is written with it.
 pub(super) const ACCOUNT_ANSWER: SignedDuration = SignedDuration::from_secs(30);
-/// When a ServiceAccount is asked for again, and an author who was refused.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// When a ServiceAccount is asked for again, and an author who was refused: in good time for the next write.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
 
 /// What is known before the API server is asked.
 pub(super) struct Asking<'a> {
@@ -30,8 +33,8 @@ pub(super) struct Asking<'a> {
     pub(super) generation: i64,
     pub(super) annotations: &'a BTreeMap<String, String>,
     pub(super) account: Option<&'a str>,
-    /// The generation that an earlier leader settled, from the status, which nobody else may write.
-    pub(super) settled: Option<i64>,
+    /// This very spec was granted, also by an earlier leader, as its status proves.
+    pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
 }
 
@@ -68,11 +71,11 @@ impl<'a> Asking<'a> {
         namespace: &'a str,
         facts: &'a Declared<S, C, T>,
         account: Option<&'a str>,
-        settled: Option<i64>,
+        granted: bool,
         known: Option<&'a Authority>,
     ) -> Self {
         let Declared { uid, generation, annotations, .. } = facts;
-        Self { namespace, uid, generation: *generation, annotations, account, settled, known }
+        Self { namespace, uid, generation: *generation, annotations, account, granted, known }
     }
 
     /// `declared` says what the spec needs, of whom it is asked.
@@ -88,11 +91,10 @@ impl<'a> Asking<'a> {
         };
         let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
         let known = self.known.filter(is_of_this);
-        let granted =
-            known.is_some_and(|known| known.answer.is_ok()) || self.settled == Some(self.generation);
+        let granted = self.granted || known.is_some_and(|known| known.answer.is_ok());
         if let Some(known) = known {
             let may_age = self.account.is_none() && known.answer.is_ok();
-            if may_age || now.duration_since(known.asked) < ACCOUNT_ANSWER {
+            if may_age || now.duration_since(known.asked) < ASK_AGAIN {
                 return Decided::Known;
             }
         }
@@ -119,10 +121,43 @@ impl<'a> Asking<'a> {
     }
 }
 
+/// Keeps an answer, unless what was asked about has changed or gone meanwhile.
+pub(super) fn keep<S, C, T>(
+    answers: &mut BTreeMap<NamespacedName, Authority>,
+    of: &NamespacedName,
+    facts: Option<&Declared<S, C, T>>,
+    answer: Authority,
+) {
+    let is_of = |facts: &Declared<S, C, T>| facts.uid == answer.uid && facts.generation == answer.generation;
+    let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
+    if facts.is_some_and(is_of) && answers.get(of).is_none_or(is_newer) {
+        answers.insert(of.clone(), answer);
+    }
+}
+
+/// Forgets what is too old to act by, where nobody answers any more.
+pub(super) fn forget_old(
+    answers: &mut BTreeMap<NamespacedName, Authority>,
+    of: &NamespacedName,
+    account: bool,
+    now: Timestamp,
+) {
+    let is_old = |known: &Authority| now.duration_since(known.asked) >= ACCOUNT_ANSWER;
+    if account && answers.get(of).is_some_and(is_old) {
+        answers.remove(of);
+    }
+}
+
+/// Whether the answer says something new: what depends on it is looked at only then.
+pub(super) fn says_otherwise(before: Option<&Authority>, after: Option<&Authority>) -> bool {
+    let says = |known: &Authority| (known.uid.clone(), known.generation, known.answer.clone());
+    before.map(says) != after.map(says)
+}
+
 /// When to ask again, seen from a settled object.
 pub(super) fn ask_again(account: bool, authority: Option<&Authority>) -> Again {
     let refused = authority.is_some_and(|authority| authority.answer.is_err());
-    if account || refused { Again::After(ASK_AGAIN) } else { Again::OnChange }
+    if account || refused { Again::After(ASK_AGAIN.unsigned_abs()) } else { Again::OnChange }
 }
 
 #[cfg(test)]
@@ -130,12 +165,7 @@ mod tests {
     use super::*;
     use crate::marks::{AUTHOR, AUTHOR_GROUPS};
 
-    fn decide(
-        account: Option<&str>,
-        settled: Option<i64>,
-        known: Option<&Authority>,
-        stamp: bool,
-    ) -> Decided {
+    fn decide(account: Option<&str>, granted: bool, known: Option<&Authority>, stamp: bool) -> Decided {
         let mut annotations = BTreeMap::new();
         if stamp {
             annotations.insert(AUTHOR.to_owned(), "alice".to_owned());
@@ -147,7 +177,7 @@ mod tests {
             generation: 2,
             annotations: &annotations,
             account,
-            settled,
+            granted,
             known,
         };
         asking.decide(&TrustedWriters::default(), |_| Vec::new(), Timestamp::from_second(1_000).unwrap())
@@ -160,21 +190,14 @@ mod tests {
 
     #[test]
     fn an_author_is_asked_once_for_each_generation() {
-        assert!(matches!(decide(None, None, None, true), Decided::Ask(_)));
-        assert!(matches!(decide(None, None, Some(&known(Ok(()), 2, 0)), true), Decided::Known));
-        assert!(matches!(decide(None, None, Some(&known(Ok(()), 1, 999)), true), Decided::Ask(_)));
-        assert!(matches!(
-            decide(None, Some(2), None, true),
-            Decided::Answer(Authority { answer: Ok(()), .. })
-        ));
-        assert!(matches!(decide(None, Some(1), None, true), Decided::Ask(_)));
+        assert!(matches!(decide(None, false, None, true), Decided::Ask(_)));
+        assert!(matches!(decide(None, false, Some(&known(Ok(()), 2, 0)), true), Decided::Known));
+        assert!(matches!(decide(None, false, Some(&known(Ok(()), 1, 999)), true), Decided::Ask(_)));
+        assert!(matches!(decide(None, true, None, true), Decided::Answer(Authority { answer: Ok(()), .. })));
         let no = || Err(("Forbidden".to_owned(), String::new()));
-        assert!(matches!(decide(None, None, Some(&known(no(), 2, 990)), true), Decided::Known));
-        assert!(matches!(decide(None, None, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
-        assert!(matches!(
-            decide(None, Some(2), None, false),
-            Decided::Answer(Authority { answer: Err(_), .. })
-        ));
+        assert!(matches!(decide(None, false, Some(&known(no(), 2, 990)), true), Decided::Known));
+        assert!(matches!(decide(None, false, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
+        assert!(matches!(decide(None, true, None, false), Decided::Answer(Authority { answer: Err(_), .. })));
     }
 
     /// A rule written while the hooks are off is no stronger: its writer must be allowed to impersonate the account.
@@ -184,13 +207,49 @@ mod tests {
             Decided::Ask(inquiry) => inquiry.questions.iter().any(|question| question.verb == "impersonate"),
             _ => panic!("nothing is asked"),
         };
-        assert!(asks(decide(Some("copier"), None, None, true)));
-        assert!(!asks(decide(Some("copier"), Some(2), None, true)));
-        assert!(!asks(decide(Some("copier"), None, Some(&known(Ok(()), 2, 0)), true)));
+        assert!(asks(decide(Some("copier"), false, None, true)));
+        assert!(!asks(decide(Some("copier"), true, None, true)));
+        assert!(!asks(decide(Some("copier"), false, Some(&known(Ok(()), 2, 0)), true)));
         assert!(matches!(
-            decide(Some("copier"), None, None, false),
+            decide(Some("copier"), false, None, false),
             Decided::Answer(Authority { answer: Err(_), .. })
         ));
-        assert!(matches!(decide(Some("copier"), None, Some(&known(Ok(()), 2, 990)), true), Decided::Known));
+        assert!(matches!(decide(Some("copier"), false, Some(&known(Ok(()), 2, 990)), true), Decided::Known));
+    }
+
+    /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.
+    #[test]
+    fn an_answer_is_kept_only_for_what_was_asked_about() {
+        let facts = |uid: &str, generation| Declared::<(), (), ()> {
+            uid: uid.into(),
+            resource_version: "1".into(),
+            generation,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: BTreeMap::new(),
+            spec: (),
+            compiled: Err(Vec::new()),
+            status: None,
+        };
+        let of = NamespacedName::new("shop", "web");
+        let mut answers = BTreeMap::new();
+        for gone in [None, Some(facts("u", 3)), Some(facts("another", 2))] {
+            keep(&mut answers, &of, gone.as_ref(), known(Ok(()), 2, 10));
+            assert!(answers.is_empty());
+        }
+        let there = facts("u", 2);
+        keep(&mut answers, &of, Some(&there), known(Ok(()), 2, 10));
+        let no = || Err(("Forbidden".to_owned(), String::new()));
+        keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
+        assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
+        assert!(!says_otherwise(answers.get(&of), Some(&known(Ok(()), 2, 30))));
+        assert!(says_otherwise(answers.get(&of), Some(&known(no(), 2, 30))));
+        assert!(says_otherwise(answers.get(&of), Some(&known(Ok(()), 3, 30))));
+
+        let at = |second| Timestamp::from_second(second).unwrap();
+        forget_old(&mut answers, &of, false, at(1_000));
+        forget_old(&mut answers, &of, true, at(39));
+        assert_eq!(answers.len(), 1);
+        forget_old(&mut answers, &of, true, at(40));
+        assert!(answers.is_empty());
     }
 }

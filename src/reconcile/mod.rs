@@ -32,8 +32,8 @@ use crate::{
     act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},
     authority::{Authorizer, TrustedWriters},
     model::World,
-    observe::content::Contents,
-    plan::{Key, everything},
+    observe::{content::Contents, crds::Definitions},
+    plan::{Key, everything, is_over},
 };
 
 /// What every reconciling worker shares.
@@ -54,6 +54,8 @@ pub struct Reconciler {
     pub restarter: Restarter,
     /// Writes hooks.
     pub hooks: HookWriter,
+    /// Are our own kinds there to stay?
+    pub definitions: Definitions,
     /// Asks whose rights suffice.
     pub authorizer: Arc<dyn Authorizer>,
     /// Writers of other namespaces' ServiceAccounts that count all the same.
@@ -81,14 +83,24 @@ impl Reconciler {
     /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
     pub fn sweep(&self) {
         let keys = everything(&self.world());
-        for key in keys {
-            self.queue.add(key, Lane::Sweep);
-        }
+        self.queue.sweep(keys);
+    }
+
+    /// Drops what nothing under way can be using any more.
+    pub fn expire(&self) {
+        self.contents.expire();
+        let now = now();
+        self.world_mut().repairs.retain(|_, repairs| !is_over(repairs, now));
     }
 
     async fn look_at(&self, key: &Key) -> Again {
         if !self.world().is_complete() {
             // Nothing is decided on incomplete knowledge; completion looks at everything.
+            return Again::OnChange;
+        }
+        let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
+        if self.world().only_rule.is_some() && !is_the_rules {
+            // Whoever serves one rule leaves the rest to a process that serves everything.
             return Again::OnChange;
         }
         match key {

@@ -1,8 +1,9 @@
-//! One monitor: is its identity allowed to, then each of its workloads, and the pods that it finds itself.
+//! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked at; and then
+//! the pods that it finds itself.
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Asking, Decided, ask_again},
+    authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -23,48 +24,57 @@ const SOON: std::time::Duration = std::time::Duration::from_millis(250);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
-        if let Err(error) = self.settle_monitor(monitor).await {
-            tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
-            return Again::Backoff(None);
-        }
-        let workloads = workloads_of(&self.world(), monitor);
-        for workload in workloads {
-            self.queue.add(Key::Workload(workload), Lane::Change);
+        let before = self.world().monitor_authority.get(monitor).cloned();
+        let settled = self.settle_monitor(monitor).await;
+        let (account, after) = {
+            let world = self.world();
+            let facts = world.monitors.get(monitor);
+            let account = facts.is_some_and(|facts| facts.spec.service_account_name.is_some());
+            (account, world.monitor_authority.get(monitor).cloned())
+        };
+        if says_otherwise(before.as_ref(), after.as_ref()) {
+            let workloads = workloads_of(&self.world(), monitor);
+            for workload in workloads {
+                self.queue.add(Key::Workload(workload), Lane::Change);
+            }
         }
         self.queue.add(Key::MonitorStatus(monitor.clone()), Lane::Change);
-        let again = self.selected_pods(monitor).await;
-        let world = self.world();
-        let account =
-            world.monitors.get(monitor).is_some_and(|facts| facts.spec.service_account_name.is_some());
-        match again {
-            Again::OnChange => ask_again(account, world.monitor_authority.get(monitor)),
-            again => again,
+        if let Err(error) = settled {
+            tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
+            forget_old(&mut self.world_mut().monitor_authority, monitor, account, now());
+            return Again::Backoff(None);
         }
+        // Whatever its pods wait for, its account is asked about in time.
+        if let Again::After(delay) = ask_again(account, after.as_ref()) {
+            self.queue.add_later(Key::Monitor(monitor.clone()), delay);
+        }
+        self.selected_pods(monitor).await
     }
 
     /// Asks whether the monitor's identity may restart what it declares, unless that is known.
     async fn settle_monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
         let inquiry = {
-            let mut world = self.world_mut();
+            let world = &mut *self.world_mut();
             let Some(facts) = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok()) else {
                 return Ok(());
             };
             let account = facts.spec.service_account_name.as_deref();
-            let settled = facts.status.as_ref().and_then(|status| status.authorized_generation);
+            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
             let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(&monitor.namespace, facts, account, settled, known);
+            let asking = Asking::of(&monitor.namespace, facts, account, granted, known);
             let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),
                 Decided::Answer(authority) => {
-                    world.monitor_authority.insert(monitor.clone(), authority);
+                    keep(&mut world.monitor_authority, monitor, Some(facts), authority);
                     return Ok(());
                 }
                 Decided::Ask(inquiry) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
-        self.world_mut().monitor_authority.insert(monitor.clone(), authority);
+        let world = &mut *self.world_mut();
+        keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
         Ok(())
     }
 

@@ -94,6 +94,17 @@ impl Queue {
         }
     }
 
+    /// Looks at all of these, authorities before what waits for them.
+    pub fn sweep(&self, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            let lane = match key {
+                Key::Rule(_) | Key::Monitor(_) => Lane::Change,
+                _ => Lane::Sweep,
+            };
+            self.add(key, lane);
+        }
+    }
+
     /// Looks at a key after `delay`, unless it is looked at before.
     pub fn add_later(&self, key: Key, delay: Duration) {
         self.lock().add_later(key, Instant::now() + delay);
@@ -253,7 +264,10 @@ fn backoff(key: &Key, failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::model::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 
     fn key(name: &str) -> Key {
         Key::Policy(name.into())
@@ -274,6 +288,47 @@ mod tests {
             [key("c"), key("b"), key("a")]
         );
         assert_eq!(queue.depth().1, 3);
+    }
+
+    proptest! {
+        /// Else statuses would say at each start that nobody has been asked, and then take it back.
+        #[test]
+        fn authorities_come_before_what_waits_for_them(keys in Just(all_sorts()).prop_shuffle()) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let taken = runtime.block_on(async {
+                let queue = Queue::default();
+                queue.open();
+                queue.sweep(keys.clone());
+                let mut taken = Vec::new();
+                for _ in &keys {
+                    taken.push(queue.next().await);
+                    queue.done(&taken[taken.len() - 1], Again::OnChange);
+                }
+                taken
+            });
+            let is_authority = |key: &Key| matches!(key, Key::Rule(_) | Key::Monitor(_));
+            let first: Vec<bool> = taken.iter().map(is_authority).collect();
+            prop_assert!(first.is_sorted_by(|one, next| one >= next), "{taken:?}");
+        }
+    }
+
+    fn all_sorts() -> Vec<Key> {
+        let named = |name: &str| NamespacedName::new("shop", name);
+        let slot = |name: &str| Key::Slot(ObjectKey::new(Kind::Secret, "shop", name));
+        let workload =
+            WorkloadKey { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
+        vec![
+            slot("a"),
+            slot("b"),
+            Key::Rule(named("a")),
+            Key::Rule(named("b")),
+            Key::Monitor(named("a")),
+            Key::RuleStatus(named("a")),
+            Key::MonitorStatus(named("a")),
+            Key::Workload(workload),
+            key("policy"),
+            Key::Hooks,
+        ]
     }
 
     #[tokio::test]

@@ -33,8 +33,6 @@ impl Requests for Requester {
 
     fn complete(&self) {
         let keys = everything(&self.world.read().unwrap_or_else(PoisonError::into_inner));
-        for key in keys {
-            self.queue.add(key, Lane::Sweep);
-        }
+        self.queue.sweep(keys);
     }
 }

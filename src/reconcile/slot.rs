@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
+use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
-    observe::crds::missing_definition,
-    plan::{CopyAction, Key, SlotPlan, claims::claims_on, plan_slot},
+    plan::{CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired},
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -16,6 +15,8 @@ const ROUNDS: usize = 4;
 const SOON: Duration = Duration::from_millis(250);
 /// When to try again to remove, while our own kinds are not all there.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
+/// When to try again what was refused for good reason.
+const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// How long a status waits for further news of its rule.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
@@ -34,11 +35,9 @@ impl Reconciler {
                 }
             }
             if let Some(rule) = self.rule_to_ask_again(&plan) {
-                if let Err(error) = self.settle_rule(&rule).await {
-                    tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
-                    return Again::Backoff(None);
-                }
-                continue;
+                // Before everything else: all of the rule's slots wait for it.
+                self.queue.add(Key::Rule(rule), Lane::NewNamespace);
+                return Again::After(SOON);
             }
             let again = self.carry_out(slot, &plan).await;
             self.tell_rules(slot, &plan);
@@ -66,15 +65,16 @@ impl Reconciler {
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
+        let rules_gone = self.world().rules_gone;
         if action.removes()
-            && let Some(missing) = missing_definition(&self.client).await
+            && let Some(missing) = self.definitions.missing(rules_gone).await
         {
             tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
             return Again::After(WHEN_INTACT);
         }
         let outcome = self.copies.act(slot, action).await;
-        self.reporter.copy(slot, plan, action, &outcome).await;
-        self.remember(slot, action, &outcome);
+        let is_news = self.remember(slot, action, &outcome);
+        self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
             Outcome::Done | Outcome::NamespaceGone | Outcome::NotLeading => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))
@@ -82,33 +82,47 @@ impl Reconciler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::Refused,
+            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(REFUSED_AGAIN),
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }
     }
 
-    /// Keeps what an attempt came to, for the next plan and for the rule's status.
-    fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) {
+    /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything new.
+    fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) -> bool {
+        let mut world = self.world_mut();
+        let last = world.attempts.remove(slot);
+        let CopyAction::Write(write) = action else { return true };
+        let digest = &write.intent.marks.digest;
         let (replace, reason, message) = match outcome {
-            Outcome::Done | Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => {
-                self.world_mut().attempts.remove(slot);
-                return;
+            Outcome::Done => {
+                let repairs = repaired(world.repairs.remove(slot), digest, now());
+                world.repairs.insert(slot.clone(), repairs);
+                return true;
             }
-            Outcome::NeedsReplacing(message) => (true, "Refused", message),
+            Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
+            // That it was deleted and made anew was to no avail: as good as refused.
+            Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
             Outcome::Refused { reason, message } => (false, *reason, message),
             Outcome::Retry { message, .. } => (false, "Failed", message),
         };
-        let CopyAction::Write(write) = action else { return };
+        let retry_at = match outcome {
+            // The queue's own backoff is enough.
+            Outcome::Retry { .. } => now(),
+            _ => at_after(now(), REFUSED_AGAIN),
+        };
         let attempt = Attempt {
             resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
-            digest: write.intent.marks.digest.clone(),
+            digest: digest.clone(),
             replace,
             reason,
             message: message.clone(),
-            at: now(),
+            retry_at,
         };
-        self.world_mut().attempts.insert(slot.clone(), attempt);
+        let is_news =
+            last.is_none_or(|last| last.reason != attempt.reason || last.message != attempt.message);
+        world.attempts.insert(slot.clone(), attempt);
+        is_news
     }
 
     /// The rules that this slot matters to will want to say so.

@@ -25,6 +25,9 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 
 impl Reconciler {
     pub(super) async fn rule_status(&self, key: &Key, rule: &NamespacedName) -> Again {
+        if let Some(wait) = self.too_soon(key) {
+            return Again::After(wait);
+        }
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.rules.get(rule) else { return self.forget_status(key) };
@@ -35,6 +38,9 @@ impl Reconciler {
     }
 
     pub(super) async fn monitor_status(&self, key: &Key, monitor: &NamespacedName) -> Again {
+        if let Some(wait) = self.too_soon(key) {
+            return Again::After(wait);
+        }
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
@@ -45,6 +51,9 @@ impl Reconciler {
     }
 
     pub(super) async fn policy_status(&self, key: &Key, name: &Arc<str>) -> Again {
+        if let Some(wait) = self.too_soon(key) {
+            return Again::After(wait);
+        }
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.policies.get(name) else { return self.forget_status(key) };
@@ -77,9 +86,6 @@ impl Reconciler {
         let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else {
             return Again::OnChange;
         };
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
         match write_status::<K>(&self.client, &self.lead, of, &after).await {
             Outcome::Done => {
                 let mut written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);

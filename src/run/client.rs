@@ -1,5 +1,7 @@
 //! The one HTTP stack to the API server.
 
+use std::time::Duration;
+
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -10,6 +12,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::ServiceBuilder;
+
+/// How long any request may wait for the head of its answer (a watch's comes at once): a last resort, for calls
+/// that must be faster have limits of their own.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +82,9 @@ fn build(config: Config) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
+    // A connection whose other end is gone without a word: idle ones (watches) and busy ones.
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_tcp_user_timeout(Some(ANSWER_TIMEOUT));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
@@ -83,6 +93,7 @@ fn build(config: Config) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(tower::BoxError::from)
+        .timeout(ANSWER_TIMEOUT)
         .service(http);
     Ok(Client::new(service, config.default_namespace))
 }

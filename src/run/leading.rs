@@ -1,6 +1,6 @@
 //! While the lease is ours: the queue is open, workers work, and everything is looked at every hour.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use crate::reconcile::Reconciler;
 /// Workers; of them the queue lets at most 16 do anything but new namespaces.
 const WORKERS: usize = 24;
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
-/// How often content that no fan-out uses any more is dropped.
+/// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to finish the key it is at, when we stop.
 const FINISH: Duration = Duration::from_secs(5);
@@ -39,11 +39,12 @@ pub(super) async fn lead(
                 }
                 () = leader.lost() => break,
                 _ = sweep.tick() => reconciler.sweep(),
-                _ = expire.tick() => reconciler.contents.expire(),
+                _ = expire.tick() => reconciler.expire(),
             }
         }
         tracing::warn!("not leading any more");
         reconciler.queue.close();
+        reconciler.hooks.rest();
     }
 }
 
@@ -59,9 +60,10 @@ pub(super) async fn work(
         workers.spawn(async move { reconciler.work(&stop).await });
     }
     let mut outcome = Ok(());
+    let mut finished = pin!(finished(&stop));
     while let Some(ended) = tokio::select! {
         ended = workers.join_next() => ended,
-        () = finished(&stop) => None,
+        () = &mut finished => None,
     } {
         // A worker ends only when told to: anything else is a panic, and ends the process.
         if let Err(panicked) = ended {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube::Client;
-use prometheus_client::registry::Registry;
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,7 @@ use crate::{
     model::{NamespacedName, Store, World},
     observe::{
         content::Contents,
+        crds::Definitions,
         watch::{Observer, Requests},
     },
     reconcile::{Queue, Reconciler, Requester, Snapshot},
@@ -89,7 +90,8 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     let world = Arc::new(RwLock::new(world(&config)));
     let queue = Arc::new(Queue::default());
     let requests = Arc::new(Requester { world: world.clone(), queue: queue.clone() });
-    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Arc::default() };
+    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
     watches::start(&mut tasks, &client, &config, &observer);
     tell_completeness(&mut tasks, &world, &readiness);
@@ -119,6 +121,11 @@ fn world(config: &Config) -> World {
     world
 }
 
+/// A process that serves one rule only shares the work with nobody, so it competes with nobody but its like.
+fn lease(config: &Config) -> String {
+    config.rule_name.as_ref().map_or_else(|| LEASE.to_owned(), |rule| format!("{LEASE}-{rule}"))
+}
+
 struct Reconciling<'a> {
     client: &'a Client,
     config: &'a Config,
@@ -134,10 +141,12 @@ fn reconcile(
 ) -> Result<(), ServeError> {
     let Reconciling { client, config, world, queue } = parts;
     let (elector, leader): (Elector, Leader) =
-        Elector::new(client.clone(), &config.namespace, LEASE, &config.host, Terms::default())?;
+        Elector::new(client.clone(), &config.namespace, &lease(config), &config.host, Terms::default())?;
     let lead: crate::act::lead::Lead = Arc::new(leader.clone());
     let contents = Arc::new(Contents::new(client.clone()));
-    let reporter = Reporter::new(client.clone(), &config.host);
+    let reporter = Reporter::new(client.clone(), &config.host, world.clone());
+    // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being so.
+    let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
     metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), world: world.clone() }));
     let reconciler = Arc::new(Reconciler {
@@ -147,8 +156,9 @@ fn reconcile(
         contents: contents.clone(),
         copies: CopyWriter::new(client.clone(), contents, lead.clone()),
         restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), config, lead.clone(), readiness.require("hooks")),
+        hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks),
         lead,
+        definitions: Definitions::new(client.clone()),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,

@@ -1,4 +1,5 @@
-//! What is still missing before we can answer correctly, by name.
+//! What is still missing before we can answer correctly, by name; and what is not in order but keeps nobody from
+//! answering.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug)]
 pub struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
+    remarks: Arc<RwLock<BTreeMap<&'static str, String>>>,
     drain: CancellationToken,
 }
 
@@ -17,20 +19,25 @@ pub struct Readiness {
 #[derive(Clone, Debug)]
 pub struct Condition {
     name: &'static str,
-    readiness: Readiness,
+    register: Arc<RwLock<BTreeMap<&'static str, String>>>,
 }
 
 impl Readiness {
     /// A registry without conditions, ready until `drain` is cancelled.
     pub fn new(drain: CancellationToken) -> Self {
-        Self { missing: Arc::default(), drain }
+        Self { missing: Arc::default(), remarks: Arc::default(), drain }
     }
 
     /// Adds a condition that does not hold yet.
     pub fn require(&self, name: &'static str) -> Condition {
-        let condition = Condition { name, readiness: self.clone() };
+        let condition = Condition { name, register: self.missing.clone() };
         condition.missing("not yet");
         condition
+    }
+
+    /// A condition that is told of, and keeps nobody waiting. For what can only come to hold once we are ready.
+    pub fn remark(&self, name: &'static str) -> Condition {
+        Condition { name, register: self.remarks.clone() }
     }
 
     /// Whether every condition holds and no shutdown has begun.
@@ -52,14 +59,12 @@ impl Readiness {
 impl Condition {
     /// It holds.
     pub fn holds(&self) {
-        let mut missing = self.readiness.missing.write().unwrap_or_else(PoisonError::into_inner);
-        missing.remove(self.name);
+        self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name);
     }
 
     /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values.
     pub fn missing(&self, reason: impl Into<String>) {
-        let mut missing = self.readiness.missing.write().unwrap_or_else(PoisonError::into_inner);
-        missing.insert(self.name, reason.into());
+        self.register.write().unwrap_or_else(PoisonError::into_inner).insert(self.name, reason.into());
     }
 
     /// It holds if `result` is good, and is missing for the error's reason otherwise.
@@ -72,13 +77,14 @@ impl Condition {
 }
 
 impl fmt::Display for Readiness {
-    /// `ready`, or one line for each thing missing.
+    /// `ready`, or one line for each thing missing; then the remarks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.missing();
         if missing.is_empty() {
-            return writeln!(f, "ready");
+            writeln!(f, "ready")?;
         }
-        missing.iter().try_for_each(|(name, reason)| writeln!(f, "{name}: {reason}"))
+        let remarks = self.remarks.read().unwrap_or_else(PoisonError::into_inner).clone();
+        missing.iter().chain(&remarks).try_for_each(|(name, reason)| writeln!(f, "{name}: {reason}"))
     }
 }
 
@@ -99,5 +105,18 @@ mod tests {
         assert_eq!((readiness.ready(), readiness.to_string().as_str()), (true, "ready\n"));
         drain.cancel();
         assert_eq!(readiness.to_string(), "drain: shutting down\n");
+    }
+
+    #[test]
+    fn a_remark_keeps_nobody_waiting() {
+        let readiness = Readiness::new(CancellationToken::new());
+        let hooks = readiness.remark("hooks");
+        hooks.missing("no call has arrived");
+        assert_eq!(
+            (readiness.ready(), readiness.to_string().as_str()),
+            (true, "ready\nhooks: no call has arrived\n")
+        );
+        hooks.holds();
+        assert_eq!(readiness.to_string(), "ready\n");
     }
 }

@@ -1,9 +1,9 @@
 //! Nobody gets through Copyrator what he could not do himself.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, binding, config_map, ours, version};
-use crate::bed::{Person, Story, eventually, peaceful};
+use crate::bed::objects::{annotation, binding, config_map, label, ours, secret, version};
+use crate::bed::{Person, Story, eventually, peaceful, rough};
 
 #[test]
 fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
@@ -127,8 +127,72 @@ fn a_monitor_needs_the_right_to_change_its_workloads() {
     story.until_condition("ConfigMonitor", "own", "Authorized", "True", "Allowed");
 }
 
+/// Whoever holds every right in his namespace may write statuses there. That must not be the way to other people's
+/// Secrets: what was refused stays refused, also for the next leader, who knows only what statuses say.
+#[test]
+fn a_status_written_by_a_tenant_grants_nothing() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "self-granted");
+    // A rule that the webhook would refuse gets in while the webhook is away.
+    crew.webhook.kill();
+    bed.unhook();
+    let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    grant(&story, "bob", everything);
+    // Everything of ours, and nothing else: no right to the workloads that a monitor restarts.
+    grant(&story, "alice", json!([{ "apiGroups": ["copyrator.dev"], "resources": ["*"], "verbs": ["*"] }]));
+    bed.admin.create(&secret("kube-system", "loot", [("k", "v")])).ok();
+    bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.deploy("web", &["app"]);
+
+    let spec = |source: Value| json!({ "source": source, "targets": [{ "names": [story.home] }] });
+    let loot = json!({ "kind": "Secret", "names": ["loot"], "namespaces": ["kube-system"] });
+    let honest = json!({ "kind": "ConfigMap", "names": ["app"] });
+    until_accepted(&bed.bob, &ours("CopyratorRule", &story.home, "loot", spec(loot)));
+    until_accepted(&bed.bob, &ours("CopyratorRule", &story.home, "honest", spec(honest)));
+    until_accepted(&bed.alice, &story.monitor(&["app"], json!(null)));
+    let refused = [("CopyratorRule", "loot", &bed.bob), ("ConfigMonitor", "monitor", &bed.alice)];
+    for (kind, name, _) in refused {
+        story.until_condition(kind, name, "Authorized", "False", "Forbidden");
+    }
+    let granted = story.until_condition("CopyratorRule", "honest", "Authorized", "True", "Allowed");
+    let proof = &granted["status"]["authorizedProof"];
+    assert!(proof.is_string(), "{}", granted["status"]);
+
+    let claim = json!({ "authorizedGeneration": 1 });
+    let pasted = json!({ "authorizedGeneration": 1, "authorizedProof": proof });
+    for (part, forged) in [("claimed", claim), ("pasted", pasted)] {
+        crew.reconciler.kill();
+        for (kind, name, tenant) in refused {
+            tenant.merge_status(kind, &story.home, name, &forged).ok();
+        }
+        bed.release_lease();
+        crew.reconciler = bed.reconciler(0);
+        story.marker(part);
+        for (kind, name, _) in refused {
+            story.until_condition(kind, name, "Authorized", "False", "Forbidden");
+        }
+        assert!(story.admin().get("Secret", &story.home, "loot").is_none(), "a Secret was had for a status");
+        let web = story.admin().get("Deployment", &story.home, "web").expect("it is there");
+        assert_eq!(label(&web, "copyrator.dev/applied"), None, "a workload was written for a status");
+    }
+    crew.reconciler.kill();
+}
+
+/// Rights in the story's home.
+fn grant(story: &Story<'_>, user: &str, rules: Value) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "namespace": story.home, "name": user }, "rules": rules,
+    });
+    story.admin().create(&role).ok();
+    let mut bound = binding(&story.home, user, user);
+    bound["roleRef"]["kind"] = "Role".into();
+    story.admin().create(&bound).ok();
+}
+
 /// Creates, once RBAC has heard of the author's rights: the warnings.
-fn until_accepted(person: &Person, object: &serde_json::Value) -> Vec<String> {
+fn until_accepted(person: &Person, object: &Value) -> Vec<String> {
     eventually("it is accepted", || match person.create(object) {
         answer if answer.code < 300 => Ok(answer.warnings),
         answer => Err(answer.refused()),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{config_map, ours, version};
+use crate::bed::objects::{condition, config_map, ours, secret, version};
 use crate::bed::{Story, eventually, peaceful};
 
 #[test]
@@ -26,6 +26,59 @@ fn a_foreign_object_is_never_overwritten_and_the_rule_says_so() {
         let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
         if rule["status"]["problemCount"] == 0 { Ok(()) } else { Err(rule["status"].to_string()) }
     });
+}
+
+/// Helm's releases, tokens and the like are not watched: nobody tells of them but the refusal to create.
+#[test]
+fn an_object_that_is_not_watched_is_in_the_way_all_the_same() {
+    let story = Story::new(peaceful(), "unwatched");
+    let (taken, free) = (story.target("taken"), story.target("free"));
+    let mut release = secret(&taken, "app", [("release", "theirs")]);
+    release["type"] = "helm.sh/release.v1".into();
+    let release = story.admin().create(&release).ok();
+    story.admin().create(&secret(&story.home, "app", [("k", "v")])).ok();
+    let mut rule = story.rule("Secret", &["app"]);
+    rule["spec"]["conflictPolicy"] = "Overwrite".into();
+    story.admin().create(&rule).ok();
+    story.until("Secret", &free, "app", [("k", "v")]);
+    let rule = story.until_condition("CopyratorRule", "rule", "Degraded", "True", "Conflict");
+    let problem = &rule["status"]["problems"][0];
+    assert_eq!(
+        (&problem["namespace"], &problem["name"]),
+        (&json!(taken), &json!("app")),
+        "{}",
+        rule["status"]
+    );
+    assert_eq!(condition(&rule, "Ready"), Some(("True".into(), "Incomplete".into())), "nothing is under way");
+    let still = story.admin().get("Secret", &taken, "app").expect("the release stays");
+    assert_eq!(version(&still), version(&release));
+}
+
+#[test]
+fn who_fights_over_a_copy_is_named_and_answered_less_and_less() {
+    let story = Story::new(peaceful(), "fought-over");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    let theirs = json!({ "data": { "k": "theirs" } });
+    let rule = eventually("the rule names who writes there, too", || {
+        story.admin().merge("ConfigMap", &target, "app", &theirs).ok();
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        let degraded = condition(&rule, "Degraded");
+        if degraded == Some(("True".into(), "Contested".into())) {
+            Ok(rule)
+        } else {
+            Err(rule["status"].to_string())
+        }
+    });
+    let message = rule["status"]["problems"][0]["message"].to_string();
+    assert!(message.contains("kubectl-edit"), "{message}");
+    // Left alone, the copy is put right all the same.
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    // New content is nobody's repair, and waits for nothing.
+    story.admin().merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "new" } })).ok();
+    story.until("ConfigMap", &target, "app", [("k", "new")]);
 }
 
 #[test]

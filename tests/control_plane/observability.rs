@@ -1,6 +1,7 @@
 //! What people and monitoring can see.
 
 use serde_json::{Value, json};
+use testbed::Role;
 
 use crate::bed::objects::{config_map, ours};
 use crate::bed::{Story, eventually, peaceful, rough};
@@ -64,6 +65,57 @@ fn processes_tell_how_they_are_and_end_in_order() {
         let status = process.terminate().expect("it ends");
         assert!(status.success(), "{status}");
     }
+}
+
+/// kubectl finds Events by the uid of what they are about.
+#[test]
+fn describe_shows_what_we_did() {
+    let story = Story::new(peaceful(), "described");
+    story.target("a");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &story.called("a"), "app", [("k", "1")]);
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    story.until_older_than_now("web");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    story.admin().merge("Namespace", "", &story.called("a"), &json!({ "metadata": { "labels": null } })).ok();
+    let described = |what: &str, event: &str| {
+        eventually(&format!("{what} shows {event}"), || {
+            let mut kubectl = story.bed.testbed.cluster().kubectl();
+            let output = kubectl.args(["describe", what, "--namespace", &story.home]).output();
+            let text = String::from_utf8_lossy(&output.expect("kubectl runs").stdout).into_owned();
+            if text.contains(event) { Ok(()) } else { Err(text) }
+        });
+    };
+    described("copyratorrule/rule", "CopyRemoved");
+    described("deployment/web", "Restarted");
+}
+
+/// Whoever serves one rule leaves every other one alone, and competes with nobody for the lease.
+#[test]
+fn a_process_for_one_rule_serves_that_rule_only() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "single");
+    let target = story.target("a");
+    bed.admin.create(&config_map(testbed::NAMESPACE, "single", [("k", "v")])).ok();
+    let mut only = story.rule("ConfigMap", &["single"]);
+    only["metadata"] = json!({ "name": "single", "namespace": testbed::NAMESPACE });
+    // While the one who serves everything is away, whose lease nobody has given up.
+    crew.reconciler.kill();
+    bed.admin.create(&config_map(&story.home, "other", [("k", "v")])).ok();
+    bed.admin.create(&story.rule("ConfigMap", &["other"])).ok();
+    bed.admin.create(&only).ok();
+    let single = bed.testbed.operator(Role::Reconciler, 0, &["--rule-name", "single"]).expect("it starts");
+    story.until("ConfigMap", &target, "single", [("k", "v")]);
+    bed.admin.apply(&config_map(testbed::NAMESPACE, "single", [("k", "w")])).ok();
+    story.until("ConfigMap", &target, "single", [("k", "w")]);
+    assert!(bed.admin.get("ConfigMap", &target, "other").is_none(), "another rule was served");
+    single.kill();
+    bed.admin.delete("CopyratorRule", testbed::NAMESPACE, "single").ok();
+    crew.webhook.kill();
 }
 
 /// Logs and Events show names and counts, never values.

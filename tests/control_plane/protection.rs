@@ -102,7 +102,7 @@ fn a_namespace_with_copies_can_be_deleted() {
 fn an_author_stamp_cannot_be_faked_and_moves_only_with_the_spec() {
     let (bed, _turn) = rough();
     let story = Story::new(bed, "stamped");
-    unhook(bed);
+    bed.unhook();
     story.admin().create(&binding(&story.home, "alice", "edit")).ok();
     story.admin().create(&binding(&story.home, "bob", "edit")).ok();
     let mut rule = story.rule("ConfigMap", &["app"]);
@@ -129,11 +129,4 @@ fn an_author_stamp_cannot_be_faked_and_moves_only_with_the_spec() {
     let changed = change(json!({ "spec": { "excludeTargets": ["x"] } })).ok();
     assert_eq!(author(changed.clone()), Some("bob".into()));
     assert_ne!(version(&changed), version(&made));
-}
-
-/// Takes the hooks away, so that only the API server itself is left to judge.
-fn unhook(bed: &Bed) {
-    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
-        bed.admin.delete(kind, "", "copyrator");
-    }
 }

@@ -7,7 +7,7 @@ use copyrator::{
     api::CopyratorRule,
     digest::DigestKey,
     marks,
-    model::{Attempt, Authority, ForeignField, Kind, ObjectKey, Store, World},
+    model::{Attempt, Authority, ForeignField, Kind, NamespacedName, ObjectKey, Store, World},
     observe::{object::Slim, watched::Watched},
     plan::{Changed, CopyAction, CopyWrite, Need, Version},
 };
@@ -163,7 +163,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         replace,
         reason,
         message: message.clone(),
-        at: jiff::Timestamp::UNIX_EPOCH,
+        retry_at: Timestamp::UNIX_EPOCH,
     };
     world.attempts.insert(slot.clone(), attempt);
 }
@@ -223,19 +223,21 @@ pub fn catch_up(server: &mut Server, world: &mut World) {
 
 /// Asks whose rights suffice, as the reconciler does before it acts on a rule.
 pub fn authorize(server: &Server, world: &mut World) {
-    for (rule, facts) in &world.rules {
-        let answer = match server.answers.get(rule) {
-            Some(Answer::Unasked) => {
-                world.rule_authority.remove(rule);
-                continue;
-            }
-            Some(Answer::Refused) => Err(("Forbidden".to_owned(), "no".to_owned())),
-            Some(Answer::Allowed) | None => Ok(()),
-        };
-        let (uid, generation) = (facts.uid.clone(), facts.generation);
-        let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
-        world.rule_authority.insert(rule.clone(), authority);
-    }
+    let rules: Vec<_> = world.rules.keys().cloned().collect();
+    rules.iter().for_each(|rule| authorize_one(server, world, rule));
+}
+
+/// The same for one rule.
+pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) {
+    let Some(facts) = world.rules.get(rule) else { return };
+    let answer = match server.answers.get(rule) {
+        Some(Answer::Unasked) => return drop(world.rule_authority.remove(rule)),
+        Some(Answer::Refused) => Err(("Forbidden".to_owned(), "no".to_owned())),
+        Some(Answer::Allowed) | None => Ok(()),
+    };
+    let (uid, generation) = (facts.uid.clone(), facts.generation);
+    let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
+    world.rule_authority.insert(rule.clone(), authority);
 }
 
 /// Somebody's edit: values to be set, `None` to be removed.

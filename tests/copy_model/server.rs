@@ -52,7 +52,8 @@ pub struct Server {
     pub log: VecDeque<(Changed, Option<Value>)>,
     /// Objects that a quota or another webhook refuses to have written.
     pub refuses: BTreeSet<ObjectKey>,
-    versions: u64,
+    /// Writes, and everything else that has been given a number.
+    pub versions: u64,
 }
 
 impl Server {

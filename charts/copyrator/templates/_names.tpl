@@ -36,10 +36,3 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- define "copyrator.reconciler" -}}
 {{ include "copyrator.fullname" . }}-reconciler
 {{- end -}}
-
-{{/* Non-empty where the API server stamps authors by itself. Asked both ways, since rendering offline knows no APIs. */}}
-{{- define "copyrator.serverStamps" -}}
-{{- if or (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
-true
-{{- end -}}
-{{- end -}}

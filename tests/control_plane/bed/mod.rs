@@ -85,6 +85,13 @@ impl Bed {
         Person::with(&file.expect("the kubeconfig is written"))
     }
 
+    /// Takes the hooks away, so that only the API server itself is left to judge.
+    pub fn unhook(&self) {
+        for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+            self.admin.delete(kind, "", "copyrator");
+        }
+    }
+
     /// Gives up a killed reconciler's lease for it, so that no test waits for it to run out.
     pub fn release_lease(&self) {
         for lease in self.admin.list("Lease", testbed::NAMESPACE, "") {

@@ -85,6 +85,13 @@ impl Person {
         self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
     }
 
+    /// Changes part of an object's status, past its owner.
+    pub fn merge_status(&self, kind: &str, namespace: &str, name: &str, status: &Value) -> Answer {
+        let path = paths::object(kind, namespace, name) + "/status?fieldManager=kubectl-edit";
+        let patch = serde_json::json!({ "status": status });
+        self.send(Method::PATCH, &path, "application/merge-patch+json", Some(&patch))
+    }
+
     /// Deletes an object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
         self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)

@@ -21,11 +21,8 @@ fn rules(stage: &Stage<'_>) -> Result<(), Failure> {
     stage.kubectl("apply -f tests/demo/manifests/sources.yaml")?;
     stage.cat("tests/demo/manifests/rules.yaml")?;
     stage.kubectl("apply -f tests/demo/manifests/rules.yaml")?;
-    stage.kubectl(
-        "wait --for=jsonpath='{.status.conditions[?(@.type==\"Ready\")].reason}'=AllCopied \
-         copyratorrules --all -n platform --timeout=30s",
-    )?;
-    stage.kubectl("get copyratorrules -n platform")?.says("AllCopied")
+    stage.kubectl("wait --for=condition=Ready copyratorrules --all -n platform --timeout=30s")?;
+    stage.kubectl("get copyratorrules -n platform")?.says("NoTarget")
 }
 
 fn namespace_appears(stage: &Stage<'_>) -> Result<(), Failure> {

@@ -1,0 +1,103 @@
+//! What a status may be believed about a grant. Whoever may write a status could claim one, so only the proof counts,
+//! which takes the key of digests to make.
+
+use crate::{
+    digest::DigestKey,
+    marks::{AUTHOR, AUTHOR_GROUPS},
+    model::{Declared, MonitorFacts, RuleFacts},
+};
+
+impl RuleFacts {
+    /// The proof that this very spec was granted to its identity.
+    pub fn grant(&self, key: &DigestKey) -> String {
+        proof("CopyratorRule", self, self.spec.service_account_name.as_deref(), key)
+    }
+
+    /// Whether it was, by an earlier leader or by us, as the status proves.
+    pub fn is_granted(&self, key: &DigestKey) -> bool {
+        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_ref());
+        proof.is_some_and(|proof| *proof == self.grant(key))
+    }
+}
+
+impl MonitorFacts {
+    /// The proof that this very spec was granted to its identity.
+    pub fn grant(&self, key: &DigestKey) -> String {
+        proof("ConfigMonitor", self, self.spec.service_account_name.as_deref(), key)
+    }
+
+    /// Whether it was, by an earlier leader or by us, as the status proves.
+    pub fn is_granted(&self, key: &DigestKey) -> bool {
+        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_ref());
+        proof.is_some_and(|proof| *proof == self.grant(key))
+    }
+}
+
+/// The author is part of it also where an account acts: he was asked whether he may impersonate it.
+fn proof<S, C, T>(kind: &str, facts: &Declared<S, C, T>, account: Option<&str>, key: &DigestKey) -> String {
+    let stamp = |name| facts.annotations.get(name).map(String::as_str).unwrap_or_default();
+    let identity = [account.unwrap_or_default(), stamp(AUTHOR), stamp(AUTHOR_GROUPS)];
+    key.grant(kind, &facts.uid, facts.generation, identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus};
+
+    fn declared<S: Default, C, T>(status: T) -> Declared<S, C, T> {
+        let stamp = [(AUTHOR, "alice"), (AUTHOR_GROUPS, r#"["dev"]"#)];
+        Declared {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: stamp.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            spec: S::default(),
+            compiled: Err(Vec::new()),
+            status: Some(status),
+        }
+    }
+
+    #[test]
+    fn only_the_proof_of_this_very_spec_counts() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let mut rule: RuleFacts = declared(CopyratorRuleStatus::default());
+        let proof = rule.grant(&key);
+        let claim = |rule: &mut RuleFacts, proof: Option<String>| {
+            let authorized_generation = Some(rule.generation);
+            rule.status = Some(CopyratorRuleStatus {
+                authorized_generation,
+                authorized_proof: proof,
+                ..CopyratorRuleStatus::default()
+            });
+        };
+        claim(&mut rule, None);
+        assert!(!rule.is_granted(&key), "a generation alone proves nothing");
+        claim(&mut rule, Some(proof.clone()));
+        assert!(rule.is_granted(&key));
+        assert!(!rule.is_granted(&DigestKey::new(&[8; DigestKey::LENGTH])));
+
+        let differs = |change: fn(&mut RuleFacts)| {
+            let mut other = rule.clone();
+            change(&mut other);
+            assert!(!other.is_granted(&key), "{:?} {}", other.annotations, other.generation);
+        };
+        differs(|rule| rule.uid = "another".into());
+        differs(|rule| rule.generation = 2);
+        differs(|rule| rule.spec.service_account_name = Some("copier".into()));
+        differs(|rule| drop(rule.annotations.insert(AUTHOR.into(), "bob".into())));
+        differs(|rule| drop(rule.annotations.insert(AUTHOR_GROUPS.into(), r#"["admin"]"#.into())));
+        differs(|rule| rule.annotations = BTreeMap::new());
+
+        let mut monitor: MonitorFacts = declared(ConfigMonitorStatus::default());
+        monitor.status.as_mut().unwrap().authorized_proof = Some(proof);
+        assert!(!monitor.is_granted(&key), "a rule's proof is not a monitor's");
+        monitor.status.as_mut().unwrap().authorized_proof = Some(monitor.grant(&key));
+        assert!(monitor.is_granted(&key));
+    }
+}

@@ -1,0 +1,123 @@
+//! What holds a write back that is due: the last attempt was refused a moment ago, or somebody else writes the same
+//! object again and again. Two who put one object right would answer each other for ever.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{clock::at_after, copies::problem, intent::Intent};
+use crate::{
+    api::Problem,
+    model::{Attempt, ObjectFacts, ObjectKey, Repairs, World},
+};
+
+/// So many writes of one content to one slot within [`CALM`] are repairs of what somebody else does to it.
+const REPAIRS: u32 = 10;
+/// After so long without a repair everything is forgotten.
+const CALM: SignedDuration = SignedDuration::from_secs(60);
+/// First wait of a slot that others write, too; doubles.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// Why this is not written now, and until when.
+pub(super) fn held(
+    world: &World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    intent: &Intent,
+    now: Timestamp,
+) -> Option<(Problem, Timestamp)> {
+    let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
+    if let Some(last) = refused.filter(|last| now < last.retry_at) {
+        return Some((problem(slot, last.reason, &last.message), last.retry_at));
+    }
+    let repairs = world.repairs.get(slot).filter(|repairs| repairs.digest == intent.marks.digest)?;
+    let until = repairs.from;
+    (repairs.count >= REPAIRS && now < until).then(|| (contested(slot, existing), until))
+}
+
+/// What became of the last attempt to write this very content over this very version.
+pub(super) fn last_attempt<'w>(
+    world: &'w World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    intent: &Intent,
+) -> Option<&'w Attempt> {
+    let version = existing.map(|facts| &facts.resource_version);
+    let last = world.attempts.get(slot)?;
+    (last.resource_version.as_ref() == version && last.digest == intent.marks.digest).then_some(last)
+}
+
+/// The repairs of a slot, with one write more of this content.
+pub fn repaired(before: Option<Repairs>, digest: &str, now: Timestamp) -> Repairs {
+    let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
+    let Some(Repairs { digest, count, from }) = recent else {
+        return Repairs { digest: digest.to_owned(), count: 1, from: now };
+    };
+    let count = count.saturating_add(1);
+    let doublings = count.checked_sub(REPAIRS);
+    let wait = |times: u32| FIRST_WAIT.saturating_mul(1 << times.min(16)).min(LONGEST_WAIT);
+    Repairs { digest, count, from: doublings.map_or(from, |times| at_after(now, wait(times))) }
+}
+
+/// Whether a slot has been left alone for so long that its repairs say nothing any more.
+pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
+    now.duration_since(repairs.from) > CALM
+}
+
+fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> Problem {
+    let managers = existing.and_then(|facts| facts.ownership.as_deref()).map(|owned| owned.others.join(", "));
+    let who = managers.filter(|names| !names.is_empty());
+    let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
+    let message = format!(
+        "{who} changes or removes this copy again and again, so that it is put right more and more slowly: have the \
+         other one leave it alone, or exclude the namespace"
+    );
+    problem(slot, "Contested", &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// The writes that somebody provokes who answers each at once, by the second.
+    fn fought(until: i64) -> Vec<i64> {
+        let (mut repairs, mut writes): (Option<Repairs>, Vec<i64>) = (None, Vec::new());
+        for second in 0..until {
+            let waits = repairs.as_ref().is_some_and(|it| it.count >= REPAIRS && at(second) < it.from);
+            if !waits {
+                repairs = Some(repaired(repairs, "d", at(second)));
+                writes.push(second);
+            }
+        }
+        writes
+    }
+
+    #[test]
+    fn who_is_answered_again_and_again_waits_longer_and_longer() {
+        let writes = fought(3600);
+        assert_eq!(writes[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let gaps: Vec<i64> = writes[9..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps[..6], [10, 20, 40, 80, 160, 300]);
+        assert!(gaps[6..].iter().all(|gap| *gap == 300), "{gaps:?}");
+    }
+
+    #[test]
+    fn repairs_now_and_then_and_new_content_are_no_fight() {
+        let mut repairs = None;
+        for minute in 0..100 {
+            repairs = Some(repaired(repairs, "d", at(minute * 61)));
+            assert_eq!(repairs.as_ref().unwrap().count, 1);
+        }
+        for second in 0..20 {
+            repairs = Some(repaired(repairs, &second.to_string(), at(10_000 + second)));
+            assert_eq!(repairs.as_ref().unwrap().count, 1);
+        }
+        let fought = (0..20).fold(None, |repairs, second| Some(repaired(repairs, "d", at(second)))).unwrap();
+        assert!(!is_over(&fought, fought.from) && is_over(&fought, at(fought.from.as_second() + 61)));
+    }
+}

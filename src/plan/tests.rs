@@ -1,0 +1,265 @@
+//! Whose slot it is, what is copied at all, what holds a write back, and what a status says meanwhile.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::DeserializeGuard;
+use serde_json::{Value, json};
+
+use super::{claims::slots_of, *};
+use crate::{
+    api::{CopyratorRule, CopyratorRuleStatus},
+    digest::DigestKey,
+    marks::{CA_SECRET, KEY_SECRET},
+    model::{
+        Attempt, Authority, Fingerprint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Repairs, Store,
+        World,
+    },
+    observe::{object::Slim, watched::Watched},
+};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn key() -> DigestKey {
+    DigestKey::new(&[7; DigestKey::LENGTH])
+}
+
+fn world() -> World {
+    let mut world = World::default();
+    world.key = Some(key());
+    world.own_namespace = "copyrator-system".into();
+    world.expected = [Store::Secrets].into();
+    world.complete = world.expected.clone();
+    for name in ["copyrator-system", "home", "shop"] {
+        world.namespaces.insert(name.into(), NamespaceFacts::default());
+    }
+    world
+}
+
+fn rule(world: &mut World, name: &str, created: i64, change: Value) -> NamespacedName {
+    let mut rule = json!({
+        "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
+        "metadata": {"namespace": "home", "name": name, "uid": name, "generation": 1, "resourceVersion": "1",
+            "creationTimestamp": at(created).to_string(),
+            "annotations": {"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"}},
+        "spec": {"source": {"kind": "Secret", "names": ["app"]}, "targets": [{"names": ["shop"]}]},
+    });
+    json_patch::merge(&mut rule, &change);
+    serde_json::from_value::<DeserializeGuard<CopyratorRule>>(rule).unwrap().put(world);
+    NamespacedName::new("home", name)
+}
+
+fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
+    let facts = &world.rules[rule];
+    let answer = may.then_some(()).ok_or(("Forbidden".to_owned(), "no".to_owned()));
+    let (uid, generation) = (facts.uid.clone(), facts.generation);
+    let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
+    world.rule_authority.insert(rule.clone(), authority);
+}
+
+fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> ObjectKey {
+    let mut object = json!({"metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"),
+        "resourceVersion": "1", "creationTimestamp": "1970-01-01T00:00:00Z"}});
+    json_patch::merge(&mut object["metadata"], &metadata);
+    serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world);
+    let key = ObjectKey::new(Kind::Secret, namespace, name);
+    let print = Fingerprint {
+        uid: format!("{namespace}/{name}").into(),
+        resource_version: "1".into(),
+        type_: Some("Opaque".into()),
+        immutable: false,
+        keys: [].into(),
+        annotations: [].into(),
+    };
+    world.fingerprints.insert(key.clone(), print);
+    key
+}
+
+fn slot() -> ObjectKey {
+    ObjectKey::new(Kind::Secret, "shop", "app")
+}
+
+fn written(plan: &SlotPlan) -> &CopyWrite {
+    let Some(CopyAction::Write(write)) = &plan.action else { panic!("nothing is written: {plan:?}") };
+    write
+}
+
+fn blocked(plan: &SlotPlan) -> &str {
+    assert_eq!(plan.action, None);
+    let SlotState::Blocked(problem) = &plan.state else { panic!("nothing is in the way: {plan:?}") };
+    &problem.reason
+}
+
+#[test]
+fn everything_begins_with_authorities_and_leaves_no_slot_out() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    let keys: Vec<_> = everything(&world).into_iter().collect();
+    assert_eq!(
+        keys,
+        [Key::Rule(rule), Key::Slot(slot()), Key::Hooks],
+        "a copy that is not there is a slot, too"
+    );
+}
+
+/// Whoever may read our namespace still copies nothing that marks, grants and certificates rest on.
+#[test]
+fn secrets_of_ours_are_no_sources_and_our_namespace_no_target() {
+    let mut world = world();
+    for name in [CA_SECRET, KEY_SECRET, "app"] {
+        secret(&mut world, "copyrator-system", name, json!({}));
+    }
+    for (name, source) in [
+        ("all", json!({"names": ["*"]})),
+        ("any", json!({"names": null, "objectSelector": {}})),
+        ("named", json!({"names": [CA_SECRET, KEY_SECRET, "app"]})),
+    ] {
+        let mut spec = json!({"spec": {"source": {"namespaces": ["copyrator-system"]}}});
+        json_patch::merge(&mut spec["spec"]["source"], &source);
+        let rule = rule(&mut world, name, 0, spec);
+        assert_eq!(slots_of(&world, &rule), [slot()].into(), "{name}");
+    }
+    let into_ours = json!({"spec": {"targets": [{"names": ["copyrator-system"]}],
+        "copy": {"name": KEY_SECRET}, "conflictPolicy": "Overwrite"}});
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "into-ours", 0, into_ours);
+    answer(&mut world, &rule, true);
+    assert!(slots_of(&world, &rule).is_empty());
+    let theirs = ObjectKey::new(Kind::Secret, "copyrator-system", KEY_SECRET);
+    assert_eq!(plan_slot(&world, &theirs, at(100)).action, None);
+}
+
+/// Of two rules that come together the older one has the slot, however long the API server takes to answer.
+#[test]
+fn a_free_slot_waits_for_an_older_rule_that_has_not_been_asked_about() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let (old, young) = (rule(&mut world, "old", 1, json!({})), rule(&mut world, "young", 2, json!({})));
+    answer(&mut world, &young, true);
+    let plan = plan_slot(&world, &slot(), at(100));
+    assert_eq!((&plan.rule, &plan.action), (&Some(old.clone()), &None), "the younger one must wait");
+
+    answer(&mut world, &old, false);
+    let plan = plan_slot(&world, &slot(), at(100));
+    assert_eq!(plan.rule, Some(young.clone()));
+    written(&plan);
+    answer(&mut world, &old, true);
+    assert_eq!(plan_slot(&world, &slot(), at(100)).rule, Some(old.clone()));
+    rule(&mut world, "old", 1, json!({"spec": {"suspend": true}}));
+    assert_eq!(plan_slot(&world, &slot(), at(100)).rule, Some(young));
+}
+
+/// The admission policy guards what carries the labels: annotations anybody may write on what is his.
+#[test]
+fn with_an_unknown_key_only_labelled_marks_count() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let intent = written(&plan_slot(&world, &slot(), at(100))).intent.clone();
+    let mut annotations = intent.marks.annotations();
+    let another = DigestKey::new(&[8; DigestKey::LENGTH]);
+    annotations.insert(crate::marks::MARK.into(), another.mark(&slot(), &rule));
+
+    secret(&mut world, "shop", "app", json!({"annotations": annotations}));
+    assert_eq!(blocked(&plan_slot(&world, &slot(), at(100))), "Conflict");
+    secret(&mut world, "shop", "app", json!({"annotations": annotations, "labels": intent.marks.labels()}));
+    assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none(), "it is ours, of another key");
+    // Without the labels, with our own key: still ours.
+    secret(&mut world, "shop", "app", json!({"annotations": intent.marks.annotations(), "labels": null}));
+    assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none());
+}
+
+#[test]
+fn what_was_refused_waits_and_so_does_what_others_fight_over() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
+    let digest = marks.digest.clone();
+    let attempt = Attempt {
+        resource_version: None,
+        digest: digest.clone(),
+        replace: false,
+        reason: "Forbidden",
+        message: "exceeded quota".into(),
+        retry_at: at(400),
+    };
+    world.attempts.insert(slot(), attempt.clone());
+    let plan = plan_slot(&world, &slot(), at(399));
+    assert_eq!((blocked(&plan), plan.recheck), ("Forbidden", Some(at(400))));
+    written(&plan_slot(&world, &slot(), at(400)));
+    world.attempts.insert(slot(), Attempt { digest: "other content".into(), ..attempt.clone() });
+    written(&plan_slot(&world, &slot(), at(399)));
+    world.attempts.insert(slot(), attempt);
+    world.set_object(slot(), None);
+    written(&plan_slot(&world, &slot(), at(399)));
+
+    world.repairs.insert(slot(), Repairs { digest, count: 10, from: at(500) });
+    let fields = json!([{"manager": "other-tool", "operation": "Update", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:k": {}}}}]);
+    secret(&mut world, "shop", "app", json!({"annotations": marks.annotations(), "managedFields": fields}));
+    let plan = plan_slot(&world, &slot(), at(499));
+    assert_eq!((blocked(&plan), plan.recheck), ("Contested", Some(at(500))));
+    let SlotState::Blocked(problem) = &plan.state else { panic!() };
+    assert!(problem.message.contains("(other-tool)"), "{}", problem.message);
+    written(&plan_slot(&world, &slot(), at(500)));
+}
+
+/// After a start of ours nothing has changed for anybody: no status says meanwhile that nobody was asked.
+#[test]
+fn a_status_waits_for_the_answer_it_already_gave() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let name = rule(&mut world, "a", 0, json!({}));
+    let ready = |status: &CopyratorRuleStatus| status.conditions[0].reason.clone();
+    assert_eq!(
+        ready(&rule_status(&world, &name, at(1)).unwrap()),
+        "AuthorityUnknown",
+        "it is all there is to say"
+    );
+
+    for (may, says) in [(true, "Copying"), (false, "Forbidden")] {
+        rule(&mut world, "a", 0, json!({}));
+        answer(&mut world, &name, may);
+        let status = rule_status(&world, &name, at(1)).unwrap();
+        assert_eq!(ready(&status), says);
+        let stored = json!({"status": status});
+        rule(&mut world, "a", 0, stored.clone());
+        world.rule_authority.clear();
+        assert_eq!(rule_status(&world, &name, at(2)), None);
+        answer(&mut world, &name, may);
+        assert_eq!(rule_status(&world, &name, at(2)), Some(status), "a restart writes nothing");
+        // Of a new generation the old answer says nothing.
+        let mut changed = stored;
+        changed["metadata"] = json!({"generation": 2});
+        rule(&mut world, "a", 0, changed);
+        world.rule_authority.clear();
+        assert_eq!(ready(&rule_status(&world, &name, at(2)).unwrap()), "AuthorityUnknown");
+    }
+}
+
+/// What somebody claims in a status proves nothing, and gives nobody anything to write again and again.
+#[test]
+fn a_status_proves_a_grant_and_carries_a_claim_along() {
+    let mut world = world();
+    let name = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &name, true);
+    let status = rule_status(&world, &name, at(1)).unwrap();
+    assert_eq!(status.authorized_generation, Some(1));
+    assert_eq!(status.authorized_proof, Some(world.rules[&name].grant(&key())));
+
+    rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &name, false);
+    let refused = rule_status(&world, &name, at(1)).unwrap();
+    assert_eq!((refused.authorized_generation, &refused.authorized_proof), (None, &None));
+    let mut claimed = json!({"status": refused});
+    claimed["status"]["authorizedGeneration"] = 1.into();
+    claimed["status"]["authorizedProof"] = "0.0".into();
+    rule(&mut world, "a", 0, claimed);
+    assert!(!world.rules[&name].is_granted(&key()));
+    assert_eq!(rule_status(&world, &name, at(2)), world.rules[&name].status);
+}

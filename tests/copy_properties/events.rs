@@ -1,0 +1,202 @@
+//! What happens to a cluster, as it is drawn.
+
+use copyrator::{marks, model::Kind};
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use crate::{
+    copy_model::server::Answer,
+    rules::{RULES, Rule, any_rule, rarely},
+};
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Namespace(&'static str, NamespaceIs),
+    Rule(usize, Option<Box<Rule>>),
+    /// One word of a rule changes.
+    Turn(usize, Turn),
+    Answer(usize, Answer),
+    Edit(Which, How, Vec<Change>),
+    Delete(Which),
+    /// Somebody's finalizer.
+    Hold(Which, bool),
+    Mark(Which, Marking),
+    /// A quota or another webhook.
+    Refuse(Which, bool),
+    /// So many seconds pass, in which the operator is at work.
+    Pass(i64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum NamespaceIs {
+    Gone,
+    Plain,
+    Blue,
+    Refusing,
+    Terminating,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Turn {
+    Suspended(bool),
+    Broken(bool),
+    Excluding(bool),
+    Conflict(&'static str),
+    /// It wants what another wants.
+    Rival(usize),
+}
+
+/// An object by name, or one of those that are there.
+#[derive(Clone, Debug)]
+pub enum Which {
+    At(Kind, &'static str, &'static str),
+    Nth(usize),
+}
+
+/// How somebody writes.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    Patch(&'static str),
+    Apply,
+    StringData,
+    ForgetManagers,
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    Data(&'static str, Option<&'static str>),
+    Binary(&'static str, bool),
+    Label(&'static str, bool),
+    Note(bool),
+    Immutable,
+    Type,
+}
+
+#[derive(Clone, Debug)]
+pub enum Marking {
+    Lose(&'static str),
+    Garble(&'static str, &'static str),
+    /// The marks of another object.
+    CloneOf(usize),
+    /// The proof of a key that is lost.
+    OtherKey,
+    RemoveAt(i64),
+}
+
+const NAMESPACES: [&str; 5] = ["home", "a", "b", "c", "kube-system"];
+const MARKS: [&str; 7] = [
+    marks::RULE,
+    marks::SOURCE,
+    marks::SOURCE_UID,
+    marks::DIGEST,
+    marks::ON_REMOVAL,
+    marks::MARK,
+    marks::MANAGED_BY,
+];
+
+/// What happens from an empty cluster on; the operator is at work only while time passes.
+pub fn story() -> impl Strategy<Value = Vec<Event>> {
+    let some_rule = (0..RULES.len(), any_rule()).prop_map(|(at, rule)| Event::Rule(at, Some(Box::new(rule))));
+    let source = (source(), any::<bool>()).prop_map(|(which, labelled)| {
+        let changes =
+            [Change::Data("a", Some("1")), Change::Data("b", Some("2")), Change::Label("app", labelled)];
+        Event::Edit(which, How::Patch("kubectl"), changes.to_vec())
+    });
+    let place = select(&[NamespaceIs::Plain, NamespaceIs::Blue][..]);
+    let start = (vec(place, NAMESPACES.len()), vec(some_rule, 2..6), vec(source, 3..7), vec(event(), 0..40));
+    start.prop_map(|(places, rules, objects, later)| {
+        let namespaces = NAMESPACES.iter().zip(places).map(|(name, is)| Event::Namespace(name, is));
+        namespaces
+            .chain(rules)
+            .chain(objects)
+            .chain([Event::Pass(1)])
+            .chain(later)
+            .chain([Event::Pass(1)])
+            .collect()
+    })
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let namespace =
+        (select(&NAMESPACES[..]), is_namespace()).prop_map(|(name, is)| Event::Namespace(name, is));
+    let rule = (0..RULES.len(), proptest::option::weighted(0.8, any_rule()))
+        .prop_map(|(at, rule)| Event::Rule(at, rule.map(Box::new)));
+    let answers = [Answer::Allowed, Answer::Refused, Answer::Unasked];
+    let answer =
+        (0..RULES.len(), select(answers.to_vec())).prop_map(|(at, answer)| Event::Answer(at, answer));
+    prop_oneof![
+        4 => namespace,
+        3 => rule,
+        3 => (0..RULES.len(), turn()).prop_map(|(at, turn)| Event::Turn(at, turn)),
+        1 => answer,
+        7 => written(),
+        3 => which().prop_map(Event::Delete),
+        1 => (which(), any::<bool>()).prop_map(|(which, held)| Event::Hold(which, held)),
+        3 => ((0..99_usize).prop_map(Which::Nth), marking()).prop_map(|(which, how)| Event::Mark(which, how)),
+        1 => (which(), any::<bool>()).prop_map(|(which, refused)| Event::Refuse(which, refused)),
+        5 => select(&[0, 3, 400][..]).prop_map(Event::Pass),
+    ]
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        any::<bool>().prop_map(Turn::Suspended),
+        any::<bool>().prop_map(Turn::Broken),
+        any::<bool>().prop_map(Turn::Excluding),
+        select(&["Refuse", "Adopt", "Overwrite"][..]).prop_map(Turn::Conflict),
+        (0..RULES.len()).prop_map(Turn::Rival),
+    ]
+}
+
+fn is_namespace() -> impl Strategy<Value = NamespaceIs> {
+    use NamespaceIs::{Blue, Gone, Plain, Refusing, Terminating};
+    select(&[Gone, Plain, Plain, Plain, Blue, Blue, Blue, Refusing, Terminating][..])
+}
+
+/// Where sources are likely.
+fn source() -> impl Strategy<Value = Which> {
+    (any_kind(), select(&["home", "home", "home", "a", "b"][..]), select(&["x", "x", "y"][..]))
+        .prop_map(|(kind, namespace, name)| Which::At(kind, namespace, name))
+}
+
+fn any_kind() -> impl Strategy<Value = Kind> {
+    rarely(5).prop_map(|secret| if secret { Kind::Secret } else { Kind::ConfigMap })
+}
+
+fn which() -> impl Strategy<Value = Which> {
+    let anywhere = (any_kind(), select(&NAMESPACES[..]), select(&["x", "y", "x-of-home"][..]));
+    prop_oneof![
+        3 => source(),
+        1 => anywhere.prop_map(|(kind, namespace, name)| Which::At(kind, namespace, name)),
+        3 => (0..99_usize).prop_map(Which::Nth),
+    ]
+}
+
+fn written() -> impl Strategy<Value = Event> {
+    let how = prop_oneof![
+        6 => select(&["kubectl", "argocd", marks::COPY_MANAGER][..]).prop_map(How::Patch),
+        2 => Just(How::Apply),
+        1 => Just(How::StringData),
+        1 => Just(How::ForgetManagers),
+    ];
+    let data = (select(&["a", "a", "b", "c"][..]), select(&[None, Some("1"), Some("2"), Some("3")][..]));
+    let change = prop_oneof![
+        8 => data.prop_map(|(key, value)| Change::Data(key, value)),
+        2 => (select(&["a", "c"][..]), any::<bool>()).prop_map(|(key, on)| Change::Binary(key, on)),
+        3 => (select(&["app", "tier", "theirs"][..]), any::<bool>()).prop_map(|(key, on)| Change::Label(key, on)),
+        1 => any::<bool>().prop_map(Change::Note),
+        1 => Just(Change::Immutable),
+        1 => Just(Change::Type),
+    ];
+    (which(), how, vec(change, 1..4)).prop_map(|(which, how, changes)| Event::Edit(which, how, changes))
+}
+
+fn marking() -> impl Strategy<Value = Marking> {
+    let words = select(&["garbled", "home/one", "Retain", "Delete/0s"][..]);
+    prop_oneof![
+        2 => select(&MARKS[..]).prop_map(Marking::Lose),
+        2 => (select(&MARKS[..]), words).prop_map(|(mark, word)| Marking::Garble(mark, word)),
+        2 => (0..99_usize).prop_map(Marking::CloneOf),
+        1 => Just(Marking::OtherKey),
+        2 => select(&[0, 100, 9_999][..]).prop_map(Marking::RemoveAt),
+    ]
+}

@@ -1,0 +1,259 @@
+//! Any cluster, any sequence of events: what always holds of copies. A counterexample is shrunk to a short story; its
+//! cause, once found, is pinned as a case of `copy_cases`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot build its world has failed")]
+
+mod cluster;
+#[path = "../copy_model/mod.rs"]
+mod copy_model;
+mod events;
+mod operator;
+mod oracle;
+mod queue;
+mod rules;
+
+use std::collections::BTreeSet;
+
+use copyrator::{
+    marks,
+    model::{ObjectKey, Store},
+    plan::{Key, plan_slot, rule_status},
+};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{TestCaseResult, TestRunner},
+};
+
+use cluster::Cluster;
+use copy_model::{
+    acting::{at, authorize, fetch, new_world, observe},
+    stored::Stored,
+};
+use events::{Event, story};
+use operator::{Looked, Operator, slots};
+use oracle::copy_of;
+use queue::Queue;
+use rules::rule_name;
+
+/// Longer than any grace.
+const LONG: Event = Event::Pass(1_000_000);
+/// As many stories as fit in a few seconds; `PROPTEST_CASES` asks for another number.
+const STORIES: u32 = 64;
+
+/// The test holds for every value drawn.
+fn always<S: Strategy>(drawn: S, test: impl Fn(S::Value) -> TestCaseResult) {
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { STORIES };
+    let config = ProptestConfig { cases, failure_persistence: None, ..default };
+    TestRunner::new(config).run(&drawn, test).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Plays a story; whenever time passes the operator works until it rests, and `check` compares before and after.
+fn play(
+    story: &[Event],
+    mut check: impl FnMut(&Cluster, &mut Cluster, &mut Operator) -> TestCaseResult,
+) -> Result<(Cluster, Operator), TestCaseError> {
+    let mut cluster = Cluster::default();
+    let mut operator = Operator::start(&mut cluster.server);
+    for event in story {
+        cluster.happen(event);
+        if let Event::Pass(_) = event {
+            let before = cluster.clone();
+            operator.settle(&mut cluster, &mut || true).unwrap();
+            check(&before, &mut cluster, &mut operator)?;
+        }
+    }
+    Ok((cluster, operator))
+}
+
+/// A story, and after it more time than any copy is kept that nobody wants.
+fn long_story() -> impl Strategy<Value = Vec<Event>> {
+    story().prop_map(|story| [story, vec![LONG, LONG]].concat())
+}
+
+fn none(faults: &[String]) -> TestCaseResult {
+    prop_assert!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn it_comes_to_rest_and_then_writes_nothing() {
+    always(story(), |story| {
+        play(&story, |_, cluster, operator| {
+            let written = cluster.server.versions;
+            operator.settle(cluster, &mut || true).unwrap();
+            prop_assert_eq!(cluster.server.versions, written, "it writes though nothing has happened");
+            Operator::start(&mut cluster.server).settle(cluster, &mut || true).unwrap();
+            prop_assert_eq!(cluster.server.versions, written, "it writes after a restart");
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn where_it_rests_everything_is_right() {
+    always(long_story(), |story| play(&story, |before, cluster, _| none(&cluster.wrong(before))).map(drop));
+}
+
+#[test]
+fn what_a_status_says_is_so() {
+    always(story(), |story| {
+        play(&story, |_, cluster, operator| {
+            let objects = &cluster.server.objects;
+            if objects.values().any(|object| object.deleting) || !cluster.server.refuses.is_empty() {
+                return Ok(());
+            }
+            for rule in cluster.rules.keys().filter(|rule| !cluster.is_inert(rule)) {
+                let is_its = |slot: &ObjectKey, object: &Stored| {
+                    copy_of(slot, object) == Some((rule.clone(), true))
+                        && cluster.wishes(slot).iter().any(|wish| wish.name == rule)
+                };
+                let current = objects.iter().filter(|(slot, object)| is_its(slot, object)).count() as i64;
+                let status = rule_status(&operator.world, rule, at(cluster.now)).unwrap();
+                let is = |word: &str| status.conditions.iter().any(|condition| condition.type_ == word);
+                prop_assert_eq!(status.current, current, "{}", rule);
+                prop_assert!(!is("Reconciling") && !is("Stalled"), "{}: {:?}", rule, status.conditions);
+                prop_assert!(is("Degraded") || current == status.desired, "{}: {:?}", rule, status);
+            }
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn what_is_not_ours_is_not_touched() {
+    always(long_story(), |story| play(&story, |before, cluster, _| none(&cluster.touched(before))).map(drop));
+}
+
+#[test]
+fn nothing_is_removed_on_incomplete_knowledge() {
+    let stores = [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules];
+    always((long_story(), vec(any::<bool>(), 1..40), 0..stores.len()), |(story, seen, store)| {
+        let (cluster, _) = play(&story, |_, _, _| Ok(()))?;
+        let mut world = new_world();
+        world.complete.remove(&stores[store]);
+        for (changed, _) in cluster.server.all().iter().zip(seen.iter().cycle()).filter(|(_, seen)| **seen) {
+            observe(&mut world, changed, cluster.server.state(changed).as_ref());
+        }
+        for slot in slots(&world) {
+            let mut plan = plan_slot(&world, &slot, at(cluster.now));
+            while !plan.needs.is_empty() && fetch(&cluster.server, &mut world, &plan.needs) {
+                plan = plan_slot(&world, &slot, at(cluster.now));
+            }
+            let removes = plan.action.as_ref().is_some_and(|action| action.removes());
+            prop_assert!(!removes, "{}: {:?}", slot, plan);
+        }
+        Ok(())
+    });
+}
+
+/// `kubectl delete crd` looks like every rule being deleted.
+#[test]
+fn nothing_is_removed_while_our_kinds_go() {
+    always((story(), vec(any::<bool>(), rules::RULES.len())), |(story, gone)| {
+        let (mut cluster, mut operator) = play(&story, |_, _, _| Ok(()))?;
+        let before = cluster.clone();
+        for rule in (0..gone.len()).filter(|rule| gone[*rule]) {
+            cluster.happen(&Event::Rule(rule, None));
+        }
+        cluster.happen(&LONG);
+        operator.intact = false;
+        operator.settle(&mut cluster, &mut || true).unwrap();
+        for (key, old) in &before.server.objects {
+            let Some(new) = cluster.server.objects.get(key) else {
+                return Err(TestCaseError::fail(format!("{key} is gone")));
+            };
+            let is_marked = |one: &Stored| one.annotations().contains_key(marks::REMOVE_AFTER);
+            prop_assert!(is_marked(old) || !is_marked(new), "{} was marked", key);
+            prop_assert!(copy_of(key, old).is_none() || copy_of(key, new).is_some(), "{} was let go", key);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_rule_that_writes_nothing_keeps_its_copies() {
+    always(long_story(), |story| {
+        play(&story, |before, cluster, _| {
+            for (key, old) in &before.server.objects {
+                let Some((rule, _)) = copy_of(key, old).filter(|(rule, _)| before.is_inert(rule)) else {
+                    continue;
+                };
+                let is_taken = cluster.wishes(key).iter().any(|wish| !cluster.is_inert(wish.name));
+                if !is_taken || before.rules[&rule].broken {
+                    let new = cluster.server.objects.get(key).map(|new| &new.values);
+                    prop_assert_eq!(new, Some(&old.values), "{} of {}", key, rule);
+                }
+            }
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn after_crashes_it_comes_to_the_same() {
+    always((story(), vec(0..6_usize, 2)), |(story, crashes)| {
+        play(&story, |before, cluster, _| {
+            let mut torn = before.clone();
+            for writes in &crashes {
+                let mut left = (0..*writes).map(|_| true);
+                let mut leads = || left.next().unwrap_or(false);
+                drop(Operator::start(&mut torn.server).settle(&mut torn, &mut leads));
+            }
+            let crashed = torn.clone();
+            Operator::start(&mut torn.server).settle(&mut torn, &mut || true).unwrap();
+            none(&torn.wrong(&crashed))?;
+            let mut differs = torn.differs(cluster);
+            // What was deleted to be made anew is free when the process dies in between: another rule may get it.
+            differs
+                .retain(|slot| crashed.server.objects.contains_key(slot) || cluster.wishes(slot).len() < 2);
+            prop_assert!(differs.is_empty(), "{:?} differ", differs);
+            Ok(())
+        })
+        .map(drop)
+    });
+}
+
+#[test]
+fn what_is_affected_is_all_there_is_to_look_at() {
+    always((long_story(), vec(any::<u8>(), 1..200)), |(story, dice)| {
+        let mut cluster = Cluster::default();
+        let mut queue = Queue::start(&mut cluster, dice);
+        for event in &story {
+            cluster.happen(event);
+            match event {
+                Event::Pass(_) => {
+                    queue.drain(&mut cluster);
+                    overlooked(&mut cluster, &queue)?;
+                }
+                Event::Refuse(..) => queue.try_refused_again(),
+                // The reconciler asks again every 30 s.
+                Event::Answer(rule, _) => queue.request(Key::Rule(rule_name(*rule))),
+                _ => queue.work_a_little(&mut cluster),
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Looks at everything, as a new process would, and expects to find nothing.
+fn overlooked(cluster: &mut Cluster, queue: &Queue) -> TestCaseResult {
+    let mut fresh = cluster.clone();
+    let mut operator = Operator::start(&mut fresh.server);
+    authorize(&fresh.server, &mut operator.world);
+    let known: BTreeSet<_> = slots(&operator.world).into_iter().chain(slots(&queue.operator.world)).collect();
+    for slot in known.iter().filter(|slot| !cluster.server.refuses.contains(slot)) {
+        match operator.look_at(&mut fresh.server, slot, cluster.now, &mut || true) {
+            Looked::Rest(None) => {}
+            Looked::Rest(Some(again)) => {
+                prop_assert!(queue.waits_for(slot, again.as_second()), "{} is not looked at again", slot);
+            }
+            other => prop_assert!(false, "{} was overlooked: {:?}", slot, other),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Plans and acts as `reconcile/slot.rs` does, on every slot until nothing is left to do.
+
+use std::collections::BTreeSet;
+
+use copyrator::{
+    act::outcome::Outcome,
+    model::{ObjectKey, World},
+    plan::{CopyAction, Key, plan_slot, slots_to_check},
+};
+use jiff::Timestamp;
+
+use crate::{
+    cluster::Cluster,
+    copy_model::{
+        acting::{act, at, authorize, catch_up, fetch, new_world, relist, remember},
+        server::Server,
+    },
+};
+
+/// Whatever has happened, more rounds over all slots than this are not needed.
+const ROUNDS: usize = 10;
+
+pub struct Operator {
+    pub world: World,
+    /// Whether our own kinds are all served.
+    pub intact: bool,
+}
+
+/// What a look at a slot came to.
+#[derive(Debug)]
+pub enum Looked {
+    /// Nothing to do, before this time at least.
+    Rest(Option<Timestamp>),
+    /// The API server is ahead of the watch.
+    Ahead,
+    /// Removals wait for our own kinds to be all there.
+    NotIntact,
+    Acted(CopyAction, Outcome),
+}
+
+/// The process has ended between two writes.
+#[derive(Debug)]
+pub struct Crashed;
+
+impl Operator {
+    /// A process that has just listed everything.
+    pub fn start(server: &mut Server) -> Self {
+        let mut world = new_world();
+        relist(server, &mut world);
+        Self { world, intact: true }
+    }
+
+    pub fn look_at(
+        &mut self,
+        server: &mut Server,
+        slot: &ObjectKey,
+        now: i64,
+        leads: &mut dyn FnMut() -> bool,
+    ) -> Looked {
+        let mut plan = plan_slot(&self.world, slot, at(now));
+        while !plan.needs.is_empty() {
+            if !fetch(server, &mut self.world, &plan.needs) {
+                return Looked::Ahead;
+            }
+            plan = plan_slot(&self.world, slot, at(now));
+        }
+        let Some(action) = plan.action else {
+            if plan.recheck.is_none() {
+                self.world.attempts.remove(slot);
+            }
+            return Looked::Rest(plan.recheck);
+        };
+        if action.removes() && !self.intact {
+            return Looked::NotIntact;
+        }
+        let outcome = act(server, slot, &action, leads);
+        remember(&mut self.world, slot, &action, &outcome);
+        Looked::Acted(action, outcome)
+    }
+
+    /// Looks at every slot until none is written any more, while the process lives.
+    pub fn settle(&mut self, cluster: &mut Cluster, leads: &mut dyn FnMut() -> bool) -> Result<(), Crashed> {
+        let (server, now) = (&mut cluster.server, cluster.now);
+        let mut last = Vec::new();
+        for _ in 0..ROUNDS {
+            catch_up(server, &mut self.world);
+            authorize(server, &mut self.world);
+            last.clear();
+            for slot in slots(&self.world) {
+                let looked = self.look_at(server, &slot, now, leads);
+                catch_up(server, &mut self.world);
+                match looked {
+                    Looked::Rest(_) | Looked::NotIntact => {}
+                    Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains(&slot) => {}
+                    Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
+                    other => last.push((slot, other)),
+                }
+            }
+            if last.is_empty() {
+                return Ok(());
+            }
+        }
+        panic!("it does not come to rest; of the last round: {last:#?}");
+    }
+}
+
+/// Every slot that anybody could have a wish for.
+pub fn slots(world: &World) -> BTreeSet<ObjectKey> {
+    let wanted = world.rules.keys().flat_map(|rule| slots_to_check(world, rule));
+    let wanted = wanted.filter_map(|key| match key {
+        Key::Slot(slot) => Some(slot),
+        _ => None,
+    });
+    wanted.chain(world.objects().map(|(key, _)| key.clone())).collect()
+}

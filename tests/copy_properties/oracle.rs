@@ -1,0 +1,196 @@
+//! What must be so when the operator has come to rest, stated naively from DESIGN §3.1: nothing of the planner is
+//! used, and every world is small enough to look everywhere.
+
+use std::collections::BTreeSet;
+
+use copyrator::{
+    marks,
+    model::{NamespacedName, ObjectKey},
+};
+
+use crate::{
+    cluster::Cluster,
+    copy_model::{
+        acting::{at, digest_key},
+        server::Answer,
+        stored::{Field, Fields, Stored},
+    },
+    rules::Rule,
+};
+
+/// One rule's wish for a slot.
+pub struct Wish<'c> {
+    pub name: &'c NamespacedName,
+    pub rule: &'c Rule,
+    source: &'c ObjectKey,
+}
+
+/// The rule that an object is a copy for, and whether its proof is of the key we have.
+pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool)> {
+    let annotations = object.annotations();
+    let rule = NamespacedName::parse(annotations.get(marks::RULE)?)?;
+    NamespacedName::parse(annotations.get(marks::SOURCE)?)?;
+    let mark = annotations.get(marks::MARK)?;
+    let is_of_our_key = mark.split_once('.')?.0 == digest_key().id();
+    (!is_of_our_key || *mark == digest_key().mark(key, &rule)).then_some((rule, is_of_our_key))
+}
+
+impl Cluster {
+    /// Writes nothing at present.
+    pub fn is_inert(&self, name: &NamespacedName) -> bool {
+        let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed);
+        self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
+    }
+
+    /// Some rule copies it.
+    pub fn is_source(&self, key: &ObjectKey, object: &Stored) -> bool {
+        copy_of(key, object).is_none()
+            && self.rules.iter().any(|(name, rule)| !rule.broken && rule.copies(name, key, object))
+    }
+
+    /// Every rule's wish for a slot.
+    pub fn wishes(&self, slot: &ObjectKey) -> Vec<Wish<'_>> {
+        let Some(namespace) = self.server.namespaces.get(&*slot.namespace) else { return Vec::new() };
+        let refuses = namespace.labels.contains_key(marks::COPIES);
+        if namespace.terminating || refuses || &*slot.namespace == "kube-system" {
+            return Vec::new();
+        }
+        let wish = |(name, rule): (_, &'_ Rule)| {
+            let is_it = |(key, object): &(&ObjectKey, &Stored)| {
+                key.namespace != slot.namespace
+                    && rule.copies(name, key, object)
+                    && copy_of(key, object).is_none()
+                    && rule.slot(key, &slot.namespace) == *slot
+            };
+            let (source, _) = self.server.objects.iter().find(is_it)?;
+            (!rule.broken && rule.takes(&slot.namespace, namespace)).then_some((name, source))
+        };
+        let wish = |(name, rule)| wish((name, rule)).map(|(name, source)| Wish { name, rule, source });
+        self.rules.iter().filter_map(wish).collect()
+    }
+
+    /// Everything that is not as it should be after the operator has come to rest on what was there before.
+    pub fn wrong(&self, before: &Self) -> Vec<String> {
+        let places = self.server.namespaces.keys();
+        let sources = || self.server.objects.keys();
+        let slots = self.rules.values().flat_map(|rule| {
+            places.clone().flat_map(move |place| sources().map(move |source| rule.slot(source, place)))
+        });
+        let slots: BTreeSet<ObjectKey> = slots.chain(sources().cloned()).collect();
+        slots.iter().filter_map(|slot| Some(format!("{slot}: {}", self.wrong_at(before, slot)?))).collect()
+    }
+
+    fn wrong_at(&self, before: &Self, slot: &ObjectKey) -> Option<String> {
+        let there = self.server.objects.get(slot);
+        let was = before.server.objects.get(slot);
+        if there.is_some_and(|object| object.deleting) || self.server.refuses.contains(slot) {
+            return None;
+        }
+        let wishes = self.wishes(slot);
+        if wishes.is_empty() {
+            return self.unwanted(slot, there?);
+        }
+        // Else the wish has come up on the way: a copy let go may be a source for another rule.
+        let was_wanted = !before.wishes(slot).is_empty();
+        let holder = was.and_then(|object| copy_of(slot, object)).map(|(rule, _)| rule);
+        let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.broken);
+        let held = wishes.iter().find(|wish| Some(wish.name) == holder.as_ref());
+        let first = wishes.iter().min_by_key(|wish| (self.is_inert(wish.name), wish.rule.created, wish.name));
+        let winner = held.or(first)?;
+        if holder.as_ref().is_some_and(is_frozen) || self.is_inert(winner.name) {
+            let same = was.map(|object| &object.values) == there.map(|object| &object.values);
+            return (!same && was_wanted)
+                .then(|| format!("{} writes nothing, and yet it was written", winner.name));
+        }
+        let source = &self.server.objects[winner.source];
+        let wanted = winner.rule.wants(source);
+        let Some(object) = there else {
+            return Some(format!("{} wants it, and it is not there", winner.name));
+        };
+        let same = content(&object.values) == content(&wanted);
+        let Some((rule, is_proven)) = copy_of(slot, object) else {
+            let stays = match winner.rule.conflict {
+                "Refuse" => true,
+                _ if self.is_source(slot, object) => true,
+                "Adopt" => !same,
+                _ => false,
+            };
+            return (!stays || (was_wanted && holder.is_some()))
+                .then(|| format!("{} should have it", winner.name));
+        };
+        let annotations = object.annotations();
+        let says = |mark: &str, value: String| annotations.get(mark) == Some(&value);
+        let carries = wanted.iter().all(|(field, value)| object.values.get(field) == Some(value));
+        let faults = [
+            (!is_proven, "has the proof of a lost key"),
+            (rule != *winner.name, "belongs to another rule"),
+            (!same, "has other content"),
+            (!carries, "lacks a label or annotation"),
+            (!says(marks::SOURCE, winner.source.named().to_string()), "names another source"),
+            (!says(marks::SOURCE_UID, source.uid.to_string()), "names another source's UID"),
+            (
+                object.labels().get(marks::RULE_LABEL) != Some(&marks::rule_label(winner.name)),
+                "lacks its label",
+            ),
+            (annotations.contains_key(marks::REMOVE_AFTER), "is still marked for removal"),
+        ];
+        let fault = faults.iter().find(|(is_wrong, _)| *is_wrong)?.1;
+        Some(format!("{} {fault}; {} wants a copy of {}", object.text(), winner.name, winner.source))
+    }
+
+    /// A copy that nobody wants is gone, let go, or has some time left.
+    fn unwanted(&self, slot: &ObjectKey, object: &Stored) -> Option<String> {
+        let (rule, true) = copy_of(slot, object)? else { return None };
+        let stays =
+            self.server.namespaces.get(&*slot.namespace).is_none_or(|namespace| namespace.terminating);
+        let time = object.annotations().get(marks::REMOVE_AFTER).and_then(|time| time.parse().ok());
+        let waits = time.is_some_and(|time: jiff::Timestamp| time > at(self.now));
+        (!stays && !waits && !self.is_inert(&rule)).then(|| format!("nobody wants this copy of {rule}"))
+    }
+
+    /// Whatever of other people's was touched without being asked for.
+    pub fn touched(&self, before: &Self) -> Vec<String> {
+        let touched = |(key, old): (&ObjectKey, &Stored)| {
+            let new = self.server.objects.get(key);
+            let theirs = Field::Label("theirs".into());
+            if let Some(new) = new.filter(|new| new.uid == old.uid)
+                && new.values.get(&theirs) != old.values.get(&theirs)
+            {
+                return Some(format!("{key}: somebody's label was changed"));
+            }
+            let wishes = before.wishes(key).into_iter().chain(self.wishes(key));
+            let mut takers =
+                wishes.filter(|wish| wish.rule.conflict != "Refuse" && !self.is_inert(wish.name));
+            let is_source = before.is_source(key, old);
+            if copy_of(key, old).is_some() || (!is_source && takers.next().is_some()) {
+                return None;
+            }
+            let same = new.is_some_and(|new| new.resource_version == old.resource_version);
+            (!same).then(|| {
+                format!("{key}: {} was touched", if is_source { "a source" } else { "a foreign object" })
+            })
+        };
+        before.server.objects.iter().filter_map(touched).collect()
+    }
+
+    /// What is not the same in another cluster.
+    pub fn differs(&self, other: &Self) -> BTreeSet<ObjectKey> {
+        let (mine, theirs) = (&self.server.objects, &other.server.objects);
+        let values = |object: Option<&Stored>| object.map(|object| object.values.clone());
+        let keys = mine.keys().chain(theirs.keys());
+        keys.filter(|key| values(mine.get(key)) != values(theirs.get(key))).cloned().collect()
+    }
+}
+
+fn content(fields: &Fields) -> Fields {
+    let is_content = |field: &Field, value: &[u8]| match field {
+        Field::Label(_) | Field::Annotation(_) => false,
+        Field::Immutable => value == b"true",
+        _ => true,
+    };
+    fields
+        .iter()
+        .filter(|(field, value)| is_content(field, value))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect()
+}

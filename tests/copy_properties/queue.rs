@@ -1,0 +1,141 @@
+//! The operator as it really works: one event of a watch at a time, and only what [`affected`] names is looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use copyrator::{
+    act::outcome::Outcome,
+    model::ObjectKey,
+    plan::{Changed, CopyAction, Key, affected, everything, slots_to_check},
+};
+
+use crate::{
+    cluster::Cluster,
+    copy_model::acting::{authorize_one, observe},
+    operator::{Looked, Operator},
+};
+
+/// So many keys and events are more than any story needs.
+const STEPS: usize = 5_000;
+
+pub struct Queue {
+    pub operator: Operator,
+    keys: BTreeSet<Key>,
+    /// Tried again when the watches have told more.
+    later: BTreeSet<Key>,
+    due: BTreeMap<ObjectKey, i64>,
+    /// What the API server refused.
+    refused: BTreeSet<ObjectKey>,
+    /// Whether to take an event or a key next, and which key.
+    dice: std::iter::Cycle<std::vec::IntoIter<u8>>,
+}
+
+impl Queue {
+    pub fn start(cluster: &mut Cluster, dice: Vec<u8>) -> Self {
+        let operator = Operator::start(&mut cluster.server);
+        let keys = everything(&operator.world);
+        let dice = dice.into_iter().cycle();
+        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), refused: BTreeSet::new(), dice }
+    }
+
+    pub fn request(&mut self, key: Key) {
+        self.keys.insert(key);
+    }
+
+    /// What was refused is tried again every 5 minutes, and so in the end when that may succeed.
+    pub fn try_refused_again(&mut self) {
+        self.keys.extend(std::mem::take(&mut self.refused).into_iter().map(Key::Slot));
+    }
+
+    /// Does something, but not all there is to do.
+    pub fn work_a_little(&mut self, cluster: &mut Cluster) {
+        for _ in 0..self.dice.next().unwrap_or(0) % 8 {
+            self.step(cluster);
+        }
+    }
+
+    /// Does everything that there is to do by now.
+    pub fn drain(&mut self, cluster: &mut Cluster) {
+        let ripe: Vec<_> =
+            self.due.iter().filter(|(_, due)| **due <= cluster.now).map(|(slot, _)| slot.clone()).collect();
+        for slot in ripe {
+            self.due.remove(&slot);
+            self.keys.insert(Key::Slot(slot));
+        }
+        for _ in 0..STEPS {
+            if !self.step(cluster) {
+                return;
+            }
+        }
+        panic!("there is always more to do: {:?}", self.keys);
+    }
+
+    /// Whether this slot will be looked at by then.
+    pub fn waits_for(&self, slot: &ObjectKey, by: i64) -> bool {
+        self.due.get(slot).is_some_and(|due| *due <= by)
+    }
+
+    fn step(&mut self, cluster: &mut Cluster) -> bool {
+        let dice = usize::from(self.dice.next().unwrap_or(0));
+        let has_news = !cluster.server.log.is_empty();
+        if self.keys.is_empty() && !has_news {
+            self.keys = std::mem::take(&mut self.later);
+        }
+        if has_news && (self.keys.is_empty() || dice % 2 == 0) {
+            self.hear(cluster, dice);
+        } else if let Some(key) = self.keys.iter().nth(dice % self.keys.len().max(1)).cloned() {
+            self.keys.remove(&key);
+            self.work(cluster, key);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// As `observe/watch.rs` does: asked on both sides of the change. Each kind has its own watch, and none waits
+    /// for another.
+    fn hear(&mut self, cluster: &mut Cluster, dice: usize) {
+        let log = &mut cluster.server.log;
+        let watch = |changed: &Changed| match changed {
+            Changed::Object(key) => (std::mem::discriminant(changed), Some(key.kind)),
+            _ => (std::mem::discriminant(changed), None),
+        };
+        let any = dice / 2 % log.len();
+        let first = log.iter().position(|(changed, _)| watch(changed) == watch(&log[any].0));
+        let Some((changed, state)) = first.and_then(|first| log.remove(first)) else { return };
+        let world = &mut self.operator.world;
+        let mut keys = affected(world, &changed);
+        if observe(world, &changed, state.as_ref()) {
+            keys.extend(affected(world, &changed));
+            self.keys.extend(keys);
+        }
+        self.keys.append(&mut self.later);
+    }
+
+    fn work(&mut self, cluster: &mut Cluster, key: Key) {
+        let (server, world) = (&mut cluster.server, &mut self.operator.world);
+        let slot = match key {
+            Key::Rule(rule) => {
+                authorize_one(server, world, &rule);
+                self.keys.extend(slots_to_check(world, &rule));
+                return;
+            }
+            Key::Slot(slot) => slot,
+            _ => return,
+        };
+        self.due.remove(&slot);
+        self.refused.remove(&slot);
+        match self.operator.look_at(server, &slot, cluster.now, &mut || true) {
+            Looked::Rest(None) | Looked::NotIntact => {}
+            Looked::Rest(Some(again)) => drop(self.due.insert(slot, again.as_second())),
+            Looked::Ahead | Looked::Acted(_, Outcome::Stale) => drop(self.later.insert(Key::Slot(slot))),
+            Looked::Acted(CopyAction::Write(write), Outcome::NeedsReplacing(_)) if !write.anew => {
+                self.keys.insert(Key::Slot(slot));
+            }
+            Looked::Acted(_, Outcome::Refused { .. } | Outcome::NeedsReplacing(_)) => {
+                self.refused.insert(slot);
+            }
+            Looked::Acted(_, Outcome::Done | Outcome::NamespaceGone) => {}
+            Looked::Acted(action, outcome) => panic!("{slot}: {action:?}: {outcome:?}"),
+        }
+    }
+}
