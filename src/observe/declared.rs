@@ -143,13 +143,20 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
         Changed::Policy(name(self.meta()))
     }
 
-    fn put(self, world: &mut World, _now: Timestamp) -> bool {
+    fn put(self, world: &mut World, now: Timestamp) -> bool {
+        self.prepare(now)(world)
+    }
+
+    /// Reading expressions takes threads of its own, and milliseconds.
+    fn prepare(self, _now: Timestamp) -> impl FnOnce(&mut World) -> bool {
         let key = name(self.meta());
         let facts =
             declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
-        let matters = matters(world.policies.get(&key), &facts);
-        world.policies.insert(key, facts);
-        matters
+        move |world| {
+            let matters = matters(world.policies.get(&key), &facts);
+            world.policies.insert(key, facts);
+            matters
+        }
     }
 
     fn forget(changed: &Changed, world: &mut World) {

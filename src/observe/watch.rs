@@ -86,7 +86,8 @@ impl Observer {
     /// Takes one object in.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
-        self.change(&changed, |world| object.put(world, Timestamp::now()));
+        let put = object.prepare(Timestamp::now());
+        self.change(&changed, put);
     }
 
     /// Forgets one object.

@@ -32,6 +32,11 @@ pub trait Watched:
     /// Takes the object in, as it is seen now; whether anything that matters to a decision has changed.
     fn put(self, world: &mut World, now: Timestamp) -> bool;
 
+    /// The same in two steps: what takes long is done before anybody has to wait for the world.
+    fn prepare(self, now: Timestamp) -> impl FnOnce(&mut World) -> bool {
+        move |world| self.put(world, now)
+    }
+
     /// Forgets an object.
     fn forget(changed: &Changed, world: &mut World);
 

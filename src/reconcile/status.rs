@@ -16,7 +16,7 @@ use crate::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
-    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, set_condition},
+    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, WORST_PROBLEMS, set_condition},
     model::NamespacedName,
     plan::{Key, monitor_status, rule_status},
 };
@@ -72,6 +72,8 @@ impl Reconciler {
             set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
             set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
             status.problems = problems;
+            // One more than the schema takes, and the API server would refuse the whole status.
+            status.problems.truncate(WORST_PROBLEMS);
             status.observed_generation = Some(generation);
             (facts.uid.clone(), facts.status.clone(), Some(status))
         };

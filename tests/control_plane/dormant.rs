@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{config_map, data, namespace, secret};
-use crate::bed::{Story, eventually, rough};
+use crate::bed::objects::{config_map, data, namespace, ours, secret};
+use crate::bed::{Story, eventually, rough, same};
 
 #[test]
 fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
@@ -28,6 +28,49 @@ fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
     bed.admin.delete("Namespace", "", &target).ok();
     story.until_gone("Namespace", "", &target);
     bed.admin.delete("ConfigPolicy", "", "writable").ok();
+}
+
+/// One team's policy that would rather have writes refused than unjudged is nobody else's outage.
+#[test]
+fn a_policy_that_fails_holds_up_its_own_namespaces_and_no_others() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "held");
+    let (held, free) = (story.target("a"), story.bystander("b"));
+    let mut lenient = json!({ "data": [{ "name": "url", "keys": ["url"], "format": "url" }], "match": {} });
+    let mut strict = story.policy(&["ConfigMap", "Secret"], lenient.clone());
+    strict["spec"]["failurePolicy"] = "Fail".into();
+    bed.admin.create(&strict).ok();
+    // With a policy beside it that covers everybody.
+    lenient["match"]["kinds"] = json!(["ConfigMap", "Secret"]);
+    bed.admin.create(&ours("ConfigPolicy", "", "held-beside", lenient)).ok();
+    eventually("both policies are in force", || {
+        let refused = |place: &str| bed.admin.try_create(&config_map(place, "app", [("url", "nonsense")]));
+        let answers = [&held, &free].map(|place| refused(place).code);
+        if answers.iter().all(|code| *code == 403) { Ok(()) } else { Err(format!("{answers:?}")) }
+    });
+    eventually("the strict one has a hook of its own", || {
+        let hooks = bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").ok_or("no hooks")?;
+        let hooks = hooks["webhooks"].to_string();
+        if hooks.contains("held.policies-fail.copyrator.dev") { Ok(()) } else { Err(hooks) }
+    });
+    crew.webhook.kill();
+    crew.reconciler.kill();
+
+    let good = [("url", "https://example.com")];
+    eventually("the API server has the hook, and refuses", || {
+        let answer = bed.admin.try_create(&config_map(&held, "app", good));
+        if answer.code >= 400 { same(answer.code, 500) } else { Err("it lets everything pass".into()) }
+    });
+    let refusal = bed.admin.create(&secret(&held, "app", good)).refused();
+    assert!(refusal.contains("held.policies-fail.copyrator.dev"), "{refusal}");
+    for place in [&free, &story.home] {
+        bed.admin.create(&config_map(place, "app", [("url", "nonsense")])).ok();
+        bed.admin.create(&secret(place, "app", [("url", "nonsense")])).ok();
+    }
+    bed.admin.create(&namespace(&story.called("later"), &data([("story", "held")]))).ok();
+    bed.admin.delete("ConfigPolicy", "", "held").ok();
+    bed.admin.delete("ConfigPolicy", "", "held-beside").ok();
 }
 
 #[test]

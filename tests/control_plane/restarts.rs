@@ -205,7 +205,7 @@ fn a_pod_that_is_not_ready_holds_up_no_restart() {
 
 #[test]
 fn a_workload_that_others_keep_writing_restarts_all_the_same() {
-    let story = Story::new(peaceful(), "contested");
+    let story = Story::new(peaceful(), "unsettled");
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     story.deploy("web", &["app"]);
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
