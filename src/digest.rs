@@ -81,6 +81,15 @@ impl DigestKey {
         self.named(&parts)
     }
 
+    /// Short digest of what counts, whatever its content: equal ones say that [`Self::inputs`] of other content differ
+    /// by nothing but content. Whoever changes what `inputs` gives for the same content changes this too, or everybody
+    /// restarts.
+    pub fn scope(&self, parts: &[String]) -> String {
+        let parts = parts.iter().map(String::as_bytes);
+        let parts: Vec<&[u8]> = [b"scope".as_slice()].into_iter().chain(parts).collect();
+        hex(&self.sign(&parts)[..4])
+    }
+
     /// Proof that the marks of a copy are ours: bound to the very object, so that YAML cloned into another
     /// namespace proves nothing.
     pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {

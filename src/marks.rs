@@ -22,6 +22,9 @@ pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 pub const RESTART_MANAGER: &str = "copyrator-restart";
 /// Field manager of the applied label where nothing restarts.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
+/// Field manager of what a monitor's pods run with. Not that of statuses: two applies under one manager delete each
+/// other's fields.
+pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of statuses.
 pub const STATUS_MANAGER: &str = "copyrator-status";
 /// Field manager of the webhook configurations.
@@ -51,7 +54,7 @@ pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 pub const RESTART: &str = "copyrator.dev/restart";
 /// Annotation of a pod template: the content it was restarted for.
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
-/// Label of a workload: the content it runs with, `<key id>.<digest>`.
+/// Label of a workload: the content it runs with, and short what counts of it: `<key id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
 /// Label of a namespace: `refuse` takes no copies.
 pub const COPIES: &str = "copyrator.dev/copies";

@@ -3,6 +3,7 @@
 
 use std::{
     fmt::Debug,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -19,7 +20,7 @@ use kube::{
     core::ClusterResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::json;
 
 use super::{
     certificates::{CaError, keep_ca},
@@ -29,7 +30,7 @@ use crate::{
     admit::decide::CANARY,
     api::{ConfigPolicySpec, CopyratorRule},
     config::Config,
-    hooks::{Endpoint, render},
+    hooks::{Endpoint, render, says},
     marks::{HANDS_OFF, HOOKS_MANAGER},
     serve::Condition,
 };
@@ -113,7 +114,11 @@ impl HookWriter {
     ///
     /// # Errors
     /// They are not, or calls do not arrive; to be tried again.
-    pub async fn keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+    pub async fn keep(
+        &self,
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+        now: SystemTime,
+    ) -> Result<(), HookError> {
         let kept = self.try_keep(policies, now).await;
         match &kept {
             Err(HookError::NotLeading) => self.condition.holds(),
@@ -123,12 +128,16 @@ impl HookWriter {
         kept
     }
 
-    async fn try_keep(&self, policies: &[ConfigPolicySpec], now: SystemTime) -> Result<(), HookError> {
+    async fn try_keep(
+        &self,
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+        now: SystemTime,
+    ) -> Result<(), HookError> {
         self.still_leads()?;
         let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
         let owner = self.owner().await?;
-        let (validating, mutating) =
-            render(policies.iter(), &self.endpoint, &bundle, owner, &self.own_namespace);
+        let policies = policies.iter().map(|(name, policy)| (&**name, policy));
+        let (validating, mutating) = render(policies, &self.endpoint, &bundle, owner, &self.own_namespace);
         let live = self.live(&validating).await?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
@@ -157,13 +166,29 @@ impl HookWriter {
         }
     }
 
-    /// Applies the configuration where the one that is there does not say the same.
+    /// Writes the configuration where the one that is there does not say the same.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
-        match live {
-            Some(live) if says(&as_json(&live), &as_json(wanted)) => Ok(()),
-            _ => self.apply(wanted).await,
+        let wanted_json = as_json(wanted);
+        if live.is_some_and(|live| says(&as_json(&live), &wanted_json)) {
+            return Ok(());
         }
+        let written = self.apply(wanted).await?;
+        if says(&as_json(&written), &wanted_json) {
+            return Ok(());
+        }
+        // An apply leaves what others added, and that may exempt writes: the list as a whole is ours.
+        let patch = Patch::Merge(json!({
+            "metadata": { "resourceVersion": written.resource_version() },
+            "webhooks": wanted_json["webhooks"],
+        }));
+        self.patch(
+            wanted,
+            &PatchParams { field_manager: Some(HOOKS_MANAGER.into()), ..PatchParams::default() },
+            &patch,
+        )
+        .await
+        .map(drop)
     }
 
     /// A dry run that only our webhook refuses in these words.
@@ -192,15 +217,23 @@ impl HookWriter {
         Ok(role.owner_ref(&()))
     }
 
-    async fn apply<K: Configuration>(&self, configuration: &K) -> Result<(), HookError> {
+    async fn apply<K: Configuration>(&self, configuration: &K) -> Result<K, HookError> {
+        let params = PatchParams::apply(HOOKS_MANAGER).force();
+        self.patch(configuration, &params, &Patch::Apply(configuration)).await
+    }
+
+    async fn patch<K: Configuration>(
+        &self,
+        configuration: &K,
+        params: &PatchParams,
+        patch: &Patch<impl Serialize + Debug>,
+    ) -> Result<K, HookError> {
         self.still_leads()?;
         let name = configuration.name_any();
         let attempt = format!("write {} {name}", K::kind(&()));
         let api: Api<K> = Api::all(self.client.clone());
-        let params = PatchParams::apply(HOOKS_MANAGER).force();
-        let patch = Patch::Apply(configuration);
-        match tokio::time::timeout(WRITE_TIMEOUT, api.patch(&name, &params, &patch)).await {
-            Ok(result) => result.map(drop).map_err(failed(attempt)),
+        match tokio::time::timeout(WRITE_TIMEOUT, api.patch(&name, params, patch)).await {
+            Ok(result) => result.map_err(failed(attempt)),
             Err(_) => Err(HookError::Timeout { attempt }),
         }
     }
@@ -232,21 +265,6 @@ fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfig
 fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
     let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
     live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))
-}
-
-/// Whether everything that is wanted is there; the API server adds defaults of its own.
-fn says(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| says(live.get(key).unwrap_or(&Value::Null), wanted))
-        }
-        // An empty list is left out on the way back.
-        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| says(live, wanted))
-        }
-        _ => live == wanted,
-    }
 }
 
 /// A valid rule that copies nothing, should it ever be stored.

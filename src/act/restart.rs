@@ -253,14 +253,15 @@ mod tests {
             recorded: None,
             rollout: crate::model::Rollout::Complete,
             desired: 1,
+            available: 1,
         };
         let body =
-            manifest(&key, &facts, &RestartAction::Rollout { label: "k.d".into(), stamp: "k.d".into() });
+            manifest(&key, &facts, &RestartAction::Rollout { label: "k.d.s".into(), stamp: "k.d".into() });
         let expected = json!({
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
             "metadata": {"name": "db", "namespace": "shop", "uid": "w", "resourceVersion": "7",
-                "labels": {"copyrator.dev/applied": "k.d"}},
+                "labels": {"copyrator.dev/applied": "k.d.s"}},
             "spec": {"template": {"metadata": {"annotations": {"copyrator.dev/restarted-for": "k.d"}}}},
         });
         assert_eq!(body, expected);

@@ -1,8 +1,16 @@
 //! One request: its limits, its deadline, its panics.
 
-use std::{panic::AssertUnwindSafe, sync::PoisonError, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    response::Response,
+};
 use futures::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -11,10 +19,11 @@ use tokio::time::Instant;
 
 use super::{
     AdmitState, PathLabels, ReviewLabels,
-    decide::{DecideError, Decision, Purpose, Verdict, decide},
+    decide::{Case, DecideError, Decision, Purpose, Verdict, read},
     decode::{BODY_LIMIT, DecodeError, Review, check_content_type, decode},
     inquiry,
     respond::respond,
+    shedding::Place,
 };
 use crate::{api::Span, authority::AskError};
 
@@ -66,6 +75,14 @@ struct Seen {
     verdict: &'static str,
 }
 
+/// A review that was read, and what was decided.
+struct Decided {
+    uid: String,
+    operation: &'static str,
+    kind: &'static str,
+    decision: Result<Decision, DecideError>,
+}
+
 pub(super) async fn handle(
     state: AdmitState,
     path: &'static str,
@@ -79,17 +96,16 @@ pub(super) async fn handle(
     let work = AssertUnwindSafe(answer(&state, purpose, request, &mut seen)).catch_unwind();
     let result = match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => {
-            state.metrics.panics.inc();
-            Err(HandleError::Panic)
-        }
+        Ok(Err(_)) => Err(HandleError::Panic),
         Err(_) => Err(HandleError::Deadline),
     };
     let response = result.unwrap_or_else(|error| {
         let (status, verdict) = refused(&error);
         seen.verdict = verdict;
-        if matches!(error, HandleError::Shed) {
-            state.metrics.shed.inc();
+        match error {
+            HandleError::Shed => drop(state.metrics.shed.inc()),
+            HandleError::Panic => drop(state.metrics.panics.inc()),
+            _ => {}
         }
         if status.is_server_error() {
             tracing::warn!(path, status = status.as_u16(), %error, "no verdict");
@@ -115,39 +131,67 @@ async fn answer(
     if length.is_some_and(|length| length > BODY_LIMIT as u64) {
         return Err(DecodeError::TooLarge.into());
     }
-    let _place = state.shedding.take(length).ok_or(HandleError::Shed)?;
-    let bytes = read(body).await?;
-    let review = decode(&bytes)?;
-    seen.operation = review.operation.name();
-    seen.kind = known_kind(&review);
-    let verdict = match decided(state, purpose, &review).await? {
+    let place = Arc::new(state.shedding.take(length).ok_or(HandleError::Shed)?);
+    let bytes = received(body).await?;
+    let Decided { uid, operation, kind, decision } = decided(state, purpose, bytes, &place).await?;
+    (seen.operation, seen.kind) = (operation, kind);
+    let verdict = match decision? {
         Decision::Now(verdict) => verdict,
         Decision::Ask(inquiry) => inquiry::settle(&*state.authorizer, *inquiry).await?,
     };
     seen.verdict = summary(&verdict);
-    let mut response = Response::new(Body::from(respond(&review.uid, &verdict)));
+    let mut response = Response::new(Body::from(respond(&uid, &verdict)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
 /// Decides; where a namespace is so new that our own watch lags behind the API server, a little later.
-async fn decided(state: &AdmitState, purpose: Purpose, review: &Review<'_>) -> Result<Decision, HandleError> {
+async fn decided(
+    state: &AdmitState,
+    purpose: Purpose,
+    bytes: Bytes,
+    place: &Arc<Place>,
+) -> Result<Decided, HandleError> {
     let until = Instant::now() + NAMESPACE_LAG;
     loop {
-        let decision = {
-            let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
-            decide(review, &world, purpose, &state.parties)
+        let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
+        // Parsing and judging can take long, and nothing else may wait for it. Whoever gives up on the answer does
+        // not stop it: it ends by itself, and keeps its place until then.
+        let work = move || {
+            let _place = place;
+            decide(&state, &purpose, &bytes)
         };
-        match decision {
+        let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
+        match decided.decision {
             Err(DecideError::UnknownNamespace) if Instant::now() < until => {
                 tokio::time::sleep(NAMESPACE_STEP).await
             }
-            decision => return Ok(decision?),
+            _ => return Ok(decided),
         }
     }
 }
 
-async fn read(body: Body) -> Result<axum::body::Bytes, HandleError> {
+fn decide(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, HandleError> {
+    let review = decode(bytes)?;
+    let decision = match read(&review, purpose, &state.parties) {
+        Ok(Case::Settled(decision)) => Ok(decision),
+        Ok(Case::Write(write)) => {
+            let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
+            let known = write.look(&world);
+            drop(world);
+            known.map(|known| Decision::Now(write.judge(known)))
+        }
+        Err(error) => Err(error),
+    };
+    Ok(Decided {
+        operation: review.operation.name(),
+        kind: known_kind(&review),
+        uid: review.uid.into_owned(),
+        decision,
+    })
+}
+
+async fn received(body: Body) -> Result<Bytes, HandleError> {
     match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(DecodeError::TooLarge.into()),

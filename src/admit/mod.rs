@@ -10,7 +10,8 @@ mod shedding;
 
 use std::sync::{Arc, RwLock};
 
-use axum::{Router, routing::post};
+use axum::{Router, extract::Path, response::IntoResponse, routing::post};
+use http::StatusCode;
 
 pub use decide::{Parties, Purpose};
 pub use decode::UserInfo;
@@ -43,11 +44,35 @@ pub const PATHS: [(&str, Purpose); 6] = [
     ("/mutate", Purpose::Defaults),
     ("/mutate/defaults", Purpose::Defaults),
 ];
+/// Where one policy alone decides: the hook of a policy with `failurePolicy: Fail`.
+const ONE_POLICY: &str = "/validate/policies/{name}";
 
 /// The webhook. Unknown paths are 404, other methods 405.
 pub fn router(state: AdmitState) -> Router {
-    PATHS.into_iter().fold(Router::new(), |router, (path, purpose)| {
-        let state = state.clone();
-        router.route(path, post(move |request| handler::handle(state.clone(), path, purpose, request)))
+    let handle = move |path, purpose, request| handler::handle(state.clone(), path, purpose, request);
+    let one_policy = {
+        let handle = handle.clone();
+        move |Path(name): Path<String>, request| async move {
+            match is_policy_name(&name) {
+                true => handle(ONE_POLICY, Purpose::Policy(name), request).await,
+                false => StatusCode::NOT_FOUND.into_response(),
+            }
+        }
+    };
+    PATHS.into_iter().fold(Router::new().route(ONE_POLICY, post(one_policy)), |router, (path, purpose)| {
+        let handle = handle.clone();
+        router.route(path, post(move |request| handle(path, purpose, request)))
     })
+}
+
+/// As the API server has it: parts of small letters, digits and dashes, with a dot between them.
+fn is_policy_name(name: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+            && bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+    };
+    name.len() <= 253 && name.split('.').all(part)
 }

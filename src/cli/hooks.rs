@@ -34,7 +34,9 @@ impl Args {
             Err(error) => return fail(&error, Exit::Usage),
         };
         // Every kind of policy there could be, so that every hook is shown.
-        let (validating, mutating) = render(every_policy().iter(), &endpoint, "", None, &namespace);
+        let policies = every_policy();
+        let policies = policies.iter().map(|(name, policy)| (*name, policy));
+        let (validating, mutating) = render(policies, &endpoint, "", None, &namespace);
         match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
             (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
             (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),
@@ -42,7 +44,7 @@ impl Args {
     }
 }
 
-fn every_policy() -> Vec<crate::api::ConfigPolicySpec> {
+fn every_policy() -> [(&'static str, crate::api::ConfigPolicySpec); 2] {
     use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, Limits, PolicyKind, PolicyMatch};
     let policy = |failure_policy| ConfigPolicySpec {
         match_: PolicyMatch {
@@ -54,5 +56,6 @@ fn every_policy() -> Vec<crate::api::ConfigPolicySpec> {
         failure_policy,
         ..ConfigPolicySpec::default()
     };
-    vec![policy(FailurePolicy::Ignore), policy(FailurePolicy::Fail)]
+    // A policy with Fail has entries of its own, named after it.
+    [("policy", policy(FailurePolicy::Ignore)), ("policy", policy(FailurePolicy::Fail))]
 }

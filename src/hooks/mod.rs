@@ -1,7 +1,9 @@
-//! The webhook configurations: rendered from `webhook-config/`, applied elsewhere. Pure.
+//! The webhook configurations: rendered from `webhook-config/`, compared, and applied elsewhere. Pure.
 
+mod drift;
+mod fail;
 mod needs;
 mod render;
 
-pub use needs::Needs;
+pub use drift::says;
 pub use render::{Endpoint, render};

@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use serde::de::DeserializeOwned;
 
-use super::Needs;
+use super::{fail, needs::Needs};
 use crate::api::ConfigPolicySpec;
 
 const VALIDATING: &str = include_str!("../../webhook-config/validating.yaml");
@@ -36,9 +36,9 @@ pub enum Endpoint {
     },
 }
 
-/// The webhook configurations for these policies. Without a policy for a kind, no write of it reaches us.
+/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it reaches us.
 pub fn render<'p>(
-    policies: impl Iterator<Item = &'p ConfigPolicySpec>,
+    policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
     endpoint: &Endpoint,
     ca_bundle_pem: &str,
     owner: Option<OwnerReference>,
@@ -46,23 +46,35 @@ pub fn render<'p>(
 ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
     let needs = Needs::of(policies);
     let ca_bundle = ByteString(ca_bundle_pem.as_bytes().to_vec());
-    let client = |config: &mut WebhookClientConfig| connect(config, endpoint, &ca_bundle);
+    let called = |rules: &Option<Vec<_>>| rules.as_ref().is_some_and(|rules| !rules.is_empty());
+
     let mut validating: ValidatingWebhookConfiguration = embedded(VALIDATING);
-    for hook in validating.webhooks.iter_mut().flatten() {
-        narrow(&mut hook.rules, needs.of_hook(&hook.name));
+    let mut hooks = Vec::new();
+    for mut hook in validating.webhooks.take().into_iter().flatten() {
         exempt(hook.namespace_selector.as_mut(), own_namespace);
-        client(&mut hook.client_config);
+        match hook.name.as_str() {
+            "policies-ignore.copyrator.dev" => narrow(&mut hook.rules, &needs.ignore),
+            "policies-fail.copyrator.dev" => {
+                hooks.extend(fail::entries(&hook, &needs.fail));
+                continue;
+            }
+            _ => {}
+        }
+        hooks.push(hook);
     }
+    hooks.retain(|hook| called(&hook.rules));
+    hooks.iter_mut().for_each(|hook| connect(&mut hook.client_config, endpoint, &ca_bundle));
+    validating.webhooks = Some(hooks);
+
     let mut mutating: MutatingWebhookConfiguration = embedded(MUTATING);
-    for hook in mutating.webhooks.iter_mut().flatten() {
-        narrow(&mut hook.rules, needs.of_hook(&hook.name));
+    let hooks = mutating.webhooks.get_or_insert_default();
+    for hook in hooks.iter_mut() {
         exempt(hook.namespace_selector.as_mut(), own_namespace);
-        client(&mut hook.client_config);
+        narrow(&mut hook.rules, &needs.defaults);
+        connect(&mut hook.client_config, endpoint, &ca_bundle);
     }
-    let called =
-        |rules: &Option<Vec<RuleWithOperations>>| rules.as_ref().is_some_and(|rules| !rules.is_empty());
-    validating.webhooks.get_or_insert_default().retain(|hook| called(&hook.rules));
-    mutating.webhooks.get_or_insert_default().retain(|hook| called(&hook.rules));
+    hooks.retain(|hook| called(&hook.rules));
+
     own(&mut validating.metadata, owner.as_ref());
     own(&mut mutating.metadata, owner.as_ref());
     (validating, mutating)
@@ -76,8 +88,9 @@ fn embedded<Configuration: DeserializeOwned>(text: &str) -> Configuration {
     serde_saphyr::from_str(text).expect("the embedded webhook configuration is valid")
 }
 
-fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: Option<&BTreeSet<&'static str>>) {
-    let (Some(rules), Some(wanted)) = (rules, wanted) else { return };
+/// Keeps the rules of these resources.
+pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    let Some(rules) = rules else { return };
     rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
 }
 
@@ -112,78 +125,131 @@ fn own(metadata: &mut ObjectMeta, owner: Option<&OwnerReference>) {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::{
+        api::admissionregistration::v1::ValidatingWebhook,
+        apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
+    };
+
     use super::*;
 
-    fn policy(kinds: &str, failure: &str, defaults: bool) -> ConfigPolicySpec {
-        let kinds: Vec<_> = kinds.split(',').collect();
-        let mut json = serde_json::json!({
-            "match": {"kinds": kinds}, "failurePolicy": failure, "limits": {"maxBytes": 1}
-        });
-        if defaults {
-            json["defaults"] = serde_json::json!({"labels": {"a": "b"}});
-        }
+    fn policy(failure: &str, matched: serde_json::Value) -> ConfigPolicySpec {
+        let json =
+            serde_json::json!({ "match": matched, "failurePolicy": failure, "limits": {"maxBytes": 1} });
         serde_json::from_value(json).unwrap()
     }
 
-    fn rendered(policies: &[ConfigPolicySpec]) -> Vec<(String, Vec<String>)> {
-        let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
-        let (validating, mutating) = render(policies.iter(), &endpoint, "PEM", None, "ours");
-        let resources = |rules: Option<Vec<RuleWithOperations>>| {
-            rules.into_iter().flatten().flat_map(|rule| rule.resources.unwrap_or_default()).collect()
-        };
-        let validating =
-            validating.webhooks.into_iter().flatten().map(|hook| (hook.name, resources(hook.rules)));
-        let mutating = mutating.webhooks.into_iter().flatten().map(|hook| (hook.name, resources(hook.rules)));
-        validating.chain(mutating).collect()
+    fn kinds(kinds: &str) -> serde_json::Value {
+        serde_json::json!({ "kinds": kinds.split(',').collect::<Vec<_>>() })
     }
+
+    fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
+        let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
+        let policies = policies.iter().map(|(name, policy)| (*name, policy));
+        render(policies, &endpoint, "PEM", None, "ours").0.webhooks.unwrap()
+    }
+
+    /// Name, path and resources.
+    fn brief(hooks: &[ValidatingWebhook]) -> Vec<String> {
+        let brief = |hook: &ValidatingWebhook| {
+            let path = hook.client_config.service.as_ref().and_then(|service| service.path.as_deref());
+            let rules = hook.rules.iter().flatten();
+            let resources: Vec<_> =
+                rules.flat_map(|rule| rule.resources.iter().flatten().map(String::as_str)).collect();
+            let name = hook.name.strip_suffix(".copyrator.dev").unwrap();
+            format!("{name} {} {}", path.unwrap(), resources.join(","))
+        };
+        hooks.iter().map(brief).collect()
+    }
+
+    const ALWAYS: [&str; 2] = [
+        "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies",
+        "warnings /validate/warnings configmaps,secrets,namespaces",
+    ];
 
     #[test]
     fn hooks_see_what_the_policies_present_call_for() {
-        let names = |hooks: &[(String, Vec<String>)]| -> Vec<String> {
-            hooks
-                .iter()
-                .map(|(name, resources)| {
-                    format!("{}: {}", name.split('.').next().unwrap(), resources.join(" "))
-                })
-                .collect()
-        };
-        let always = [
-            "own-kinds: copyratorrules configmonitors configpolicies",
-            "warnings: configmaps secrets namespaces",
+        assert_eq!(brief(&rendered(&[])), ALWAYS);
+        let some = [
+            ("some", policy("Ignore", kinds("ConfigMap,Secret"))),
+            ("strict", policy("Fail", kinds("Secret"))),
+            ("both", policy("Fail", kinds("ConfigMap,Namespace"))),
         ];
-        assert_eq!(names(&rendered(&[])), always);
         assert_eq!(
-            names(&rendered(&[
-                policy("ConfigMap,Secret", "Ignore", false),
-                policy("Secret,Namespace", "Fail", true)
-            ])),
+            brief(&rendered(&some)),
             [
-                always[0],
-                "policies-ignore: configmaps",
-                "policies-fail: secrets namespaces",
-                always[1],
-                "defaults: secrets namespaces"
+                ALWAYS[0],
+                "policies-ignore /validate/policies configmaps,secrets",
+                "both.policies-fail /validate/policies/both configmaps",
+                "both.namespaces-fail /validate/policies/both namespaces",
+                "strict.policies-fail /validate/policies/strict secrets",
+                ALWAYS[1],
             ]
         );
     }
 
     #[test]
+    fn who_holds_writes_up_holds_up_no_more_than_his_own() {
+        let matched = serde_json::json!({
+            "kinds": ["ConfigMap", "Namespace"],
+            "namespaceSelector": {"matchLabels": {"team": "blue"}},
+            "objectSelector": {"matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+            "excludeNamespaces": ["blue-sandbox", "test-*"],
+        });
+        let hooks = rendered(&[("blue", policy("Fail", matched))]);
+        let selector = |selector: &Option<LabelSelector>| {
+            let requirement = |one: &LabelSelectorRequirement| {
+                let values = one.values.clone().unwrap_or_default().join(",");
+                format!("{} {} {values}", one.key, one.operator)
+            };
+            let all = selector.iter().flat_map(|one| one.match_expressions.iter().flatten());
+            all.map(requirement).collect::<Vec<_>>()
+        };
+        let system = "kubernetes.io/metadata.name NotIn kube-system,kube-public,kube-node-lease,ours";
+        let (not_there, team, tier) =
+            ("kubernetes.io/metadata.name NotIn blue-sandbox", "team In blue", "tier Exists ");
+        assert_eq!(selector(&hooks[1].namespace_selector), [system, not_there, team]);
+        assert_eq!(selector(&hooks[1].object_selector), [tier]);
+        assert_eq!(hooks[2].name, "blue.namespaces-fail.copyrator.dev");
+        assert_eq!(selector(&hooks[2].namespace_selector), [system, not_there]);
+        assert_eq!(selector(&hooks[2].object_selector), [team, tier]);
+    }
+
+    #[test]
+    fn names_of_entries_are_valid_and_their_number_is_bounded() {
+        let long = "p".repeat(253);
+        let hooks = rendered(&[(&long, policy("Fail", kinds("ConfigMap")))]);
+        assert!(hooks[1].name.len() <= 253 && hooks[1].name.ends_with(".policies-fail.copyrator.dev"));
+        let names: Vec<_> = (0..65).map(|number| format!("p{number}")).collect();
+        let many: Vec<_> =
+            names.iter().map(|name| (name.as_str(), policy("Fail", kinds("ConfigMap")))).collect();
+        assert_eq!(rendered(&many[..64]).len(), 66);
+        assert_eq!(brief(&rendered(&many))[1], "policies-fail /validate/policies configmaps");
+    }
+
+    #[test]
     fn every_hook_is_bounded_and_exempts_the_system() {
-        let all = [policy("ConfigMap,Secret,Namespace", "Ignore", true), policy("Secret", "Fail", false)];
-        let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
+        let all = [
+            ("all", policy("Ignore", kinds("ConfigMap,Secret,Namespace"))),
+            ("strict", policy("Fail", kinds("Secret,Namespace"))),
+        ];
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
         let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
-        let (validating, mutating) = render(all.iter(), &endpoint, "PEM", Some(owner), "ours");
-        assert_eq!(mutating.metadata.owner_references.unwrap().len(), 1);
+        let policies = all.iter().map(|(name, policy)| (*name, policy));
+        let (validating, mutating) = render(policies, &endpoint, "PEM", Some(owner), "ours");
+        assert_eq!(
+            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.unwrap().len()),
+            (1, 0)
+        );
         let hooks = validating.webhooks.unwrap();
-        assert_eq!(hooks.len(), 4);
+        assert_eq!(hooks.len(), 5);
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
             assert_eq!(hook.match_policy.as_deref(), Some("Equivalent"), "{}", hook.name);
             assert!(hook.timeout_seconds.unwrap() <= 5, "{}", hook.name);
-            let service = hook.client_config.service.as_ref().unwrap();
-            assert_eq!((&*service.name, service.port), ("hook", Some(8443)));
-            assert!(crate::admit::PATHS.iter().any(|(path, _)| Some(*path) == service.path.as_deref()));
+            let path = hook.client_config.url.as_ref().unwrap().strip_prefix("https://127.0.0.1:8443");
+            let path = path.unwrap().trim_end_matches("/strict");
+            assert!(crate::admit::PATHS.iter().any(|(known, _)| *known == path), "{path}");
             assert_eq!(hook.client_config.ca_bundle.as_ref().unwrap().0, b"PEM");
             if hook.name != "own-kinds.copyrator.dev" {
                 let selector =

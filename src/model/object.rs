@@ -26,9 +26,11 @@ pub struct ObjectFacts {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Marked for deletion.
     pub deleting: bool,
-    /// An upper bound of the last content change: the latest managedFields time that owns content, else the
-    /// creation (resolution 1 s).
+    /// An upper bound of the last content change (resolution 1 s): the latest managedFields time that owns content,
+    /// else the creation; later where keys were seen to go, of which no managedFields time tells.
     pub changed_at: Timestamp,
+    /// Hash of the set of content keys that somebody owns by managedFields ([`crate::marks::field_set`]).
+    pub content_fields: u64,
     /// The value of `copyrator.dev/restart`, where it is set.
     pub restart: Option<Box<str>>,
     /// Our marks, where all of them are there; whether they verify is the planner's to say.

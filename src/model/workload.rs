@@ -30,18 +30,21 @@ pub struct WorkloadFacts {
     pub restarted_for: Option<String>,
     /// When we last restarted it: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
-    /// When we last wrote the applied label, for whatever purpose (1 s resolution).
+    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where somebody
+    /// else wrote it.
     pub recorded: Option<Timestamp>,
     /// How its rollout stands.
     pub rollout: Rollout,
     /// How many pods it wants.
     pub desired: i32,
+    /// How many of its pods serve.
+    pub available: i32,
 }
 
 /// How a rollout stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Every pod is of the current template and available.
+    /// Every pod is of the current template, and a Deployment's have been available.
     Complete,
     /// Under way.
     Unfinished,
@@ -110,8 +113,8 @@ impl PodFacts {
 /// What became of the last attempt to restart something, kept until it succeeds or the content changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
-    /// The content that was to be run.
-    pub digest: String,
+    /// The content that was to be run, as it would have been recorded.
+    pub label: String,
     /// How often it has been tried for that content.
     pub tries: u32,
     /// One word from the list in [`crate::plan::monitor_status`].

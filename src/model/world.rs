@@ -94,6 +94,10 @@ pub struct World {
     pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
     /// What became of attempts to remove pods that a monitor selects, that did not succeed.
     pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
+    /// Since when a decision about a workload waits for an object that its pods cannot start without.
+    pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
+    /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
+    pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The stores whose first list is complete.
     pub complete: BTreeSet<Store>,
     /// The stores that this process keeps.

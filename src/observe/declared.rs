@@ -9,6 +9,7 @@ use kube::{Resource, core::DeserializeGuard};
 use super::watched::{Watched, name, namespaced};
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
+    marks::PODS_MANAGER,
     model::{Declared, Store, World},
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
@@ -61,6 +62,13 @@ fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) ->
     })
 }
 
+/// When we wrote what a monitor's pods run with: that manager writes nothing else.
+fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
+    let entries = meta.managed_fields.iter().flatten();
+    let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(PODS_MANAGER));
+    ours.find_map(|entry| entry.time.as_ref().map(|time| time.0))
+}
+
 impl Watched for DeserializeGuard<CopyratorRule> {
     const STORE: Store = Store::CopyratorRules;
 
@@ -68,7 +76,7 @@ impl Watched for DeserializeGuard<CopyratorRule> {
         Changed::Rule(namespaced(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
         let facts = declare(self, |rule| (rule.metadata, rule.spec, rule.status), CompiledRule::compile);
         let matters = matters(world.rules.get(&key), &facts);
@@ -96,14 +104,19 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
         Changed::Monitor(namespaced(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
+        let recorded = pods_recorded(self.meta());
         let facts = declare(
             self,
             |monitor| (monitor.metadata, monitor.spec, monitor.status),
             CompiledMonitor::compile,
         );
         let matters = matters(world.monitors.get(&key), &facts);
+        match recorded {
+            Some(at) => drop(world.pods_recorded.insert(key.clone(), at)),
+            None => drop(world.pods_recorded.remove(&key)),
+        }
         world.monitors.insert(key, facts);
         matters
     }
@@ -111,6 +124,7 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Monitor(key) = changed {
             world.monitors.remove(key);
+            world.pods_recorded.remove(key);
             world.monitor_authority.remove(key);
             world.selected_pods.remove(key);
             world.pod_attempts.remove(key);
@@ -129,13 +143,20 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
         Changed::Policy(name(self.meta()))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, now: Timestamp) -> bool {
+        self.prepare(now)(world)
+    }
+
+    /// Reading expressions takes threads of its own, and milliseconds.
+    fn prepare(self, _now: Timestamp) -> impl FnOnce(&mut World) -> bool {
         let key = name(self.meta());
         let facts =
             declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
-        let matters = matters(world.policies.get(&key), &facts);
-        world.policies.insert(key, facts);
-        matters
+        move |world| {
+            let matters = matters(world.policies.get(&key), &facts);
+            world.policies.insert(key, facts);
+            matters
+        }
     }
 
     fn forget(changed: &Changed, world: &mut World) {
@@ -146,5 +167,31 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
 
     fn known(world: &World) -> Vec<Changed> {
         world.policies.keys().cloned().map(Changed::Policy).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::NamespacedName;
+
+    #[test]
+    fn a_monitor_says_when_its_pods_were_recorded() {
+        let monitor = |manager: &str| -> DeserializeGuard<ConfigMonitor> {
+            let entries = json!([
+                {"manager": "copyrator-status", "operation": "Apply", "time": "2026-01-01T00:00:09Z"},
+                {"manager": manager, "operation": "Apply", "time": "2026-01-01T00:00:05Z"},
+            ]);
+            let metadata = json!({"namespace": "shop", "name": "web", "uid": "u", "managedFields": entries});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"watch": []}})).unwrap()
+        };
+        let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
+        monitor("copyrator-pods").put(&mut world, Timestamp::UNIX_EPOCH);
+        let recorded = world.pods_recorded.get(&name).map(ToString::to_string);
+        assert_eq!(recorded.as_deref(), Some("2026-01-01T00:00:05Z"));
+        monitor("somebody").put(&mut world, Timestamp::UNIX_EPOCH);
+        assert_eq!(world.pods_recorded.get(&name), None);
     }
 }

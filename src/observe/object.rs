@@ -1,7 +1,12 @@
 //! ConfigMaps and Secrets, decoded from their metadata into our own small type. `last-applied-configuration`
 //! carries whole Secrets and is skipped while decoding.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    marker::PhantomData,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -98,17 +103,38 @@ impl Metadata {
         let marks = CopyMarks::read(annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
+        let content: BTreeSet<String> =
+            self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
             deleting: self.deletion_timestamp.is_some(),
             changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            content_fields: marks::field_set(content),
             restart: annotation(marks::RESTART).map(Into::into),
             ownership: marks.as_ref().map(|_| Box::new(ownership(&self.managed_fields))),
             marks,
             labels: self.labels,
         }
     }
+}
+
+/// An object's facts as they come in, where an earlier version of it is known.
+///
+/// An update that only takes keys away (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm upgrade`) moves
+/// no managedFields time: the keys leave their owners' entries, and nobody gets them. Only who knew them sees it.
+pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
+    if facts.uid != known.uid {
+        return facts;
+    }
+    let has_time = facts.changed_at > known.changed_at;
+    if !has_time && facts.content_fields != known.content_fields {
+        // In whole seconds, as the API server writes its own.
+        facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    }
+    // What was seen is not forgotten because of a later write of labels, or a list of everything.
+    facts.changed_at = facts.changed_at.max(known.changed_at);
+    facts
 }
 
 /// Who owns what, from managedFields (server-side apply, KEP-555).
@@ -181,13 +207,21 @@ impl Fields {
         self.metadata.as_ref().and_then(|meta| meta.annotations.as_ref()).map_or(&[], |names| &names.0)
     }
 
+    /// The paths of content keys.
+    fn content(&self) -> impl Iterator<Item = String> + '_ {
+        let sections =
+            [("data", &self.data), ("binaryData", &self.binary_data), ("stringData", &self.string_data)];
+        sections.into_iter().flat_map(|(section, names)| {
+            let names = names.iter().flat_map(|names| &names.0);
+            names.map(move |name| format!("{section}/{name}"))
+        })
+    }
+
     fn field_set(&self) -> u64 {
         let under = |section: &'static str, names: &[String]| -> Vec<String> {
             names.iter().map(|name| format!("{section}/{name}")).collect()
         };
-        let keys = |names: &Option<Names>| names.as_ref().map_or_else(Vec::new, |names| names.0.clone());
-        let mut paths = under("data", &keys(&self.data));
-        paths.extend(under("binaryData", &keys(&self.binary_data)));
+        let mut paths: Vec<String> = self.content().collect();
         paths.extend(under("label", self.labels()));
         paths.extend(under("annotation", self.annotations()));
         paths.extend(self.type_.map(|_| "type".to_owned()));
@@ -265,5 +299,49 @@ impl<'de> Deserialize<'de> for OurAnnotations {
             }
         }
         deserializer.deserialize_any(OursVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A ConfigMap with these keys; its managedFields say that content was last written in this second.
+    fn config_map(uid: &str, keys: &[&str], written: i64) -> ObjectFacts {
+        let data: BTreeMap<_, _> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+        let time = at(written);
+        let object = json!({"metadata": {
+            "name": "a", "uid": uid, "resourceVersion": "1", "creationTimestamp": at(10),
+            "managedFields": [{"manager": "m", "operation": "Update", "time": time, "fieldsV1": {"f:data": data}}],
+        }});
+        serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().facts
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_key_that_goes_is_a_change_though_no_time_tells() {
+        let now = "1970-01-01T00:05:00.7Z".parse().unwrap();
+        let known = config_map("u", &["x", "y"], 100);
+        for (facts, expected, what) in [
+            (config_map("u", &["x", "y"], 100), 100, "labels"),
+            (config_map("u", &["x", "y"], 200), 200, "a value"),
+            (config_map("u", &["x", "z"], 200), 200, "a renamed key"),
+            (config_map("u", &["x"], 100), 300, "a key goes"),
+            (config_map("u", &["x"], 50), 300, "a key goes, and its owner's entry with it"),
+            (config_map("new", &["x"], 100), 100, "another object"),
+        ] {
+            assert_eq!(after(&known, facts, now).changed_at, at(expected), "{what}");
+        }
+        // Once seen it stays, whatever is written later, until content is.
+        let shrunk = after(&known, config_map("u", &["x"], 100), now);
+        let later = at(400);
+        assert_eq!(after(&shrunk, config_map("u", &["x"], 100), later), shrunk);
+        assert_eq!(after(&shrunk, config_map("u", &["x"], 350), later).changed_at, at(350));
     }
 }

@@ -1,4 +1,6 @@
-//! How a rollout stands, from a workload's spec and status, by the rules of `kubectl rollout status`.
+//! How a rollout stands, from a workload's spec and status. Not by `kubectl rollout status`, which waits for pods to be
+//! available: a DaemonSet with one node down, or a StatefulSet with one crashing pod, would count as rolling out for ever.
+//! Whether there is one tells the revision of the pods; that pods are not available, their own controller sees to.
 
 use serde::Deserialize;
 
@@ -51,6 +53,15 @@ struct Condition {
 }
 
 impl Status {
+    /// How many pods serve.
+    pub(super) fn available(&self, kind: WorkloadKind) -> i32 {
+        match kind {
+            WorkloadKind::Deployment => self.available_replicas,
+            WorkloadKind::StatefulSet => self.ready_replicas,
+            WorkloadKind::DaemonSet => self.number_available,
+        }
+    }
+
     fn progressing(&self, reason: &str) -> bool {
         let mut conditions = self.conditions.iter().flatten();
         conditions.any(|one| one.type_ == "Progressing" && one.reason.as_deref() == Some(reason))
@@ -82,20 +93,21 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     }
     let wanted = desired(kind, spec, status);
     let is_complete = match kind {
-        // A pod that fails later does not undo a rollout that was complete once: the controller keeps saying
-        // NewReplicaSetAvailable, or one flapping pod of fifty would hold up every restart.
+        // The controller itself says when a rollout was complete, and keeps saying so: neither one flapping pod of
+        // fifty nor a quota that keeps it from scaling up must hold up restarts. Without a progress deadline it says
+        // nothing; and while Recreate has no pod at all, it says so too long.
         WorkloadKind::Deployment => {
-            let is_available =
-                status.available_replicas >= wanted || status.progressing("NewReplicaSetAvailable");
-            status.updated_replicas == wanted && status.replicas == wanted && is_available
+            let was_complete = status.progressing("NewReplicaSetAvailable") && status.updated_replicas > 0;
+            let is_available = status.replicas == wanted && status.available_replicas >= wanted;
+            status.updated_replicas == status.replicas && (was_complete || is_available)
         }
+        // Equal revisions with old pods: rolled back while it was under way. Pods on their way out are counted among
+        // all, but not among the updated, and on a lost node they stay for ever; those that are ready are not.
         WorkloadKind::StatefulSet => {
-            let is_updated = status.update_revision == status.current_revision;
-            status.replicas == wanted && status.ready_replicas >= wanted && is_updated
+            status.update_revision == status.current_revision
+                && status.updated_replicas >= status.ready_replicas
         }
-        WorkloadKind::DaemonSet => {
-            status.updated_number_scheduled >= wanted && status.number_available >= wanted
-        }
+        WorkloadKind::DaemonSet => status.updated_number_scheduled >= wanted,
     };
     if is_seen && is_complete { Rollout::Complete } else { Rollout::Unfinished }
 }
@@ -131,7 +143,12 @@ mod tests {
         let mut flapping = with("availableReplicas", json!(2));
         assert_eq!(stands(json!({"replicas": 3}), flapping.clone()), Rollout::Unfinished);
         flapping["conditions"] = progressing("NewReplicaSetAvailable");
-        assert_eq!(stands(json!({"replicas": 3}), flapping), Rollout::Complete);
+        assert_eq!(stands(json!({"replicas": 3}), flapping.clone()), Rollout::Complete);
+        assert_eq!(stands(json!({"replicas": 9}), flapping.clone()), Rollout::Complete, "a quota");
+        flapping["replicas"] = json!(4);
+        assert_eq!(stands(json!({"replicas": 3}), flapping.clone()), Rollout::Unfinished);
+        (flapping["replicas"], flapping["updatedReplicas"]) = (json!(0), json!(0));
+        assert_eq!(stands(json!({"replicas": 3}), flapping), Rollout::Unfinished, "Recreate");
         let stuck = with("conditions", progressing("ProgressDeadlineExceeded"));
         assert_eq!(stands(json!({"replicas": 3}), stuck), Rollout::Stuck);
         assert_eq!(stands(json!({"replicas": 0}), json!({"observedGeneration": 2})), Rollout::Complete);
@@ -141,11 +158,23 @@ mod tests {
     #[test]
     fn stateful_sets_and_daemon_sets() {
         let set = |spec, status| stands(WorkloadKind::StatefulSet, spec, status);
-        let done = json!({"observedGeneration": 2, "replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"});
-        assert_eq!(set(json!({"replicas": 1}), done.clone()), Rollout::Complete);
+        let done = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "currentRevision": "a", "updateRevision": "a"});
+        assert_eq!(set(json!({"replicas": 2}), done.clone()), Rollout::Complete);
         let mut rolling = done.clone();
         rolling["updateRevision"] = json!("b");
-        assert_eq!(set(json!({"replicas": 1}), rolling), Rollout::Unfinished);
+        assert_eq!(set(json!({"replicas": 2}), rolling), Rollout::Unfinished);
+        // One crashes, so that the third is not made; one is on its way out of a lost node.
+        let mut crashing = done.clone();
+        crashing["readyReplicas"] = json!(1);
+        assert_eq!(set(json!({"replicas": 3}), crashing.clone()), Rollout::Complete);
+        crashing["updatedReplicas"] = json!(1);
+        assert_eq!(set(json!({"replicas": 2}), crashing), Rollout::Complete);
+        let mut rolled_back = done.clone();
+        rolled_back["updatedReplicas"] = json!(1);
+        assert_eq!(set(json!({"replicas": 2}), rolled_back), Rollout::Unfinished);
+        let mut unseen = done.clone();
+        unseen["observedGeneration"] = json!(1);
+        assert_eq!(set(json!({"replicas": 2}), unseen), Rollout::Unfinished);
         let partitioned = json!({"replicas": 1, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
         assert_eq!(set(partitioned, done.clone()), Rollout::Manual);
         assert_eq!(set(json!({"updateStrategy": {"type": "OnDelete"}}), done), Rollout::Manual);
@@ -153,6 +182,9 @@ mod tests {
         let daemon = |status| stands(WorkloadKind::DaemonSet, json!({}), status);
         let done = json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2});
         assert_eq!(daemon(done.clone()), Rollout::Complete);
+        let mut node_down = done.clone();
+        node_down["numberAvailable"] = json!(1);
+        assert_eq!(daemon(node_down), Rollout::Complete);
         let mut rolling = done;
         rolling["updatedNumberScheduled"] = json!(1);
         assert_eq!(daemon(rolling), Rollout::Unfinished);

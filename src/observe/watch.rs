@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
@@ -85,7 +86,8 @@ impl Observer {
     /// Takes one object in.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
-        self.change(&changed, |world| object.put(world));
+        let put = object.prepare(Timestamp::now());
+        self.change(&changed, put);
     }
 
     /// Forgets one object.

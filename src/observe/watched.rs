@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -10,7 +11,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{
-    object::Slim,
+    object::{Slim, after},
     workload::{Restartable, Workload},
 };
 use crate::{
@@ -28,8 +29,13 @@ pub trait Watched:
     /// Names the object.
     fn changed(&self) -> Changed;
 
-    /// Takes the object in; whether anything that matters to a decision has changed.
-    fn put(self, world: &mut World) -> bool;
+    /// Takes the object in, as it is seen now; whether anything that matters to a decision has changed.
+    fn put(self, world: &mut World, now: Timestamp) -> bool;
+
+    /// The same in two steps: what takes long is done before anybody has to wait for the world.
+    fn prepare(self, now: Timestamp) -> impl FnOnce(&mut World) -> bool {
+        move |world| self.put(world, now)
+    }
 
     /// Forgets an object.
     fn forget(changed: &Changed, world: &mut World);
@@ -53,7 +59,7 @@ impl Watched for Namespace {
         Changed::Namespace(name(&self.metadata))
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
         let facts = NamespaceFacts {
             terminating: self.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
@@ -97,12 +103,17 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
         Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
-        if world.object(&key) == Some(&self.facts) {
+        let known = world.object(&key);
+        let facts = match known {
+            Some(known) => after(known, self.facts, now),
+            None => self.facts,
+        };
+        if known == Some(&facts) {
             return false;
         }
-        world.set_object(key, Some(self.facts));
+        world.set_object(key, Some(facts));
         true
     }
 
@@ -129,7 +140,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
         Changed::Workload(self.key())
     }
 
-    fn put(self, world: &mut World) -> bool {
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = self.key();
         let facts = self.facts;
         world.workloads.insert(key, facts.clone()) != Some(facts)
@@ -140,6 +151,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.workloads.remove(key);
             world.pods.remove(key);
             world.restart_attempts.remove(key);
+            world.missing_since.remove(key);
         }
     }
 

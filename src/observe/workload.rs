@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time},
 };
 use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{
     references::PodSpec,
@@ -124,12 +124,36 @@ struct Metadata {
     managed_fields: Option<Vec<Entry>>,
 }
 
-/// A managedFields entry without its fields.
-#[derive(Deserialize)]
+/// A managedFields entry, without most of its fields.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Entry {
-    manager: Option<String>,
-    operation: Option<String>,
+    manager: String,
+    operation: String,
     time: Option<Time>,
+    #[serde(rename = "fieldsV1")]
+    fields: Fields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    #[serde(rename = "f:metadata")]
+    metadata: MetadataFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetadataFields {
+    #[serde(rename = "f:labels")]
+    labels: LabelFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LabelFields {
+    #[serde(rename = "f:copyrator.dev/applied")]
+    applied: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -150,10 +174,10 @@ struct Template {
 }
 
 impl Metadata {
-    fn written_by(&self, managers: &[&str]) -> Option<Timestamp> {
+    /// When one of these managers of ours last wrote what `of` says.
+    fn written_by(&self, managers: &[&str], of: impl Fn(&Fields) -> bool) -> Option<Timestamp> {
         let ours = self.managed_fields.iter().flatten().filter(|entry| {
-            let manager = entry.manager.as_deref().unwrap_or_default();
-            entry.operation.as_deref() == Some("Apply") && managers.contains(&manager)
+            entry.operation == "Apply" && managers.contains(&&*entry.manager) && of(&entry.fields)
         });
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
@@ -169,8 +193,10 @@ impl Object {
         let take =
             |map: &mut Option<BTreeMap<String, String>>, key| map.as_mut().and_then(|map| map.remove(key));
         WorkloadFacts {
-            last_restart: metadata.written_by(&[RESTART_MANAGER]),
-            recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER]),
+            last_restart: metadata.written_by(&[RESTART_MANAGER], |_| true),
+            recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| {
+                fields.metadata.labels.applied.is_some()
+            }),
             restart: take(&mut metadata.annotations, RESTART),
             applied: take(&mut metadata.labels, APPLIED),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
@@ -182,6 +208,7 @@ impl Object {
             references: template.spec.unwrap_or_default().references(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
             desired: desired(kind, &wanted, &status),
+            available: status.available(kind),
         }
     }
 }
@@ -203,7 +230,8 @@ mod tests {
                 "managedFields": [
                     {"manager": "copyrator-restart", "operation": "Apply", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:metadata": {}}},
                     {"manager": "copyrator-restart", "operation": "Update", "time": "2026-01-01T00:00:09Z"},
-                    {"manager": "copyrator-adopt", "operation": "Apply", "time": "2026-01-01T00:00:07Z"},
+                    {"manager": "copyrator-adopt", "operation": "Apply", "time": "2026-01-01T00:00:07Z",
+                        "fieldsV1": {"f:metadata": {"f:labels": {"f:copyrator.dev/applied": {}}}}},
                 ],
             },
             "spec": {
@@ -216,7 +244,7 @@ mod tests {
             },
             "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
         });
-        let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
+        let workload: Workload<Deployment> = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(workload.key().to_string(), "Deployment shop/web");
         let facts = workload.facts;
         assert_eq!(facts.applied.as_deref(), Some("k.d"));
@@ -225,10 +253,16 @@ mod tests {
         assert_eq!(facts.template_labels.len(), 1);
         assert_eq!(facts.references.len(), 1);
         assert_eq!(facts.rollout, crate::model::Rollout::Complete);
-        assert_eq!(facts.desired, 2);
+        assert_eq!((facts.desired, facts.available), (2, 2));
         let second = |time: Option<Timestamp>| time.map(|time| time.to_string());
         assert_eq!(second(facts.last_restart).as_deref(), Some("2026-01-01T00:00:05Z"));
         assert_eq!(second(facts.recorded).as_deref(), Some("2026-01-01T00:00:07Z"));
+
+        // Somebody else has written the label: our times say nothing of it.
+        let mut object = object;
+        object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
+        let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
+        assert_eq!(workload.facts.recorded, None);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use crate::{
     validate::{CompiledMonitor, MIN_INTERVAL, QUIET_PERIOD},
 };
 
-/// How long a due restart waits for an object that pods cannot start without: long enough for `kubectl replace
-/// --force` and for an operator that deletes and creates. Not for ever: a service-account token is not watched,
-/// and so looks missing.
+/// How long a decision waits for an object that pods cannot start without: long enough for `kubectl replace --force`
+/// and for an operator that deletes and creates. Not for ever: a service-account token is not watched, and so looks
+/// missing.
 const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
 /// How, and how fast.
@@ -121,8 +121,8 @@ impl Wait {
 }
 
 /// Whether the content may still be changing.
-pub fn quiet(pace: &Pace, changed_at: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::QuietPeriod, changed_at, pace.quiet_period, now)
+pub fn quiet(pace: &Pace, changed_at: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(WaitReason::QuietPeriod, Some(changed_at), pace.quiet_period, now)
 }
 
 /// Whether the last restart was a moment ago.
@@ -131,8 +131,8 @@ pub fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) ->
 }
 
 /// Whether something that pods cannot start without may still come back.
-pub fn patience(changed_at: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::MissingObject, changed_at, MISSING_PATIENCE, now)
+pub fn patience(missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(WaitReason::MissingObject, Some(missing_since), MISSING_PATIENCE, now)
 }
 
 fn not_before(
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
-        assert_eq!(quiet(&pace, Some(at(100)), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
-        assert_eq!(quiet(&pace, Some(at(100)), at(102)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
+        assert_eq!(quiet(&pace, at(100), at(102)), Ok(()));
         assert_eq!(interval(&pace, None, at(0)), Ok(()));
         let endless = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));

@@ -47,15 +47,32 @@ impl Use<'_> {
         self.watched.is_none_or(|globs| globs.matches(key))
             && self.referenced.is_none_or(|keys| keys.iter().any(|one| one == key))
     }
+
+    /// The filters, as declared.
+    fn filters(&self) -> [Option<BTreeSet<&str>>; 2] {
+        let referenced = self.referenced.map(|keys| keys.iter().map(String::as_str).collect());
+        [self.watched.map(|globs| globs.entries().collect()), referenced]
+    }
 }
 
 /// The content of inputs, once all of it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Combined keyed digest, as the applied label carries it.
+    /// Combined keyed digest.
     pub digest: String,
-    /// An upper bound of the last change (1 s resolution); `None` where nothing counts.
+    /// Short digest of what counts, whatever it holds.
+    pub scope: String,
+    /// An upper bound of the last change (1 s resolution) of an object of which some key counts; `None` where none does.
     pub changed_at: Option<Timestamp>,
+    /// Likewise, of any object that counts: its last key that did may have gone.
+    pub touched_at: Option<Timestamp>,
+}
+
+impl Content {
+    /// How it is recorded.
+    pub fn label(&self) -> String {
+        format!("{}.{}", self.digest, self.scope)
+    }
 }
 
 impl<'w> Inputs<'w> {
@@ -100,18 +117,34 @@ impl<'w> Inputs<'w> {
 
     /// The content, reduced; `None` while some of it is not known.
     pub fn content(&self, world: &World, key: &DigestKey) -> Option<Content> {
-        let mut changed_at = None;
+        let (mut changed_at, mut touched_at) = (None, None);
         let mut parts = Vec::with_capacity(self.objects.len());
         for (object, uses) in &self.objects {
             let print = world.fingerprint(object)?;
             let used = print.keys.iter().filter(|(key, _)| uses.iter().any(|one| one.admits(key)));
             let used: Vec<_> = used.map(|(key, print)| (key.as_str(), print.digest)).collect();
+            let changed = world.object(object).map(|facts| facts.changed_at);
+            touched_at = touched_at.max(changed);
             if !used.is_empty() {
-                changed_at = changed_at.max(world.object(object).map(|facts| facts.changed_at));
+                changed_at = changed_at.max(changed);
             }
             parts.push((object, used));
         }
-        Some(Content { digest: key.inputs(parts), changed_at })
+        Some(Content { digest: key.inputs(parts), scope: key.scope(&self.scope()), changed_at, touched_at })
+    }
+
+    /// What counts, in words: the objects that are there, and the filters of their keys.
+    fn scope(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (object, uses) in &self.objects {
+            let filters: BTreeSet<_> = uses.iter().map(Use::filters).collect();
+            words.extend([object.kind.to_string(), object.name.to_string(), filters.len().to_string()]);
+            for filter in filters.iter().flatten() {
+                words.push(filter.as_ref().map_or("all".into(), |keys| keys.len().to_string()));
+                words.extend(filter.iter().flatten().map(ToString::to_string));
+            }
+        }
+        words
     }
 
     fn watch(

@@ -3,6 +3,7 @@
 //! the same answer for the same world.
 
 mod affected;
+mod applied;
 mod brake;
 pub mod claims;
 mod clock;

@@ -4,15 +4,17 @@
 //! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
 //! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
-//! `DisruptionBudget`, `MissingObject`, `Paused`, `Held` (waits that a person may have to end), `Invalid`.
+//! `DisruptionBudget`, `MissingObject`, `Paused`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
+//! that a person may have to end), `Invalid`.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     brake::{Wait, WaitReason},
+    clock::at_after,
     inputs::Inputs,
     reach::{standing, workloads_of},
     restarts::{WorkloadState, plan_workload},
@@ -23,9 +25,12 @@ use crate::{
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
 };
 
+/// How long a due restart waits for a rollout or for pods before people are told.
+const LASTING: Duration = Duration::from_secs(300);
+
 /// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the API
-/// server is about to be asked again what the status already says.
-/// What it records for pods without a workload (`podsApplied`) stays as it is.
+/// server is about to be asked again what the status already says. Without `podsApplied`: that is no news but a record,
+/// and who writes statuses may have an old one at hand.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -75,7 +80,8 @@ impl Count {
             WorkloadState::Unauthorized(_) => self.waiting += 1,
             WorkloadState::Waiting(wait) => {
                 self.waiting += 1;
-                self.wait(key, wait);
+                let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
+                self.wait(key, wait, lasts);
             }
             WorkloadState::Paused => {
                 self.waiting += 1;
@@ -122,9 +128,15 @@ impl Count {
         }
     }
 
-    fn wait(&mut self, key: &WorkloadKey, wait: Wait) {
+    fn wait(&mut self, key: &WorkloadKey, wait: Wait, lasts: bool) {
         self.next(wait);
         let message = match wait.reason {
+            WaitReason::RolloutUnfinished if lasts => {
+                "has changed content, and a rollout that does not end: it restarts after that"
+            }
+            WaitReason::PodsNotReady if lasts => {
+                "has changed content, and too few pods that are ready: the next is replaced when there are enough"
+            }
             WaitReason::MissingObject => "uses a ConfigMap or Secret that does not exist",
             WaitReason::DisruptionBudget => "has pods that a PodDisruptionBudget allows nobody to evict now",
             _ => return,
@@ -156,7 +168,7 @@ fn status(
     mut count: Count,
     now: Timestamp,
 ) -> ConfigMonitorStatus {
-    let mut status = facts.status.clone().unwrap_or_default();
+    let mut status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
     let (generation, now) = (facts.generation, Time(now));
     if let Err(found) = &facts.compiled {
         count.problems = found.iter().map(|problem| (Reverse(true), problem.clone())).collect();

@@ -11,6 +11,9 @@ use crate::{
 /// that second were there.
 const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
 
+/// How old a list of pods may be to decide by it.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+
 /// How pods are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
@@ -43,6 +46,13 @@ impl From<&PodFacts> for RemovePod {
     fn from(pod: &PodFacts) -> Self {
         Self { name: pod.name.clone(), uid: pod.uid.clone() }
     }
+}
+
+/// Whether one can decide by a list of pods: it is later than the change (or made just now, should our clock be behind
+/// the API server's), and not from long ago.
+pub fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
+    let age = now.duration_since(seen.at).abs();
+    age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
 }
 
 /// Whether a pod began before the content changed.
@@ -122,6 +132,17 @@ mod tests {
             (100, Some(103), true),
         ] {
             assert_eq!(is_older(&pod(created), at(100), recorded.map(at)), older, "{created} {recorded:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_from_before_the_change_decides_nothing() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (listed, changed, now, expected) in
+            [(100, 98, 105, true), (100, 98, 111, false), (100, 102, 104, false), (100, 102, 101, true)]
+        {
+            let seen = PodsSeen { at: at(listed), resource_version: "1".into(), pods: Vec::new() };
+            assert_eq!(is_fresh(&seen, at(changed), at(now)), expected, "{listed} {changed} {now}");
         }
     }
 

@@ -5,20 +5,20 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Need,
+    applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
     inputs::{Content, Inputs},
     pods::{self, Removal, RemovePod},
 };
 use crate::{
     api::StrategyType,
-    digest::DigestKey,
     model::{NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
 };
 
-/// How old a list of pods may be to decide by it.
-const PODS_FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// When to look again though an event should tell: nothing hangs on a single one.
+const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// Ends the pod template's annotation where the digest alone would change nothing.
 const AGAIN: &str = "-again";
 
@@ -33,6 +33,8 @@ pub struct WorkloadPlan {
     pub needs: Vec<Need>,
     /// When to plan again though nothing has happened.
     pub recheck: Option<Timestamp>,
+    /// Since when its pods may run old content.
+    pub due_since: Option<Timestamp>,
 }
 
 /// How a workload stands.
@@ -78,8 +80,8 @@ pub enum RestartAction {
     },
     /// Remove pods.
     RemovePods {
-        /// For this content.
-        digest: String,
+        /// For this content, as it will be recorded.
+        label: String,
         /// Which.
         pods: Vec<RemovePod>,
         /// How.
@@ -89,17 +91,16 @@ pub enum RestartAction {
 
 impl RestartAction {
     /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
-    pub fn digest(&self) -> &str {
+    pub fn label(&self) -> &str {
         match self {
-            Self::Adopt { label } | Self::Rollout { label, .. } => label,
-            Self::RemovePods { digest, .. } => digest,
+            Self::Adopt { label } | Self::Rollout { label, .. } | Self::RemovePods { label, .. } => label,
         }
     }
 }
 
 impl WorkloadPlan {
     fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
     }
 
     fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -136,18 +137,8 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
     let Some(content) = inputs.content(world, digest_key) else {
         return WorkloadPlan::need(inputs.needs(world));
     };
-    let case = Case { world, key, facts, inputs: &inputs, pace, content: &content, now };
-    match recorded(facts.applied.as_deref(), digest_key) {
-        None => case.adopt(),
-        Some(applied) if applied == content.digest => WorkloadPlan::rest(case.progress()),
-        Some(_) => case.due().unwrap_or_else(WorkloadPlan::from),
-    }
-}
-
-/// The recorded digest, where it was made with our key. Another key's says nothing about the content: the
-/// workload is adopted again, never restarted (a lost key must not be a storm).
-pub(super) fn recorded<'a>(applied: Option<&'a str>, key: &DigestKey) -> Option<&'a str> {
-    applied.filter(|label| label.split_once('.').is_some_and(|(id, _)| id == key.id()))
+    let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
+    Case { world, key, facts, inputs: &inputs, pace, content: &content, now }.plan(applied)
 }
 
 struct Case<'a, 'w> {
@@ -161,19 +152,57 @@ struct Case<'a, 'w> {
 }
 
 impl Case<'_, '_> {
+    fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
+        let difference = applied.map(|applied| applied.differs(self.content));
+        if difference == Some(Difference::Nothing) {
+            return WorkloadPlan::rest(self.progress());
+        }
+        if let Some(plan) = self.failed_before() {
+            return plan;
+        }
+        match difference {
+            Some(Difference::Nothing) | None => self.adopt().unwrap_or_else(WorkloadPlan::from),
+            Some(Difference::Scope) => self.record().unwrap_or_else(WorkloadPlan::from),
+            Some(Difference::Content(since)) => {
+                let plan = self.due(since).unwrap_or_else(WorkloadPlan::from);
+                WorkloadPlan { due_since: Some(since), ..plan }
+            }
+        }
+    }
+
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during
     /// the pause would not be seen. Pods that still wait for an object that is not there yet will start with it:
     /// adopted without it, they would restart for it as soon as it comes (External Secrets, sealed Secrets).
-    fn adopt(&self) -> WorkloadPlan {
-        let is_starting = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
-        if !self.inputs.missing.is_empty() && (is_starting || self.inputs.objects.is_empty()) {
-            return Wait::for_event(WaitReason::MissingObject).into();
+    fn adopt(&self) -> Result<WorkloadPlan, Wait> {
+        let is_rolling = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+        let is_starting = is_rolling || (self.facts.available == 0 && self.facts.desired > 0);
+        if !self.inputs.missing.is_empty() && is_starting {
+            return Err(Wait::for_event(WaitReason::MissingObject));
         }
-        WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())
+        if self.inputs.objects.is_empty() {
+            self.patience()?;
+        }
+        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
+    }
+
+    /// It runs the current content, for all we know, and something else than recorded counts now.
+    fn record(&self) -> Result<WorkloadPlan, Wait> {
+        self.patience()?;
+        Ok(WorkloadPlan::act(self.progress(), self.adoption()))
     }
 
     fn adoption(&self) -> RestartAction {
-        RestartAction::Adopt { label: self.content.digest.clone() }
+        RestartAction::Adopt { label: self.content.label() }
+    }
+
+    /// While something is missing the digest lacks its content: recorded now, its return would look like a change, and
+    /// `kubectl replace --force` would restart everybody for nothing.
+    fn patience(&self) -> Result<(), Wait> {
+        if self.inputs.missing.is_empty() {
+            return Ok(());
+        }
+        let since = self.world.missing_since.get(self.key).copied();
+        brake::patience(since.unwrap_or(self.now), self.now)
     }
 
     /// The label says that it is current: is the rollout through, too?
@@ -192,35 +221,24 @@ impl Case<'_, '_> {
         }
     }
 
-    /// The label says that it runs other content.
-    fn due(&self) -> Result<WorkloadPlan, Wait> {
+    /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
+    fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
         if self.facts.rollout == Rollout::Paused {
             return Ok(WorkloadPlan::rest(WorkloadState::Paused));
         }
-        if let Some(plan) = self.failed_before() {
-            return Ok(plan);
-        }
-        brake::quiet(&self.pace, self.content.changed_at, self.now)?;
-        if !self.inputs.missing.is_empty() {
-            brake::patience(self.content.changed_at, self.now)?;
-        }
+        brake::quiet(&self.pace, since, self.now)?;
+        self.patience()?;
         if by_rollout && self.facts.rollout == Rollout::Unfinished {
-            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+            return Ok(self.after_rollout());
         }
         brake::interval(&self.pace, self.facts.last_restart, self.now)?;
-        let Some(seen) = self.pods() else {
+        let Some(seen) = self.pods(since) else {
             return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
         };
-        let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod)).collect();
+        let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod, since)).collect();
         if stale.is_empty() {
-            // While something is missing the digest lacks its content: recorded now, its return would look like
-            // a change, and `kubectl replace --force` would restart everybody for nothing.
-            let is_whole = self.inputs.missing.is_empty();
-            return match is_whole {
-                true => Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())),
-                false => Err(Wait::for_event(WaitReason::MissingObject)),
-            };
+            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
         }
         if !by_rollout {
             return self.remove(seen, &stale);
@@ -228,9 +246,14 @@ impl Case<'_, '_> {
         if self.facts.rollout == Rollout::Manual {
             return Ok(WorkloadPlan::rest(WorkloadState::Held));
         }
-        let label = self.content.digest.clone();
-        let action = RestartAction::Rollout { stamp: self.stamp(), label };
+        let action = RestartAction::Rollout { label: self.content.label(), stamp: self.stamp() };
         Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
+    }
+
+    fn after_rollout(&self) -> WorkloadPlan {
+        let state = WorkloadState::Waiting(Wait::for_event(WaitReason::RolloutUnfinished));
+        let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
+        WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already
@@ -250,10 +273,10 @@ impl Case<'_, '_> {
         brake::interval(&self.pace, Some(pod.created), self.now)?;
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
-            return Err(Wait::for_event(WaitReason::RolloutUnfinished));
+            return Ok(self.after_rollout());
         }
         let action = RestartAction::RemovePods {
-            digest: self.content.digest.clone(),
+            label: self.content.label(),
             pods: vec![RemovePod::from(pod)],
             how: Removal::by(self.pace.strategy),
         };
@@ -261,31 +284,21 @@ impl Case<'_, '_> {
         Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
     }
 
-    fn is_stale(&self, pod: &PodFacts) -> bool {
-        pod.is_staying()
-            && !pod.untouchable
-            && self
-                .content
-                .changed_at
-                .is_some_and(|changed| pods::is_older(pod, changed, self.facts.recorded))
+    fn is_stale(&self, pod: &PodFacts, since: Timestamp) -> bool {
+        pod.is_staying() && !pod.untouchable && pods::is_older(pod, since, self.facts.recorded)
     }
 
-    /// The list of pods, where one can decide by it: of this version of the workload, later than the change (or
-    /// made just now, should our clock be behind the API server's), and not from long ago.
-    fn pods(&self) -> Option<&PodsSeen> {
+    /// The list of pods, where one can decide by it, and of this version of the workload.
+    fn pods(&self, since: Timestamp) -> Option<&PodsSeen> {
         let seen = self.world.pods.get(self.key)?;
-        let age = self.now.duration_since(seen.at).abs();
-        let after_change = self.content.changed_at.is_none_or(|changed| seen.at >= changed);
-        let is_fresh = seen.resource_version == self.facts.resource_version
-            && age <= PODS_FRESH
-            && (after_change || age <= SignedDuration::from_secs(1));
-        is_fresh.then_some(seen)
+        let is_of_this = seen.resource_version == self.facts.resource_version;
+        (is_of_this && pods::is_fresh(seen, since, self.now)).then_some(seen)
     }
 
     /// An attempt for this very content was refused: tried again when its time has come.
     fn failed_before(&self) -> Option<WorkloadPlan> {
         let attempt = self.world.restart_attempts.get(self.key)?;
-        if attempt.digest != self.content.digest || attempt.retry_at <= self.now {
+        if attempt.label != self.content.label() || attempt.retry_at <= self.now {
             return None;
         }
         let state = match attempt.reason {

@@ -2,24 +2,22 @@
 //! ReplicaSets and of other operators. There is no workload to record the content on, so the monitor's status
 //! carries it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{
     Need,
+    applied::{Applied, Difference},
     brake::{self, Wait, WaitReason},
     inputs::Inputs,
-    pods::{Removal, RemovePod, add, is_older},
+    pods::{Removal, RemovePod, add, is_fresh, is_older},
     reach::standing,
-    restarts::{LOOK_AGAIN, recorded},
+    restarts::LOOK_AGAIN,
 };
 use crate::{
     api::StrategyType,
     model::{NamespacedName, PodFacts, PodsSeen, World},
     validate::{CompiledMonitor, WorkloadChoice},
 };
-
-/// How old a list of pods may be to decide by it.
-const PODS_FRESH: SignedDuration = SignedDuration::from_secs(10);
 
 /// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +55,12 @@ pub enum SelectedPodsState {
 /// One thing to do about selected pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectedPodsAction {
-    /// Write this digest to the monitor's `status.podsApplied`.
+    /// Write this to the monitor's `status.podsApplied`.
     Record(String),
     /// Remove pods.
     Remove {
-        /// For this content.
-        digest: String,
+        /// For this content, as it will be recorded.
+        label: String,
         /// Which.
         pods: Vec<RemovePod>,
         /// How.
@@ -79,8 +77,8 @@ impl SelectedPodsPlan {
         Self { needs, ..Self::rest(SelectedPodsState::Waiting(Wait::for_event(WaitReason::Facts))) }
     }
 
-    fn record(digest: String) -> Self {
-        Self { action: Some(SelectedPodsAction::Record(digest)), ..Self::rest(SelectedPodsState::UpToDate) }
+    fn record(label: String) -> Self {
+        Self { action: Some(SelectedPodsAction::Record(label)), ..Self::rest(SelectedPodsState::UpToDate) }
     }
 }
 
@@ -115,29 +113,27 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         return Ok(SelectedPodsPlan::need(inputs.needs(world)));
     };
     let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
-    match recorded(applied, key) {
-        None => return Ok(SelectedPodsPlan::record(content.digest)),
-        Some(applied) if applied == content.digest => {
-            return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate));
-        }
-        Some(_) => {}
-    }
-    if let Some(plan) = failed_before(world, name, &content.digest, now) {
+    let applied = Applied::read(applied, world.pods_recorded.get(name).copied(), key);
+    let since = match applied.map(|applied| applied.differs(&content)) {
+        None | Some(Difference::Scope) => return Ok(SelectedPodsPlan::record(content.label())),
+        Some(Difference::Nothing) => return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate)),
+        Some(Difference::Content(since)) => since,
+    };
+    let label = content.label();
+    if let Some(plan) = failed_before(world, name, &label, now) {
         return Ok(plan);
     }
-    brake::quiet(&pace, content.changed_at, now)?;
-    let seen = world.selected_pods.get(name).filter(|seen| now.duration_since(seen.at).abs() <= PODS_FRESH);
+    brake::quiet(&pace, since, now)?;
+    let seen = world.selected_pods.get(name).filter(|seen| is_fresh(seen, since, now));
     let Some(seen) = seen else { return Ok(SelectedPodsPlan::need(vec![Need::SelectedPods(name.clone())])) };
     // In the same second pods count as older here: no rollout replaces them together with the content, and a
     // restart too many is better than old content.
     let is_stale = |pod: &&PodFacts| {
-        pod.is_staying()
-            && is_ours(world, pod, pace.strategy)
-            && content.changed_at.is_some_and(|changed| is_older(pod, changed, Some(changed)))
+        pod.is_staying() && is_ours(world, pod, pace.strategy) && is_older(pod, since, Some(since))
     };
     let stale: Vec<&PodFacts> = seen.pods.iter().filter(is_stale).collect();
     if stale.is_empty() {
-        return Ok(SelectedPodsPlan::record(content.digest));
+        return Ok(SelectedPodsPlan::record(label));
     }
     let recheck = add(now, LOOK_AGAIN);
     let next = next(seen, &stale).ok_or(Wait::until(WaitReason::PodsNotReady, recheck))?;
@@ -145,7 +141,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         brake::interval(&pace, Some(pod.created), now)?;
     }
     let pods = next.into_iter().map(RemovePod::from).collect();
-    let action = SelectedPodsAction::Remove { digest: content.digest, pods, how: Removal::by(pace.strategy) };
+    let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(pace.strategy) };
     let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
     Ok(SelectedPodsPlan { action: Some(action), recheck: Some(recheck), ..plan })
 }
@@ -177,11 +173,11 @@ fn next<'a>(seen: &PodsSeen, stale: &[&'a PodFacts]) -> Option<Vec<&'a PodFacts>
 fn failed_before(
     world: &World,
     name: &NamespacedName,
-    digest: &str,
+    label: &str,
     now: Timestamp,
 ) -> Option<SelectedPodsPlan> {
     let attempt = world.pod_attempts.get(name)?;
-    if attempt.digest != digest || attempt.retry_at <= now {
+    if attempt.label != label || attempt.retry_at <= now {
         return None;
     }
     let state = match attempt.reason {

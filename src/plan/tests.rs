@@ -46,7 +46,7 @@ fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Namespace
         "spec": {"source": {"kind": "Secret", "names": ["app"]}, "targets": [{"names": ["shop"]}]},
     });
     json_patch::merge(&mut rule, &change);
-    serde_json::from_value::<DeserializeGuard<CopyratorRule>>(rule).unwrap().put(world);
+    serde_json::from_value::<DeserializeGuard<CopyratorRule>>(rule).unwrap().put(world, at(0));
     NamespacedName::new("home", name)
 }
 
@@ -62,7 +62,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> Ob
     let mut object = json!({"metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"),
         "resourceVersion": "1", "creationTimestamp": "1970-01-01T00:00:00Z"}});
     json_patch::merge(&mut object["metadata"], &metadata);
-    serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world);
+    serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, at(0));
     let key = ObjectKey::new(Kind::Secret, namespace, name);
     let print = Fingerprint {
         uid: format!("{namespace}/{name}").into(),

@@ -13,9 +13,9 @@ impl Reconciler {
             let world = self.world();
             world
                 .policies
-                .values()
-                .filter(|facts| facts.compiled.is_ok())
-                .map(|facts| facts.spec.clone())
+                .iter()
+                .filter(|(_, facts)| facts.compiled.is_ok())
+                .map(|(name, facts)| (name.clone(), facts.spec.clone()))
                 .collect()
         };
         match self.hooks.keep(&policies, SystemTime::now()).await {

@@ -12,6 +12,8 @@ mod restart;
 mod rule;
 mod slot;
 mod status;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use std::{

@@ -1,6 +1,8 @@
 //! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked at; and then
 //! the pods that it finds itself.
 
+use std::time::Duration;
+
 use super::{
     Again, Lane, Reconciler,
     authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
@@ -11,16 +13,17 @@ use super::{
 use crate::{
     act::{
         outcome::Outcome,
-        status::{StatusOf, write_status},
+        status::{Version, record_pods},
     },
-    api::ConfigMonitor,
     authority::{AskError, monitor_questions},
     model::NamespacedName,
-    plan::{Key, SelectedPodsAction, monitor_status, plan_selected_pods, workloads_of},
+    plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
 const ROUNDS: usize = 4;
-const SOON: std::time::Duration = std::time::Duration::from_millis(250);
+const SOON: Duration = Duration::from_millis(250);
+/// How long a status waits for further news of its workloads.
+const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
@@ -38,7 +41,8 @@ impl Reconciler {
                 self.queue.add(Key::Workload(workload), Lane::Change);
             }
         }
-        self.queue.add(Key::MonitorStatus(monitor.clone()), Lane::Change);
+        // After its workloads: how they stand is not known before their content is.
+        self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         if let Err(error) = settled {
             tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
             forget_old(&mut self.world_mut().monitor_authority, monitor, account, now());
@@ -78,10 +82,14 @@ impl Reconciler {
         Ok(())
     }
 
-    /// The pods without a workload that the monitor's podSelector finds.
+    /// The pods without a workload that the monitor's podSelector finds. Its authority was settled just now.
     async fn selected_pods(&self, monitor: &NamespacedName) -> Again {
         for _ in 0..ROUNDS {
-            let plan = plan_selected_pods(&self.world(), monitor, now());
+            let (plan, version) = {
+                let world = self.world();
+                let version = world.monitors.get(monitor).map(Version::of);
+                (plan_selected_pods(&world, monitor, now()), version)
+            };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -93,16 +101,18 @@ impl Reconciler {
                 }
             }
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-            return match plan.action {
-                None => wait.map_or(Again::OnChange, Again::After),
-                Some(SelectedPodsAction::Record(digest)) => self.record(monitor, digest).await,
-                Some(SelectedPodsAction::Remove { digest, pods, how }) => {
+            let (Some(action), Some(version)) = (plan.action, version) else {
+                return wait.map_or(Again::OnChange, Again::After);
+            };
+            return match action {
+                SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
+                SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.world_mut().selected_pods.remove(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
-                        &digest,
+                        &label,
                         &outcome,
                         wait.or(Some(SOON)),
                     )
@@ -112,20 +122,13 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    /// Writes down, in the monitor's status, what its pods run with.
-    async fn record(&self, monitor: &NamespacedName, digest: String) -> Again {
-        let (uid, status) = {
-            let mut world = self.world_mut();
-            let Some(mut status) = monitor_status(&world, monitor, now()) else { return Again::OnChange };
-            status.pods_applied = Some(digest);
-            // Known at once: the next plan must not wait for the watch to bring our own write back.
-            let Some(facts) = world.monitors.get_mut(monitor) else { return Again::OnChange };
-            facts.status = Some(status.clone());
-            (facts.uid.clone(), status)
-        };
-        let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
-        match write_status::<ConfigMonitor>(&self.client, &self.lead, of, &status).await {
-            Outcome::Done => Again::OnChange,
+    /// Writes down, in the monitor's status, what its pods run with. The watch brings it back; until then whoever decides
+    /// on the old record fails to write.
+    async fn record(&self, monitor: &NamespacedName, version: &Version, label: &str) -> Again {
+        match record_pods(&self.client, &self.lead, monitor, version, label).await {
+            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+            // Its status was written meanwhile.
+            Outcome::Stale => Again::Backoff(None),
             outcome => {
                 tracing::warn!(%monitor, outcome = outcome.label(), "cannot record what its pods run with");
                 Again::Backoff(None)

@@ -30,11 +30,11 @@ impl Reconciler {
     pub(super) fn settle_restart(
         &self,
         of: &RestartOf,
-        digest: &str,
+        label: &str,
         outcome: &RestartOutcome,
         wait: Option<Duration>,
     ) -> Again {
-        let tries = self.tries(of, digest) + 1;
+        let tries = self.tries(of, label) + 1;
         let (reason, message, delay) = match outcome {
             RestartOutcome::Write(Outcome::Done) => {
                 self.forget_attempt(of);
@@ -65,7 +65,7 @@ impl Reconciler {
             }
         };
         let retry_at = at_after(now(), delay);
-        let attempt = RestartAttempt { digest: digest.to_owned(), tries, reason, message, retry_at };
+        let attempt = RestartAttempt { label: label.to_owned(), tries, reason, message, retry_at };
         let mut world = self.world_mut();
         match of {
             RestartOf::Workload(key) => drop(world.restart_attempts.insert(key.clone(), attempt)),
@@ -74,13 +74,13 @@ impl Reconciler {
         Again::After(delay)
     }
 
-    fn tries(&self, of: &RestartOf, digest: &str) -> u32 {
+    fn tries(&self, of: &RestartOf, label: &str) -> u32 {
         let world = self.world();
         let attempt = match of {
             RestartOf::Workload(key) => world.restart_attempts.get(key),
             RestartOf::Pods(monitor) => world.pod_attempts.get(monitor),
         };
-        attempt.filter(|attempt| attempt.digest == digest).map_or(0, |attempt| attempt.tries)
+        attempt.filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
     }
 
     fn forget_attempt(&self, of: &RestartOf) {

@@ -16,7 +16,7 @@ use crate::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
-    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, set_condition},
+    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, WORST_PROBLEMS, set_condition},
     model::NamespacedName,
     plan::{Key, monitor_status, rule_status},
 };
@@ -44,7 +44,10 @@ impl Reconciler {
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
-            (facts.uid.clone(), facts.status.clone(), monitor_status(&world, monitor, now()))
+            // What its pods run with is written elsewhere, and nothing to compare.
+            let before =
+                facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
+            (facts.uid.clone(), before, monitor_status(&world, monitor, now()))
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
         self.write::<ConfigMonitor, _>(key, of, before, after).await
@@ -69,6 +72,8 @@ impl Reconciler {
             set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
             set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
             status.problems = problems;
+            // One more than the schema takes, and the API server would refuse the whole status.
+            status.problems.truncate(WORST_PROBLEMS);
             status.observed_generation = Some(generation);
             (facts.uid.clone(), facts.status.clone(), Some(status))
         };

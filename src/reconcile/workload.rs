@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler, fetch::Fetched, now, restart::RestartOf};
+use jiff::Timestamp;
+
+use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
-    model::WorkloadKey,
-    plan::{Key, RestartAction, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload},
+    model::{NamespacedName, WorkloadFacts, WorkloadKey, World},
+    plan::{
+        Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
+    },
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -18,7 +22,13 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 impl Reconciler {
     pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
         for _ in 0..ROUNDS {
-            let plan = plan_workload(&self.world(), workload, now());
+            let (plan, facts, asking) = {
+                let world = self.world();
+                let plan = plan_workload(&world, workload, now());
+                let facts = world.workloads.get(workload).filter(|_| plan.action.is_some());
+                let asking = facts.map(|facts| monitors_to_ask_again(&world, workload, facts, now()));
+                (plan, facts.cloned(), asking.unwrap_or_default())
+            };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -29,7 +39,13 @@ impl Reconciler {
                     }
                 }
             }
-            let again = self.restart(workload, &plan).await;
+            if !asking.is_empty() {
+                // Before everything else: all of the monitor's workloads wait for it.
+                let keys = asking.into_iter().map(Key::Monitor);
+                keys.for_each(|key| self.queue.add(key, Lane::NewNamespace));
+                return Again::After(SOON);
+            }
+            let again = self.restart(workload, &plan, facts).await;
             let monitors = monitors_reaching(&self.world(), workload);
             for monitor in monitors {
                 self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
@@ -39,27 +55,63 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    async fn restart(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> Again {
-        let (Some(action), Some(facts)) = (&plan.action, self.world().workloads.get(workload).cloned())
-        else {
-            if matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched) {
-                let mut world = self.world_mut();
-                world.restart_attempts.remove(workload);
-                world.pods.remove(workload);
-            }
+    /// `facts` are those that the plan was made on.
+    async fn restart(
+        &self,
+        workload: &WorkloadKey,
+        plan: &WorkloadPlan,
+        facts: Option<WorkloadFacts>,
+    ) -> Again {
+        let (Some(action), Some(facts)) = (&plan.action, facts) else {
+            self.remember_wait(workload, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
         let outcome = self.restarter.act(workload, &facts, action).await;
         // Whatever was decided from this list of pods has been done.
         self.world_mut().pods.remove(workload);
-        let (verb, digest) = match action {
-            RestartAction::Adopt { label } => ("adopt", label.clone()),
-            RestartAction::Rollout { label, .. } => ("rollout", label.clone()),
-            RestartAction::RemovePods { digest, .. } => ("remove_pods", digest.clone()),
+        let verb = match action {
+            RestartAction::Adopt { .. } => "adopt",
+            RestartAction::Rollout { .. } => "rollout",
+            RestartAction::RemovePods { .. } => "remove_pods",
         };
         self.reporter.restart(workload, verb, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-        self.settle_restart(&RestartOf::Workload(workload.clone()), &digest, &outcome, wait)
+        self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
     }
+
+    /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.
+    fn remember_wait(&self, workload: &WorkloadKey, state: &WorkloadState) {
+        match state {
+            WorkloadState::Waiting(wait) if wait.reason == WaitReason::MissingObject => {
+                self.world_mut().missing_since.entry(workload.clone()).or_insert_with(now);
+            }
+            WorkloadState::UpToDate | WorkloadState::NotWatched => {
+                let mut world = self.world_mut();
+                world.restart_attempts.remove(workload);
+                world.missing_since.remove(workload);
+                world.pods.remove(workload);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The monitors behind an action that act with a ServiceAccount, where the last answer about it is too old: rights that
+/// are withdrawn stop it, also where nobody could be asked for a while.
+fn monitors_to_ask_again(
+    world: &World,
+    workload: &WorkloadKey,
+    facts: &WorkloadFacts,
+    now: Timestamp,
+) -> Vec<NamespacedName> {
+    let is_by_account = |name: &NamespacedName| {
+        world.monitors.get(name).is_some_and(|facts| facts.spec.service_account_name.is_some())
+    };
+    let is_old = |name: &NamespacedName| {
+        let answer = world.monitor_authority.get(name);
+        answer.is_some_and(|known| now.duration_since(known.asked) >= ACCOUNT_ANSWER)
+    };
+    let monitors = Inputs::of(world, workload, facts).monitors.into_iter();
+    monitors.filter(|name| is_by_account(name) && is_old(name)).collect()
 }

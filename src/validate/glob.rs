@@ -49,6 +49,12 @@ impl Globs {
         self.matchers.is_empty().then_some(self.literals.as_slice())
     }
 
+    /// Every entry as written.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        let globs = self.matchers.iter().map(|matcher| matcher.glob().glob());
+        self.literals.iter().map(String::as_str).chain(globs)
+    }
+
     /// The entries that are plain names.
     pub fn names(&self) -> &[String] {
         &self.literals
@@ -79,6 +85,7 @@ mod tests {
             assert_eq!(some.matches(name), expected, "{name}");
         }
         assert!(some.literals().is_none());
+        assert_eq!(some.entries().collect::<Vec<_>>(), ["shop", "team-*"]);
         assert!(!globs(&[]).0.matches("anything"));
     }
 

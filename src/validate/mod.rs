@@ -10,8 +10,8 @@ mod selector;
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
-    Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestUser, Violation, Write,
-    printable,
+    Budget, Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestUser, Violation,
+    Write, printable,
 };
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;

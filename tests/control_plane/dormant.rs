@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{config_map, data, namespace, secret};
-use crate::bed::{Story, eventually, rough};
+use crate::bed::objects::{config_map, data, namespace, ours, secret};
+use crate::bed::{Story, eventually, rough, same};
 
 #[test]
 fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
@@ -28,6 +28,49 @@ fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
     bed.admin.delete("Namespace", "", &target).ok();
     story.until_gone("Namespace", "", &target);
     bed.admin.delete("ConfigPolicy", "", "writable").ok();
+}
+
+/// One team's policy that would rather have writes refused than unjudged is nobody else's outage.
+#[test]
+fn a_policy_that_fails_holds_up_its_own_namespaces_and_no_others() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "held");
+    let (held, free) = (story.target("a"), story.bystander("b"));
+    let mut lenient = json!({ "data": [{ "name": "url", "keys": ["url"], "format": "url" }], "match": {} });
+    let mut strict = story.policy(&["ConfigMap", "Secret"], lenient.clone());
+    strict["spec"]["failurePolicy"] = "Fail".into();
+    bed.admin.create(&strict).ok();
+    // With a policy beside it that covers everybody.
+    lenient["match"]["kinds"] = json!(["ConfigMap", "Secret"]);
+    bed.admin.create(&ours("ConfigPolicy", "", "held-beside", lenient)).ok();
+    eventually("both policies are in force", || {
+        let refused = |place: &str| bed.admin.try_create(&config_map(place, "app", [("url", "nonsense")]));
+        let answers = [&held, &free].map(|place| refused(place).code);
+        if answers.iter().all(|code| *code == 403) { Ok(()) } else { Err(format!("{answers:?}")) }
+    });
+    eventually("the strict one has a hook of its own", || {
+        let hooks = bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").ok_or("no hooks")?;
+        let hooks = hooks["webhooks"].to_string();
+        if hooks.contains("held.policies-fail.copyrator.dev") { Ok(()) } else { Err(hooks) }
+    });
+    crew.webhook.kill();
+    crew.reconciler.kill();
+
+    let good = [("url", "https://example.com")];
+    eventually("the API server has the hook, and refuses", || {
+        let answer = bed.admin.try_create(&config_map(&held, "app", good));
+        if answer.code >= 400 { same(answer.code, 500) } else { Err("it lets everything pass".into()) }
+    });
+    let refusal = bed.admin.create(&secret(&held, "app", good)).refused();
+    assert!(refusal.contains("held.policies-fail.copyrator.dev"), "{refusal}");
+    for place in [&free, &story.home] {
+        bed.admin.create(&config_map(place, "app", [("url", "nonsense")])).ok();
+        bed.admin.create(&secret(place, "app", [("url", "nonsense")])).ok();
+    }
+    bed.admin.create(&namespace(&story.called("later"), &data([("story", "held")]))).ok();
+    bed.admin.delete("ConfigPolicy", "", "held").ok();
+    bed.admin.delete("ConfigPolicy", "", "held-beside").ok();
 }
 
 #[test]
@@ -63,27 +106,36 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     let story = Story::new(bed, "away");
     bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     bed.admin.apply(&config_map(&story.home, "same", [("k", "1")])).ok();
+    bed.admin.apply(&config_map(&story.home, "less", [("kept", "1"), ("removed", "1")])).ok();
     story.deploy("web", &["app"]);
     story.deploy("calm", &["same"]);
-    bed.admin.create(&story.monitor(&["app", "same"], json!(null))).ok();
-    story.until_adopted("web");
-    story.until_adopted("calm");
-    let (before, calm) = (story.until_running("web"), story.until_running("calm"));
-    crew.reconciler.kill();
+    // Its pod begins in a later second than its content.
     story.until_older_than_now("web");
+    story.deploy("fewer", &["less"]);
+    bed.admin.create(&story.monitor(&["app", "less", "same"], json!(null))).ok();
+    for name in ["web", "fewer", "calm"] {
+        story.until_adopted(name);
+    }
+    let [before, fewer, calm] = ["web", "fewer", "calm"].map(|name| story.until_running(name));
+    crew.reconciler.kill();
+    story.until_older_than_now("fewer");
     bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    // No time tells of it, and nobody saw it: the label does, which is younger than the pod.
+    let removed = json!({ "data": { "removed": null } });
+    bed.admin.merge("ConfigMap", &story.home, "less", &removed).ok();
 
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     let after = story.until_restarted("web", &before);
+    let fewer = story.until_restarted("fewer", &fewer);
     // A leader later everything is as it should be: nobody restarts again.
     crew.reconciler.kill();
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     crew.reconciler.wait_ready().expect("the reconciler is ready again");
     story.marker("then");
-    assert_eq!(story.until_running("web"), after);
-    assert_eq!((story.revisions("web"), story.revisions("calm")), (2, 1));
+    assert_eq!((story.until_running("web"), story.until_running("fewer")), (after, fewer));
+    assert_eq!(["web", "fewer", "calm"].map(|name| story.revisions(name)), [2, 2, 1]);
     assert_eq!(story.until_running("calm"), calm);
     crew.reconciler.kill();
     crew.webhook.kill();

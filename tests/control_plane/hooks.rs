@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{binding, config_map, ours, uid};
+use crate::bed::objects::{binding, condition, config_map, ours, uid};
 use crate::bed::{Bed, Story, eventually, private, same, within};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -17,6 +17,7 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     let mut reconciler = bed.reconciler(0);
     reconciler.wait_ready().expect("the reconciler needs no webhook to be ready");
     rules_written_without_hooks_are_no_stronger(&bed);
+    a_policy_full_of_faults_has_a_status(&bed);
     nothing_depends_on_a_webhook_that_does_not_answer(&bed);
 
     let mut webhook = bed.webhook();
@@ -76,6 +77,21 @@ fn rules_written_without_hooks_are_no_stronger(bed: &Bed) {
     );
 }
 
+/// A status holds twenty problems, and the API server refuses one more.
+fn a_policy_full_of_faults_has_a_status(bed: &Bed) {
+    let rules: Vec<Value> = (0..25)
+        .map(|number| json!({ "name": format!("r{number}"), "keys": ["a["], "required": true }))
+        .collect();
+    let spec = json!({ "match": { "kinds": ["ConfigMap"] }, "data": rules });
+    bed.admin.create(&ours("ConfigPolicy", "", "faulty", spec)).ok();
+    eventually("the policy says that it is not valid", || {
+        let policy = bed.admin.get("ConfigPolicy", "", "faulty").ok_or("it is gone")?;
+        same(condition(&policy, "Ready"), Some(("False".to_owned(), "Invalid".to_owned())))?;
+        same(policy["status"]["problems"].as_array().map(Vec::len), Some(20))
+    });
+    bed.admin.delete("ConfigPolicy", "", "faulty").ok();
+}
+
 fn hooks_are_trusted_and_owned(bed: &Bed) {
     let role = bed.admin.get("ClusterRole", "", "copyrator").expect("the chart's ClusterRole");
     for kind in [VALIDATING, MUTATING] {
@@ -111,18 +127,28 @@ fn bad_rules_are_refused_from_now_on(bed: &Bed) {
 }
 
 fn drift_is_repaired(bed: &Bed) {
-    let first = |object: &Value| object["webhooks"][0].clone();
+    let hooks = |object: &Value| object["webhooks"].clone();
     let before = bed.admin.get(VALIDATING, "", "copyrator").expect("the hooks");
     let mut edited = before.clone();
-    edited["webhooks"][0]["timeoutSeconds"] = 29.into();
-    edited["webhooks"][0]["clientConfig"]["caBundle"] = json!(null);
+    let own_kinds = &mut edited["webhooks"][0];
+    own_kinds["timeoutSeconds"] = 29.into();
+    own_kinds["clientConfig"]["caBundle"] = json!(null);
+    // What is added exempts writes, and an apply of what we want leaves it there.
+    let exempt = json!({ "matchLabels": { "exempt": "yes" } });
+    own_kinds["objectSelector"] = exempt.clone();
+    own_kinds["namespaceSelector"] = exempt;
+    let never = json!({ "name": "never", "expression": "request.userInfo.username != 'mallory'" });
+    own_kinds["matchConditions"].as_array_mut().expect("conditions").push(never);
+    let mut foreign = edited["webhooks"][1].clone();
+    foreign["name"] = "foreign.example.com".into();
+    edited["webhooks"].as_array_mut().expect("hooks").push(foreign);
     let patch = json!({ "webhooks": edited["webhooks"] });
     bed.admin.merge(VALIDATING, "", "copyrator", &patch).ok();
     bed.admin.delete(MUTATING, "", "copyrator").ok();
     // Drift is looked for every minute.
     within(Duration::from_secs(150), "the hooks are as they were", || {
         let object = bed.admin.get(VALIDATING, "", "copyrator").ok_or("they are gone")?;
-        same(first(&object), first(&before))?;
+        same(hooks(&object), hooks(&before))?;
         bed.admin.get(MUTATING, "", "copyrator").map(drop).ok_or_else(|| "the mutating ones are gone".into())
     });
 }

@@ -1,6 +1,6 @@
 //! Strategies Evict and Delete, for pods that no pod template reaches.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, data, pod};
 use crate::bed::{Story, eventually, peaceful};
@@ -23,6 +23,33 @@ fn delete_removes_exactly_the_pods_of_the_selector_once() {
     story.marker("then");
     story.until_pods("web", &["web-2"]);
     story.until_pods("db", &["db-0"]);
+}
+
+/// No managedFields time moves, and the record is in the monitor's status.
+#[test]
+fn a_removed_key_removes_the_pods_that_used_it() {
+    let story = Story::new(peaceful(), "bare-removed-key");
+    story.admin().apply(&config_map(&story.home, "app", [("kept", "1"), ("removed", "1")])).ok();
+    // The pod begins in a later second than the content.
+    story.admin().create(&pod(&story.home, "db-0", &data([("app", "db")]))).ok();
+    story.until_older_than_now("db");
+    story.admin().create(&pod(&story.home, "web-0", &data([("app", "web")]))).ok();
+    story.until_older_than_now("web");
+    watch(&story, "Delete");
+    // What the pods run with outlives every other news of the status.
+    story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Watching");
+    let recorded = || -> Value {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").expect("it is there");
+        monitor["status"]["podsApplied"].clone()
+    };
+    let before = recorded();
+    let patch = json!({ "data": { "removed": null } });
+    story.admin().merge("ConfigMap", &story.home, "app", &patch).ok();
+    story.until_pods("web", &[]);
+    eventually("the new content is recorded", || {
+        let now = recorded();
+        if now.is_string() && now != before { Ok(()) } else { Err(now.to_string()) }
+    });
 }
 
 #[test]

@@ -170,6 +170,32 @@ fn a_policy_for_namespaces_judges_namespaces() {
     story.until_gone("Namespace", "", &story.called("b"));
 }
 
+/// To take off the label that a policy goes by is a write that it speaks of, too: the API server looks at labels as they
+/// were only where it is asked in the right way.
+#[test]
+fn a_namespace_is_judged_as_it_was_too() {
+    let story = Story::new(peaceful(), "outgoing");
+    let place = story.target("a");
+    let label = |labels: Value| json!({ "metadata": { "labels": labels } });
+    story.admin().merge("Namespace", "", &place, &label(json!({ "owner": "blue" }))).ok();
+    let mut bad = namespace(&story.called("probe"), &crate::bed::objects::data([("story", "outgoing")]));
+    bad["metadata"]["labels"]["owner"] = "BLUE".into();
+    let spec = json!({
+        "labels": { "patterns": { "owner": "[a-z]+" } },
+        "validations": [{
+            "expression": "oldObject == null || object.metadata.labels.owner == oldObject.metadata.labels.owner",
+            "message": "the owner stays",
+        }],
+        "failurePolicy": "Fail",
+    });
+    in_force(&story, &["Namespace"], spec, &bad);
+    let both = label(json!({ "story": null, "owner": "red" }));
+    let refusal = story.admin().merge("Namespace", "", &place, &both).refused();
+    assert!(refusal.contains("the owner stays"), "{refusal}");
+    let bystander = story.bystander("b");
+    story.admin().merge("Namespace", "", &bystander, &label(json!({ "owner": "BLUE" }))).ok();
+}
+
 /// A copy of a source that a policy came to dislike must not tear down what already runs.
 #[test]
 fn copies_are_judged_at_their_source() {

@@ -1,9 +1,12 @@
 //! It is fresh: what uses changed content restarts, once, and nothing else does.
 
-use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::bed::objects::{config_map, deployment};
-use crate::bed::{Story, peaceful};
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, config_map, deployment, label};
+use crate::bed::{Story, eventually, peaceful};
 
 /// ConfigMonitor's own story: a modified ConfigMap restarts exactly the pods of its selector.
 #[test]
@@ -72,6 +75,164 @@ fn writes_that_leave_the_content_alone_restart_nobody() {
     // It is not asleep: content does restart it.
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
+}
+
+/// An update that only takes keys away moves no managedFields time; whoever knew the key has to see that it has gone.
+#[test]
+fn a_removed_key_restarts_what_used_it() {
+    let story = Story::new(peaceful(), "removed-key");
+    story.admin().apply(&config_map(&story.home, "app", [("kept", "1"), ("removed", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    // The pod is younger than the record, so that the record says nothing of it.
+    let adopted = story.until_running("web");
+    story.until_older_than_now("web");
+    let pod = story.pods("web").remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    story.admin().delete("Pod", &story.home, &pod).ok();
+    let before = story.until_restarted("web", &adopted);
+    story.until_older_than_now("web");
+    let times = || -> Vec<Value> {
+        let object = story.admin().get("ConfigMap", &story.home, "app").expect("it is there");
+        let entries = object["metadata"]["managedFields"].as_array().expect("it has some").clone();
+        entries.into_iter().map(|mut entry| entry["time"].take()).collect()
+    };
+    let written = times();
+    let patch = json!({ "data": { "removed": null } });
+    story.admin().merge("ConfigMap", &story.home, "app", &patch).ok();
+    assert_eq!(times(), written, "a time tells of it after all");
+    let after = story.until_restarted("web", &before);
+    // A write that leaves the content alone must not make it forgotten, nor happen again.
+    let note = json!({ "metadata": { "annotations": { "example.com/note": "x" } } });
+    story.admin().merge("ConfigMap", &story.home, "app", &note).ok();
+    story.marker("then");
+    assert_eq!((story.until_running("web"), story.revisions("web")), (after, 2));
+}
+
+/// Who says that something else counts has changed no content.
+#[test]
+fn a_change_of_what_counts_restarts_nobody() {
+    let story = Story::new(peaceful(), "what-counts");
+    for name in ["app", "extra"] {
+        story.admin().apply(&config_map(&story.home, name, [("k", "1")])).ok();
+    }
+    story.deploy("web", &["app", "extra"]);
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    // Younger than the pods, and then adopted.
+    for name in ["app", "extra"] {
+        story.admin().apply(&config_map(&story.home, name, [("k", "2")])).ok();
+    }
+    let mut monitor = story.monitor(&["app", "extra"], json!(null));
+    story.admin().apply(&monitor).ok();
+    let mut applied = story.until_adopted("web");
+    let mut until_recorded = |what: &str| {
+        let before = applied.clone();
+        applied = eventually(what, || {
+            let now = story.until_adopted("web");
+            if now == before { Err(now) } else { Ok(now) }
+        });
+    };
+    let exempt = |value: Value| json!({ "metadata": { "annotations": { "copyrator.dev/restart": value } } });
+    story.admin().merge("ConfigMap", &story.home, "extra", &exempt("false".into())).ok();
+    until_recorded("one of two objects restarts nobody any more");
+    story.admin().merge("ConfigMap", &story.home, "extra", &exempt(Value::Null)).ok();
+    until_recorded("it counts again");
+    monitor["spec"]["watch"][0]["keys"] = json!(["k"]);
+    story.admin().apply(&monitor).ok();
+    until_recorded("only one key counts");
+    monitor["spec"]["watch"][0]["names"] = json!(["app"]);
+    story.admin().apply(&monitor).ok();
+    until_recorded("only one object counts");
+    story.marker("then");
+    assert_eq!((story.until_running("web"), story.revisions("web")), (before.clone(), 1));
+    // It is not asleep.
+    story.admin().apply(&config_map(&story.home, "app", [("k", "3")])).ok();
+    story.until_restarted("web", &before);
+}
+
+/// `numberAvailable` of a DaemonSet never reaches all nodes while one is down: that is no rollout.
+#[test]
+fn a_pod_that_is_not_ready_holds_up_no_restart() {
+    let story = Story::new(peaceful(), "not-ready");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    let references = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        let mut workload = deployment(&story.home, name, references.clone());
+        workload["kind"] = kind.into();
+        match kind {
+            "DaemonSet" => drop(workload["spec"].as_object_mut().expect("a spec").remove("replicas")),
+            _ => workload["spec"]["podManagementPolicy"] = "Parallel".into(),
+        }
+        story.admin().create(&workload).ok();
+    }
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        eventually(&format!("{kind} {name} runs and is adopted"), || {
+            let workload = story.admin().get(kind, &story.home, name).ok_or("it is gone")?;
+            let (pods, status) = (story.pods(name), &workload["status"]);
+            let wanted = status["desiredNumberScheduled"].as_u64().or(status["replicas"].as_u64());
+            let available = status["numberAvailable"].as_u64().or(status["readyReplicas"].as_u64());
+            let is_adopted = label(&workload, "copyrator.dev/applied").is_some();
+            if is_adopted && !pods.is_empty() && available == wanted {
+                Ok(())
+            } else {
+                Err(workload.to_string())
+            }
+        });
+        let pod = story.pods(name).remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let unready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+        story.admin().merge("Pod", &story.home, &format!("{pod}/status"), &unready).ok();
+        eventually(&format!("{kind} {name} misses a pod"), || {
+            let status = story.admin().get(kind, &story.home, name).ok_or("it is gone")?["status"].take();
+            let missing =
+                status["numberUnavailable"] == 1 || status["readyReplicas"].as_u64().unwrap_or(0) == 0;
+            if missing { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+    story.until_older_than_now("db");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
+        eventually(&format!("{kind} {name} restarts"), || {
+            let workload = story.admin().get(kind, &story.home, name).ok_or("it is gone")?;
+            let template = &workload["spec"]["template"];
+            annotation(template, "copyrator.dev/restarted-for")
+                .map(drop)
+                .ok_or(workload["status"].to_string())
+        });
+    }
+}
+
+#[test]
+fn a_workload_that_others_keep_writing_restarts_all_the_same() {
+    let story = Story::new(peaceful(), "unsettled");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let label = json!({ "metadata": { "labels": { "turn": turn.to_string() } } });
+                story.admin().merge("Deployment", &story.home, "web", &label).ok();
+                // Often enough to be in the way, not so often that nobody else could ever write.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+        let restarted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            story.until_restarted("web", &before);
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        restarted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert_eq!(story.revisions("web"), 2);
 }
 
 #[test]

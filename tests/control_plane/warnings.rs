@@ -12,9 +12,9 @@ fn who_makes_a_namespace_is_told_what_will_appear_in_it() {
         story.admin().create(&config_map(&story.home, name, [("k", "v")])).ok();
     }
     story.admin().create(&story.rule("ConfigMap", &["one", "two"])).ok();
-    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "NoTarget");
     let labels = data([("story", "foretold")]);
-    let told = "copyrator: 2 objects will appear in this namespace (rule foretold-home/rule)";
+    let told = "copyrator: 2 objects will appear in this namespace (1 rule)";
     eventually("the warning is given", || {
         let answer = story.admin().try_create(&namespace(&story.called("new"), &labels));
         same(answer.warnings, vec![told.to_owned()])

@@ -176,7 +176,9 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
 pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> bool {
     fn take<W: Watched>(world: &mut World, changed: &Changed, state: Option<&Value>) -> bool {
         match state {
-            Some(state) => serde_json::from_value::<W>(state.clone()).unwrap().put(world),
+            Some(state) => {
+                serde_json::from_value::<W>(state.clone()).unwrap().put(world, Timestamp::UNIX_EPOCH)
+            }
             None => {
                 W::forget(changed, world);
                 true

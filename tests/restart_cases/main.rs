@@ -10,8 +10,8 @@ use std::{fs, path::Path};
 use copyrator::{
     model::{Rollout, WorkloadKey, World},
     plan::{
-        Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState, monitor_status,
-        monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        Content, Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState,
+        monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
     },
 };
 
@@ -56,7 +56,7 @@ impl Case {
         assert!(inputs.monitors.is_subset(&monitors_reaching(world, key)), "{}", self.name);
     }
 
-    fn run_selected(&self, world: &mut World, current: &str) -> String {
+    fn run_selected(&self, world: &mut World, current: &Content) -> String {
         let name = Self::monitor_key();
         let plan = plan_selected_pods(world, &name, at(self.now));
         let mut text = vec![match plan.state {
@@ -67,10 +67,10 @@ impl Case {
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
         match plan.action {
-            Some(SelectedPodsAction::Record(digest)) => {
-                text.push(format!("record {}", digest.replace(current, "current")));
+            Some(SelectedPodsAction::Record(label)) => {
+                text.push(format!("record {}", label.replace(&current.label(), "current")));
                 world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
-                    Some(digest);
+                    Some(label);
                 assert_eq!(plan_selected_pods(world, &name, at(self.now)).action, None, "{}", self.name);
             }
             Some(SelectedPodsAction::Remove { pods, how, .. }) => {
@@ -97,7 +97,7 @@ fn state(state: &WorkloadState) -> String {
     }
 }
 
-fn print(action: &RestartAction, current: &str) -> String {
+fn print(action: &RestartAction, current: &Content) -> String {
     match action {
         RestartAction::Adopt { label } => format!("adopt {label}"),
         RestartAction::Rollout { label, stamp } => format!("rollout {label} stamp {stamp}"),
@@ -106,17 +106,20 @@ fn print(action: &RestartAction, current: &str) -> String {
             format!("{how} {}", pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" "))
         }
     }
-    .replace(current, "current")
+    .replace(&current.label(), "current")
+    .replace(&current.digest, "current")
 }
 
 /// What the API server and its controllers do about an action.
 fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
     match action {
-        RestartAction::Adopt { label } => facts.applied = Some(label.clone()),
+        RestartAction::Adopt { label } => {
+            (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
+        }
         RestartAction::Rollout { label, stamp } => {
             assert_ne!(facts.restarted_for.as_ref(), Some(stamp), "the template would not change");
-            facts.applied = Some(label.clone());
+            (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
             facts.restarted_for = Some(stamp.clone());
             facts.last_restart = Some(at(now));
             facts.rollout = Rollout::Unfinished;
@@ -188,8 +191,21 @@ fn a_status_counts_and_explains() {
     );
     let status = monitor_status(&stuck.world(), &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((status.failed, status.problems.len()), (1, 1));
-    assert!(status.pods_applied.is_some(), "it is the only record of what pods run with");
+    assert_eq!(status.pods_applied, None, "an old one would be written back");
     assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed, Degraded=True RolloutStuck");
+
+    let waiting = case(
+        r#"{name: waiting, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}}},
+            workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, rollout: unfinished}}"#,
+    );
+    let soon = monitor_status(&waiting.world(), &Case::monitor_key(), at(100)).unwrap();
+    assert_eq!((soon.waiting, soon.problems.len()), (1, 0), "rollouts take their time");
+    let late = monitor_status(&waiting.world(), &Case::monitor_key(), at(350)).unwrap();
+    assert_eq!((late.waiting, late.failed), (1, 0));
+    assert_eq!(ready(&late), "Ready=True Watching, Authorized=True Allowed, Degraded=True RolloutUnfinished");
+    let plan = plan_workload(&waiting.world(), &waiting.workload_key(), at(350));
+    assert_eq!(plan.recheck, Some(at(410)), "an event that is lost must not be missed");
 
     let refused = case(
         r#"{name: refused, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",

@@ -1,6 +1,9 @@
 //! Cases as written, and the worlds that they describe.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use copyrator::{
     api::ConfigMonitorSpec,
@@ -9,7 +12,7 @@ use copyrator::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
         PodsSeen, Reference, RestartAttempt, Rollout, Store, WorkloadFacts, WorkloadKey, WorkloadKind, World,
     },
-    plan::Inputs,
+    plan::{Content, Inputs},
     validate::CompiledMonitor,
 };
 use jiff::Timestamp;
@@ -59,19 +62,23 @@ pub struct Workload {
     annotation: Option<String>,
     last_restart: Option<i64>,
     recorded: Option<i64>,
+    /// Since when something that its pods need has not been there.
+    missing_since: Option<i64>,
     #[serde(default)]
     rollout: Option<String>,
     #[serde(default)]
     desired: i32,
+    /// Absent: as many as desired.
+    available: Option<i32>,
 }
 
 /// The content that a mark was made for.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub enum Was {
-    /// `current`, `another key`.
+    /// `current`, `another key`; `current, of other keys` and `current, of two parts` where what counts differs.
     Word(String),
-    /// Objects with their keys.
+    /// Objects with their keys; of the same keys of them, where they are the same objects.
     Content(BTreeMap<String, BTreeMap<String, String>>),
 }
 
@@ -82,6 +89,7 @@ pub struct Monitor {
     /// `refused`, `unasked`.
     authority: Option<String>,
     pods_applied: Option<Was>,
+    pods_recorded: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -129,10 +137,25 @@ fn reference(text: &str) -> Reference {
     Reference { kind, name, keys, optional: text.ends_with('?') }
 }
 
-fn digest(was: &Was, current: &str) -> String {
+/// What a label would say.
+fn label(was: &Was, current: &Content, counted: &BTreeSet<ObjectKey>) -> String {
+    let scope = match was {
+        Was::Word(word) if word == "current, of two parts" => return current.digest.clone(),
+        Was::Word(word) if word == "current, of other keys" => "0ther0ne",
+        Was::Content(content)
+            if content.keys().map(|name| object_key(name)).collect::<BTreeSet<_>>() != *counted =>
+        {
+            "0ther0ne"
+        }
+        _ => &current.scope,
+    };
+    format!("{}.{scope}", digest(was, current))
+}
+
+fn digest(was: &Was, current: &Content) -> String {
     let key = digest_key();
     let content = match was {
-        Was::Word(word) if word == "current" => return current.to_owned(),
+        Was::Word(word) if word.starts_with("current") => return current.digest.clone(),
         Was::Word(_) => return "0123abcd.0123456789".to_owned(),
         Was::Content(content) => content,
     };
@@ -172,6 +195,8 @@ impl Case {
         }
         if let Some(workload) = &self.workload {
             world.workloads.insert(self.workload_key(), workload.facts());
+            let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
+            world.missing_since.extend(missing_since);
         }
         self.marks(&mut world);
         if let Some(pods) = &self.pods {
@@ -189,15 +214,16 @@ impl Case {
     fn marks(&self, world: &mut World) {
         let key = self.workload_key();
         let current = self.current(world);
+        let counted: BTreeSet<ObjectKey> = self.inputs(world).objects.keys().cloned().collect();
         if let Some(workload) = &self.workload {
             let facts = world.workloads.get_mut(&key).unwrap();
-            facts.applied = workload.applied.as_ref().map(|was| digest(was, &current));
+            facts.applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
         }
         if let Some(attempt) = &self.attempt {
             let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
             let attempt = RestartAttempt {
-                digest: current.clone(),
+                label: current.label(),
                 tries: 1,
                 reason,
                 message: "no".into(),
@@ -206,22 +232,29 @@ impl Case {
             world.restart_attempts.insert(key, attempt);
         }
         for (name, monitor) in &self.monitors {
-            let facts = world.monitors.get_mut(&NamespacedName::new(NAMESPACE, name.as_str())).unwrap();
-            let applied = monitor.pods_applied.as_ref().map(|was| digest(was, &current));
+            let name = NamespacedName::new(NAMESPACE, name.as_str());
+            world.pods_recorded.extend(monitor.pods_recorded.map(|recorded| (name.clone(), at(recorded))));
+            let facts = world.monitors.get_mut(&name).unwrap();
+            let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));
             facts.status.get_or_insert_default().pods_applied = applied;
         }
     }
 
-    pub fn current(&self, world: &World) -> String {
-        let (key, name) = (self.workload_key(), Self::monitor_key());
-        let inputs = match (world.workloads.get(&key), world.monitors.get(&name)) {
-            (Some(facts), _) => Inputs::of(world, &key, facts),
-            (None, Some(Declared { compiled: Ok(compiled), .. })) => {
-                Inputs::of_monitor(world, &name, compiled)
+    pub fn current(&self, world: &World) -> Content {
+        let none = || Content { digest: "?".into(), scope: "?".into(), changed_at: None, touched_at: None };
+        self.inputs(world).content(world, &digest_key()).unwrap_or_else(none)
+    }
+
+    fn inputs<'w>(&self, world: &'w World) -> Inputs<'w> {
+        let of_workload = world.workloads.iter().next();
+        let of_monitor = world.monitors.get_key_value(&Self::monitor_key());
+        match (of_workload, of_monitor) {
+            (Some((key, facts)), _) => Inputs::of(world, key, facts),
+            (None, Some((name, Declared { compiled: Ok(compiled), .. }))) => {
+                Inputs::of_monitor(world, name, compiled)
             }
             _ => Inputs::default(),
-        };
-        inputs.content(world, &digest_key()).map_or_else(String::new, |content| content.digest)
+        }
     }
 }
 
@@ -233,6 +266,7 @@ impl Object {
             labels: BTreeMap::new(),
             deleting: false,
             changed_at: at(self.changed),
+            content_fields: 0,
             restart: self.restart.as_deref().map(Into::into),
             marks: None,
             ownership: None,
@@ -306,6 +340,7 @@ impl Workload {
                 Some(other) => panic!("no rollout {other}"),
             },
             desired: self.desired,
+            available: self.available.unwrap_or(self.desired),
         }
     }
 }

@@ -124,6 +124,7 @@ impl Cluster {
             recorded: None,
             rollout: Rollout::Complete,
             desired: 1,
+            available: 1,
         };
         self.world.workloads.insert(key, facts);
         self
@@ -132,14 +133,15 @@ impl Cluster {
     /// The webhook over this cluster.
     pub fn app(self) -> App {
         let own = ["system:serviceaccount:copyrator-system:copyrator".to_owned()].into();
+        let world = Arc::new(RwLock::new(self.world));
         let state = AdmitState {
-            world: Arc::new(RwLock::new(self.world)),
+            world: world.clone(),
             authorizer: self.table.clone(),
             parties: Arc::new(Parties { own, ..Parties::default() }),
             shedding: Shedding::new(self.most),
             metrics: self.metrics.clone(),
         };
-        App { router: router(state), table: self.table, metrics: self.metrics }
+        App { router: router(state), world, table: self.table, metrics: self.metrics }
     }
 }
 
@@ -159,9 +161,10 @@ fn declared<Spec, Compiled, Status>(
     }
 }
 
-/// The webhook, and what it was asked.
+/// The webhook, what it knows, and what it was asked.
 pub struct App {
     pub router: Router,
+    pub world: Arc<RwLock<World>>,
     pub table: Arc<Table>,
     pub metrics: Metrics,
 }

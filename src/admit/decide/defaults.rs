@@ -2,31 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{DecideError, Edit, MetaMap, Parties, Versions, policies::is_copy};
-use crate::{
-    admit::decode::{Operation, Review},
-    api::PolicyKind,
-    model::World,
-};
+use super::{DecideError, Edit, MetaMap, WriteCase, policies::is_copy};
+use crate::{admit::decode::Operation, model::World};
 
-pub(super) fn edits(
-    kind: PolicyKind,
-    review: &Review<'_>,
-    world: &World,
-    parties: &Parties,
-) -> Result<Vec<Edit>, DecideError> {
-    if !matches!(review.operation, Operation::Create | Operation::Update) {
+pub(super) fn edits(case: &WriteCase<'_>, world: &World) -> Result<Vec<Edit>, DecideError> {
+    let (Some(object), Operation::Create | Operation::Update) = (&case.versions.new, case.review.operation)
+    else {
         return Ok(Vec::new());
-    }
-    let Some(mut object) = Versions::of(kind, review)?.new else {
-        return Err(DecideError::Missing("object"));
     };
-    if object.namespace.is_empty() {
-        object.namespace = review.namespace.clone();
-    }
-    if object.deleting || is_copy(&object, review, world, parties) {
+    if object.deleting || is_copy(object, case, world) {
         return Ok(Vec::new());
     }
+    let mut object = object.without_data();
     let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
     let mut edits = Vec::new();
     // A label that one policy adds can bring the object under another: until nothing is added any more, so

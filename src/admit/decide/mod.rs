@@ -1,4 +1,6 @@
-//! What is answered to a review, from memory alone. Pure: no async, client, clock or logging.
+//! What is answered to a review, from memory alone, in three steps: `read` the review, `look` at the world, `judge`.
+//! Only the second holds up who writes the world, and it is short; the third may take its time. Pure: no async,
+//! client, clock or logging.
 
 mod canary;
 mod defaults;
@@ -19,10 +21,11 @@ use crate::{
     api::{GROUP, PolicyKind},
     authority::TrustedWriters,
     model::World,
+    validate::Candidate,
 };
 
 /// What of a review is decided: each hook asks for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Everything that applies (by hand, or from the command line).
     All,
@@ -30,6 +33,8 @@ pub enum Purpose {
     OwnKinds,
     /// Policies.
     Policies,
+    /// The policy of this name, whose `failurePolicy` is `Fail`: it has a hook of its own.
+    Policy(String),
     /// Warnings.
     Warnings,
     /// Defaults.
@@ -45,41 +50,87 @@ pub struct Parties {
     pub trusted: TrustedWriters,
 }
 
-/// Decides a review.
+/// A review, read.
+pub enum Case<'a> {
+    /// Nothing of the cluster needs to be known.
+    Settled(Decision),
+    /// A write of a ConfigMap, Secret or Namespace.
+    Write(Box<WriteCase<'a>>),
+}
+
+/// A write of a ConfigMap, Secret or Namespace.
+pub struct WriteCase<'a> {
+    review: &'a Review<'a>,
+    purpose: &'a Purpose,
+    parties: &'a Parties,
+    kind: PolicyKind,
+    versions: Versions<'a>,
+}
+
+/// What is known of the cluster about a write, apart from the world.
+#[derive(Default)]
+pub struct Known {
+    covering: Vec<policies::Covering>,
+    warning: Option<String>,
+    edits: Vec<Edit>,
+}
+
+/// Reads a review: objects are decoded, and our own kinds understood.
 ///
 /// # Errors
-/// The fault is ours or the review's, so that the hook's failure policy decides.
-pub fn decide(
-    review: &Review<'_>,
-    world: &World,
-    purpose: Purpose,
-    parties: &Parties,
-) -> Result<Decision, DecideError> {
+/// The fault is the review's, so that the hook's failure policy decides.
+pub fn read<'a>(
+    review: &'a Review<'a>,
+    purpose: &'a Purpose,
+    parties: &'a Parties,
+) -> Result<Case<'a>, DecideError> {
+    let allowed = Ok(Case::Settled(Decision::Now(Verdict::allow())));
     if review.sub_resource.as_ref().is_some_and(|part| !part.0.is_empty()) {
-        return Ok(Decision::Now(Verdict::allow()));
+        return allowed;
     }
     if review.kind.group == GROUP {
         return match purpose {
-            Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties),
-            _ => Ok(Decision::Now(Verdict::allow())),
+            Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties).map(Case::Settled),
+            _ => allowed,
         };
     }
-    let Some(kind) = policy_kind(review) else { return Ok(Decision::Now(Verdict::allow())) };
-    if !world.expected.is_subset(&world.complete) {
-        return Err(DecideError::NotReady);
-    }
-    let mut verdict = Verdict::allow();
-    match purpose {
-        Purpose::OwnKinds => {}
-        Purpose::Policies => verdict = policies::decide(kind, review, world, parties)?,
-        Purpose::Warnings => warnings::add(kind, review, world, &mut verdict)?,
-        Purpose::Defaults => verdict.edits = defaults::edits(kind, review, world, parties)?,
-        Purpose::All => {
-            verdict = policies::decide(kind, review, world, parties)?;
-            warnings::add(kind, review, world, &mut verdict)?;
+    let Some(kind) = policy_kind(review).filter(|_| *purpose != Purpose::OwnKinds) else { return allowed };
+    let versions = Versions::of(kind, review)?;
+    Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions })))
+}
+
+impl WriteCase<'_> {
+    /// Takes what the verdict needs out of the world.
+    ///
+    /// # Errors
+    /// The fault is ours, so that the hook's failure policy decides.
+    pub fn look(&self, world: &World) -> Result<Known, DecideError> {
+        if !world.expected.is_subset(&world.complete) {
+            return Err(DecideError::NotReady);
         }
+        let mut known = Known::default();
+        match self.purpose {
+            Purpose::OwnKinds => {}
+            Purpose::Policies | Purpose::Policy(_) => known.covering = policies::look(self, world)?,
+            Purpose::Warnings => known.warning = warnings::look(self, world),
+            Purpose::Defaults => known.edits = defaults::edits(self, world)?,
+            Purpose::All => {
+                known.covering = policies::look(self, world)?;
+                known.warning = warnings::look(self, world);
+            }
+        }
+        Ok(known)
     }
-    Ok(Decision::Now(verdict))
+
+    /// The verdict.
+    pub fn judge(&self, known: Known) -> Verdict {
+        let Known { covering, warning, edits } = known;
+        let mut verdict = policies::judge(self, &covering);
+        if let Some(warning) = warning {
+            verdict.warn(warning);
+        }
+        Verdict { edits, ..verdict }
+    }
 }
 
 fn policy_kind(review: &Review<'_>) -> Option<PolicyKind> {
@@ -93,16 +144,19 @@ fn policy_kind(review: &Review<'_>) -> Option<PolicyKind> {
 
 /// The object as it would be and as it is, as far as the operation has them.
 struct Versions<'a> {
-    new: Option<crate::validate::Candidate<'a>>,
-    old: Option<crate::validate::Candidate<'a>>,
+    new: Option<Candidate<'a>>,
+    old: Option<Candidate<'a>>,
 }
 
 impl<'a> Versions<'a> {
     fn of(kind: PolicyKind, review: &Review<'a>) -> Result<Self, DecideError> {
         let read = |what, raw: Option<&'a serde_json::value::RawValue>| {
-            raw.map(|raw| crate::validate::Candidate::decode(kind, raw.get()))
-                .transpose()
-                .map_err(|source| DecideError::Unreadable { what, source })
+            let decoded = raw.map(|raw| Candidate::decode(kind, raw.get())).transpose();
+            let mut object = decoded.map_err(|source| DecideError::Unreadable { what, source })?;
+            if let Some(object) = object.as_mut().filter(|object| object.namespace.is_empty()) {
+                object.namespace = review.namespace.clone();
+            }
+            Ok(object)
         };
         let versions =
             Self { new: read("object", review.object)?, old: read("oldObject", review.old_object)? };

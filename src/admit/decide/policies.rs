@@ -1,54 +1,72 @@
 //! Policies on ConfigMaps, Secrets and Namespaces.
 
-use super::{DecideError, Parties, Verdict, Versions};
+use std::sync::Arc;
+
+use super::{DecideError, Purpose, Verdict, WriteCase, verdict::LONGEST_MESSAGE};
 use crate::{
     admit::decode::{Operation, Review},
     api::{Action, PolicyKind},
     marks::Proof,
     model::{Kind, ObjectKey, World},
-    validate::{Candidate, RequestFacts, RequestUser, Write},
+    validate::{Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestUser, Write, printable},
 };
 
 /// How many violations a refusal names.
 const MOST_NAMED: usize = 10;
+/// The longest list of violations in the audit log, in bytes.
+const LONGEST_AUDIT: usize = 1024;
 
-pub(super) fn decide(
-    kind: PolicyKind,
-    review: &Review<'_>,
-    world: &World,
-    parties: &Parties,
-) -> Result<Verdict, DecideError> {
-    if !matches!(review.operation, Operation::Create | Operation::Update) {
-        return Ok(Verdict::allow());
+/// A policy that speaks of the object as it would be, or as it is.
+pub(super) struct Covering {
+    name: Arc<str>,
+    policy: Arc<CompiledPolicy>,
+    before: bool,
+}
+
+/// The policies that are to judge a write.
+pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>, DecideError> {
+    let (Some(new), Operation::Create | Operation::Update) = (&case.versions.new, case.review.operation)
+    else {
+        return Ok(Vec::new());
+    };
+    let old = case.versions.old.as_ref();
+    if is_copy(new, case, world) || old.is_some_and(|old| new.same_but_for_bookkeeping(old)) {
+        return Ok(Vec::new());
     }
-    let versions = Versions::of(kind, review)?;
-    let Some(mut new) = versions.new else { return Err(DecideError::Missing("object")) };
-    if new.namespace.is_empty() {
-        new.namespace = review.namespace.clone();
-    }
-    let old = versions.old.as_ref();
-    if is_copy(&new, review, world, parties) || old.is_some_and(|old| new.same_but_for_bookkeeping(old)) {
-        return Ok(Verdict::allow());
-    }
-    let request = facts(review);
-    let write = Write { new: &new, old, request: Some(&request) };
     let namespace = world.namespaces.get(&*new.namespace).map(|facts| &facts.labels);
+    let asked = world.policies.iter().filter(|(name, _)| match case.purpose {
+        Purpose::Policy(only) => ***name == **only,
+        _ => true,
+    });
+    let mut covering = Vec::new();
+    for (name, facts) in asked {
+        let Ok(policy) = &facts.compiled else { continue };
+        let covers =
+            |object: &Candidate<'_>| policy.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
+        let before = old.map(covers).transpose()?.unwrap_or(false);
+        if covers(new)? || before {
+            covering.push(Covering { name: name.clone(), policy: policy.clone(), before });
+        }
+    }
+    Ok(covering)
+}
+
+/// Has each of them judge the write.
+pub(super) fn judge(case: &WriteCase<'_>, covering: &[Covering]) -> Verdict {
+    let mut verdict = Verdict::allow();
+    let (Some(new), [_, ..]) = (&case.versions.new, covering) else { return verdict };
+    let (request, mut budget) = (facts(case.review), Budget::default());
     let mut refusals = Vec::new();
     let mut broken = Vec::new();
-    let mut verdict = Verdict::allow();
-    for (name, policy) in &world.policies {
-        let Ok(compiled) = &policy.compiled else { continue };
-        let covers =
-            |object: &Candidate<'_>| compiled.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
-        if !covers(&new)? && !old.map(covers).transpose()?.unwrap_or(false) {
-            continue;
-        }
-        for finding in compiled.judge_write(&write) {
-            let message = finding.violation.message(name, &new);
-            broken.push(format!("{name}/{}", finding.violation.rule));
-            if compiled.actions().contains(&Action::Deny) && !finding.stands_already {
+    for Covering { name, policy, before } in covering {
+        let old = case.versions.old.as_ref();
+        let write = Write { new, old, covered_before: *before, request: Some(&request) };
+        for Finding { violation, stands_already } in policy.judge_write(&write, &mut budget) {
+            let message = violation.message(name, new);
+            broken.push(format!("{name}/{}", violation.rule));
+            if policy.actions().contains(&Action::Deny) && !stands_already {
                 refusals.push(message);
-            } else if compiled.actions().iter().any(|action| *action != Action::Audit) {
+            } else if policy.actions().iter().any(|action| *action != Action::Audit) {
                 verdict.warn(message);
             }
         }
@@ -60,16 +78,16 @@ pub(super) fn decide(
     if !broken.is_empty() {
         broken.dedup();
         verdict.audit.insert("verdict".into(), if verdict.allowed { "allowed" } else { "refused" }.into());
-        verdict.audit.insert("violations".into(), crate::validate::printable(&broken.join(","), 1024));
+        verdict.audit.insert("violations".into(), printable(&broken.join(","), LONGEST_AUDIT));
     }
-    Ok(verdict)
+    verdict
 }
 
 /// Whether the object is a copy of ours, which is judged at its source: its proof verifies, or one of our own
 /// accounts writes it. Marks alone prove nothing.
-pub(super) fn is_copy(object: &Candidate<'_>, review: &Review<'_>, world: &World, parties: &Parties) -> bool {
+pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
     let Some(marks) = object.marks() else { return false };
-    if parties.own.contains(&review.user_info.username) {
+    if case.parties.own.contains(&case.review.user_info.username) {
         return true;
     }
     let kind = match object.kind {
@@ -81,10 +99,21 @@ pub(super) fn is_copy(object: &Candidate<'_>, review: &Review<'_>, world: &World
     world.key.as_ref().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
+/// As many as fit into a message, ten at most; the rest are counted.
 fn listed(refusals: &[String]) -> String {
-    let mut text = refusals.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(" | ");
-    if let Some(more) = refusals.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        text += &format!(" | and {more} more");
+    let mut text = String::new();
+    for (index, refusal) in refusals.iter().enumerate() {
+        let left = refusals.len() - index;
+        let others = format!(" | and {left} more");
+        let fits = text.len() + " | ".len() + refusal.len() + others.len() <= LONGEST_MESSAGE;
+        if index > 0 && (index == MOST_NAMED || !fits) {
+            return text + &others;
+        }
+        if index > 0 {
+            text += " | ";
+        }
+        let room = LONGEST_MESSAGE - text.len() - if left > 1 { others.len() } else { 0 };
+        text += &printable(refusal, room);
     }
     text
 }

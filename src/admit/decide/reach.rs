@@ -15,15 +15,12 @@ pub(super) struct Count {
     pub(super) at_least: bool,
 }
 
-/// The objects that a new namespace will get, and the rules that bring them.
-pub(super) fn into_namespace<'w>(
-    world: &'w World,
-    object: &Candidate<'_>,
-) -> (Count, Vec<&'w NamespacedName>) {
+/// How many objects a new namespace will get, and from how many rules.
+pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, usize) {
     let labels = object.labels.clone().unwrap_or_default();
     let facts = crate::model::NamespaceFacts { labels, terminating: false };
     let mut count = Count::default();
-    let mut rules = Vec::new();
+    let mut rules = 0;
     if !takes_copies(world, &object.name, &facts) {
         return (count, rules);
     }
@@ -38,7 +35,7 @@ pub(super) fn into_namespace<'w>(
             Some(number) => count.known += number,
             None => count.at_least = true,
         }
-        rules.push(name);
+        rules += 1;
     }
     (count, rules)
 }

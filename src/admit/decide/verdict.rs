@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The longest message of a refusal, in bytes.
-const LONGEST_MESSAGE: usize = 8 * 1024;
+pub(super) const LONGEST_MESSAGE: usize = 1024;
 /// How many warnings an answer carries.
 const MOST_WARNINGS: usize = 10;
 

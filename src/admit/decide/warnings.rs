@@ -1,49 +1,36 @@
 //! What a writer is told of the consequences: counts only, never whether something exists.
 
-use super::{DecideError, Verdict, Versions, reach};
+use super::{WriteCase, reach};
 use crate::{
-    admit::decode::{Operation, Review},
+    admit::decode::Operation,
     api::PolicyKind,
     model::{Kind, World},
     validate::Candidate,
 };
 
-pub(super) fn add(
-    kind: PolicyKind,
-    review: &Review<'_>,
-    world: &World,
-    verdict: &mut Verdict,
-) -> Result<(), DecideError> {
-    let config = match (kind, review.operation) {
-        (PolicyKind::Namespace, Operation::Create) => None,
-        (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => Some(Kind::ConfigMap),
-        (PolicyKind::Secret, Operation::Update | Operation::Delete) => Some(Kind::Secret),
-        _ => return Ok(()),
-    };
-    let versions = Versions::of(kind, review)?;
-    let warning = match config {
-        None => versions.new.and_then(|object| of_namespace(world, &object)),
-        Some(kind) => versions.old.and_then(|old| of_change(world, kind, &old, versions.new.as_ref())),
-    };
-    if let Some(warning) = warning {
-        verdict.warn(warning);
+pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Option<String> {
+    let (new, old) = (case.versions.new.as_ref(), case.versions.old.as_ref());
+    match (case.kind, case.review.operation) {
+        (PolicyKind::Namespace, Operation::Create) => of_namespace(world, new?),
+        (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => {
+            of_change(world, Kind::ConfigMap, old?, new)
+        }
+        (PolicyKind::Secret, Operation::Update | Operation::Delete) => {
+            of_change(world, Kind::Secret, old?, new)
+        }
+        _ => None,
     }
-    Ok(())
 }
 
 fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     let (count, rules) = reach::into_namespace(world, object);
-    if rules.is_empty() {
-        return None;
-    }
-    let names: Vec<_> = rules.iter().map(ToString::to_string).collect();
     let number = match (count.known, count.at_least) {
+        (0, false) => return None,
         (0, true) => "objects".to_owned(),
         (known, true) => format!("at least {}", counted(known, "object")),
         (known, false) => counted(known, "object"),
     };
-    let noun = if names.len() == 1 { "rule" } else { "rules" };
-    Some(format!("copyrator: {number} will appear in this namespace ({noun} {})", names.join(", ")))
+    Some(format!("copyrator: {number} will appear in this namespace ({})", counted(rules, "rule")))
 }
 
 fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candidate<'_>>) -> Option<String> {

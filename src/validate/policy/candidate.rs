@@ -140,6 +140,22 @@ impl<'a> Candidate<'a> {
         })
     }
 
+    /// The same object without its content, to try other labels on.
+    pub fn without_data(&self) -> Candidate<'_> {
+        Candidate {
+            kind: self.kind,
+            namespace: Cow::Borrowed(&self.namespace),
+            name: Cow::Borrowed(&self.name),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            deleting: self.deleting,
+            type_: self.type_.as_deref().map(Cow::Borrowed),
+            immutable: self.immutable,
+            data: BTreeMap::new(),
+            raw: "{}",
+        }
+    }
+
     /// A label's value.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key).map(String::as_str)

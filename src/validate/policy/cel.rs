@@ -1,6 +1,11 @@
 //! CEL expressions over an object.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use kube_cel::{
     KubeCelExt as _,
@@ -12,7 +17,14 @@ use kube_cel::{
 };
 use serde::Serialize;
 
-use super::{Candidate, Violation, cel_parse, cel_terms::Terms, violation::Subject};
+use super::{
+    Candidate, Violation,
+    cel_cost::Budget,
+    cel_parse,
+    cel_run::{Evaluation, Fault},
+    cel_terms::Terms,
+    violation::Subject,
+};
 use crate::{
     api::{Problem, Validation},
     validate::invalid,
@@ -93,34 +105,46 @@ impl Expressions {
         object: &Candidate<'_>,
         old: Option<&Candidate<'_>>,
         request: Option<&RequestFacts>,
+        budget: &mut Budget,
     ) -> Vec<Violation> {
         let Some(functions) = &self.functions else { return Vec::new() };
         let is_judged = |one: &&Expression| request.is_some() || one.subject != Subject::Change;
         let judged: Vec<_> = self.expressions.iter().filter(is_judged).collect();
-        let mut scope = functions.new_inner_scope();
-        for name in VARIABLES.into_iter().filter(|name| judged.iter().any(|one| one.variables.contains(name)))
-        {
+        let used = VARIABLES.into_iter().filter(|name| judged.iter().any(|one| one.variables.contains(name)));
+        let variables = used.map(|name| {
             let value = match name {
                 "object" => object_value(Some(object)),
                 "oldObject" => object_value(old),
                 "request" => request.and_then(|request| to_value(request).ok()).unwrap_or(Value::Null),
                 _ => text_value(object),
             };
-            scope.add_variable_from_value(name, value);
+            (name, value)
+        });
+        let mut evaluation = Evaluation::new(functions, variables.collect(), budget);
+        let mut violations = Vec::new();
+        for expression in judged {
+            // The library panics on some values: they must not get past the policy by that.
+            let result = catch_unwind(AssertUnwindSafe(|| evaluation.run(&expression.program)));
+            let result = result.unwrap_or(Err(Fault::Failed(ExecutionError::NoSuchOverload)));
+            violations.extend(expression.violation(result, object));
         }
-        judged.into_iter().filter_map(|one| one.violation(&Value::resolve(&one.program, &scope))).collect()
+        violations
     }
 }
 
 impl Expression {
-    fn violation(&self, result: &Result<Value, ExecutionError>) -> Option<Violation> {
+    fn violation(&self, result: Result<Value, Fault>, object: &Candidate<'_>) -> Option<Violation> {
         let (what, fix) = match result {
             Ok(Value::Bool(true)) => return None,
             Ok(Value::Bool(false)) => (self.message.clone(), "change what it speaks of"),
             Ok(_) => ("the expression gives no boolean".to_owned(), "correct the policy"),
-            Err(error) => {
-                let what = format!("the expression cannot be evaluated here ({})", reason(error));
+            Err(Fault::Failed(error)) => {
+                let what = format!("the expression cannot be evaluated here ({})", reason(&error));
                 (what, "supply what it reads, or guard it in the policy, as in 'key' in text && …")
+            }
+            Err(Fault::TooCostly) => {
+                let what = format!("the expression costs too much on {} bytes of data", object.size());
+                (what, "shorten the values, or have the policy look at less of them")
             }
         };
         Some(Violation {
@@ -158,12 +182,9 @@ fn compile(
         return Err(invalid(field, "nests all, exists, map or filter more than 2 deep; flatten it"));
     }
     let uses = |name| terms.variables.contains(name);
-    let subject = if uses("oldObject") || uses("request") {
-        Subject::Change
-    } else if uses("object") || terms.whole_text {
-        Subject::Whole
-    } else {
-        Subject::Keys(terms.text_keys.iter().map(|key| (*key).to_owned()).collect())
+    let subject = match uses("oldObject") || uses("request") {
+        true => Subject::Change,
+        false => Subject::Parts(terms.parts.clone()),
     };
     let variables = VARIABLES.into_iter().filter(|name| terms.variables.contains(name)).collect();
     let default = || format!("must hold: {}", spec.expression.trim());
@@ -222,7 +243,7 @@ fn reason(error: &ExecutionError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::violation::Part, *};
     use crate::api::PolicyKind;
 
     fn compiled(expression: &str) -> Result<Expressions, String> {
@@ -235,7 +256,7 @@ mod tests {
     fn judged(expression: &str) -> Option<String> {
         let raw = r#"{"metadata":{"name":"a","labels":{"app":"web"}},"data":{"min":"1","max":"5","a.yaml":"x: 1"}}"#;
         let object = Candidate::decode(PolicyKind::ConfigMap, raw).unwrap();
-        let violations = compiled(expression).unwrap().judge(&object, None, None);
+        let violations = compiled(expression).unwrap().judge(&object, None, None, &mut Budget::default());
         violations.into_iter().next().map(|violation| violation.what.into_owned())
     }
 
@@ -270,6 +291,16 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_judged_is_not_let_through() {
+        let object = Candidate::decode(PolicyKind::ConfigMap, r#"{"data":{"a":"1"}}"#).unwrap();
+        let mut budget = Budget::default();
+        assert!(budget.spend(u64::MAX).is_err());
+        let violations = compiled("text.a == '1'").unwrap().judge(&object, None, None, &mut budget);
+        let what: Vec<_> = violations.iter().map(|violation| &*violation.what).collect();
+        assert_eq!(what, ["the expression costs too much on 2 bytes of data"]);
+    }
+
+    #[test]
     fn what_cannot_run_is_refused_when_written() {
         for (expression, says) in [
             ("text.a >", "is no CEL expression"),
@@ -295,10 +326,21 @@ mod tests {
     #[test]
     fn what_an_expression_speaks_of_is_known() {
         let subject = |expression: &str| compiled(expression).unwrap().expressions.remove(0).subject;
-        let keys = |keys: &[&str]| Subject::Keys(keys.iter().map(|key| (*key).to_owned()).collect());
-        assert_eq!(subject("int(text.min) < int(text['max']) && !('x' in text)"), keys(&["min", "max", "x"]));
-        assert_eq!(subject("text.all(key, key != 'a')"), Subject::Whole);
-        assert_eq!(subject("object.metadata.name != 'a'"), Subject::Whole);
+        let parts = |parts: &[Part]| Subject::Parts(parts.iter().cloned().collect());
+        let key = |key: &str| Part::Key(key.to_owned());
+        let label = |label: &str| Part::Label(label.to_owned());
+        for (expression, expected) in [
+            ("int(text.min) < int(text['max']) && !('x' in text)", vec![key("min"), key("max"), key("x")]),
+            ("text.all(key, key != 'a')", vec![Part::Data]),
+            ("object.data.all(key, text[key] != object.data['a'])", vec![Part::Data, key("a")]),
+            ("object.metadata.name != 'a'", vec![]),
+            ("'a' in object.metadata.labels && has(object.metadata.labels.b)", vec![label("a"), label("b")]),
+            ("object.metadata.?labels.?a.orValue('') == text.?b.orValue('')", vec![label("a"), key("b")]),
+            ("object.metadata.labels.size() < 9 && object.type == 'Opaque'", vec![Part::Labels, Part::Type]),
+            ("object.metadata.all(field, field != 'a')", vec![Part::Everything]),
+        ] {
+            assert_eq!(subject(expression), parts(&expected), "{expression}");
+        }
         assert_eq!(subject("oldObject == null || text.a == '1'"), Subject::Change);
     }
 }

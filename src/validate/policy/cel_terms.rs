@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
+use super::violation::Part;
+
 /// How deep comprehensions (`all`, `exists`, `map`, …) may nest: each level multiplies the work.
 const DEEPEST_LOOP: usize = 2;
 /// How deep the tree may be: evaluating takes stack for each level.
@@ -16,10 +18,8 @@ pub(super) struct Terms<'e> {
     pub(super) variables: BTreeSet<&'e str>,
     /// Functions, by the name they are registered under.
     pub(super) functions: BTreeSet<String>,
-    /// The keys of `text` that it names literally.
-    pub(super) text_keys: BTreeSet<&'e str>,
-    /// It uses `text` in another way, so that any key may matter.
-    pub(super) whole_text: bool,
+    /// What it mentions of the object, through `text` and `object`.
+    pub(super) parts: BTreeSet<Part>,
     /// Comprehensions nest too deep.
     pub(super) is_too_costly: bool,
     /// The tree is too deep; the other fields say nothing then.
@@ -49,13 +49,11 @@ impl<'e> Terms<'e> {
     }
 
     fn visit_parts(&mut self, expr: &'e Expr) {
+        if let Some((variable, steps)) = path(expr).filter(|(variable, _)| !self.is_bound(variable)) {
+            return self.mention(variable, &steps);
+        }
         match expr {
-            Expr::Unspecified | Expr::Literal(_) => {}
-            Expr::Ident(name) => self.variable(name),
-            Expr::Select(select) if is_text(&select.operand) && !self.bound.contains(&"text") => {
-                self.variables.insert("text");
-                self.text_keys.insert(&select.field);
-            }
+            Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
             Expr::Select(select) => self.visit(&select.operand.expr),
             Expr::Call(call) => self.call(call),
             Expr::List(list) => list.elements.iter().for_each(|element| self.visit(&element.expr)),
@@ -89,16 +87,17 @@ impl<'e> Terms<'e> {
     }
 
     fn call(&mut self, call: &'e CallExpr) {
-        if let Some(key) = named_key(call)
-            && !self.bound.contains(&"text")
+        if let (operators::IN, [key, map]) = (call.func_name.as_str(), call.args.as_slice())
+            && let Some(key) = literal(key)
+            && let Some((variable, mut steps)) =
+                path(&map.expr).filter(|(variable, _)| !self.is_bound(variable))
         {
-            self.variables.insert("text");
-            self.text_keys.insert(key);
-            return;
+            steps.push(key);
+            return self.mention(variable, &steps);
         }
         match call.target.as_ref().map(|target| &target.expr) {
             Some(Expr::Ident(library))
-                if LIBRARIES.contains(&library.as_str()) && !self.bound.contains(&library.as_str()) =>
+                if LIBRARIES.contains(&library.as_str()) && !self.is_bound(library) =>
             {
                 self.functions.insert(format!("{library}.{}", call.func_name));
             }
@@ -114,31 +113,70 @@ impl<'e> Terms<'e> {
         call.args.iter().for_each(|argument| self.visit(&argument.expr));
     }
 
-    fn variable(&mut self, name: &'e str) {
-        if self.bound.contains(&name) || name.starts_with('@') {
-            return;
-        }
-        self.variables.insert(name);
-        self.whole_text |= name == "text";
+    fn mention(&mut self, variable: &'e str, steps: &[&str]) {
+        self.is_too_deep |= self.level + steps.len() > DEEPEST_TREE;
+        self.variables.insert(variable);
+        self.parts.extend(mentioned(variable, steps));
+    }
+
+    fn is_bound(&self, name: &str) -> bool {
+        self.bound.contains(&name) || name.starts_with('@')
     }
 }
 
-/// `text['key']`, `text[?'key']`, `text.?key` or `'key' in text`: the key.
-fn named_key(call: &CallExpr) -> Option<&str> {
-    let [left, right] = call.args.as_slice() else { return None };
-    let (map, key) = match call.func_name.as_str() {
-        operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT => (left, right),
-        operators::IN => (right, left),
-        _ => return None,
-    };
-    match &key.expr {
-        Expr::Literal(LiteralValue::String(key)) if is_text(map) => Some(key.inner()),
+/// A variable and the fields or keys that are taken of it one after the other, as in `object.data['a'].?b`.
+fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>)> {
+    let mut steps = Vec::new();
+    loop {
+        match expr {
+            Expr::Ident(name) => {
+                steps.reverse();
+                return Some((name, steps));
+            }
+            Expr::Select(select) => {
+                steps.push(select.field.as_str());
+                expr = &select.operand.expr;
+            }
+            Expr::Call(call) => {
+                let [of, key] = call.args.as_slice() else { return None };
+                if !matches!(
+                    call.func_name.as_str(),
+                    operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT
+                ) {
+                    return None;
+                }
+                steps.push(literal(key)?);
+                expr = &of.expr;
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn literal(expression: &IdedExpr) -> Option<&str> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
         _ => None,
     }
 }
 
-fn is_text(expression: &IdedExpr) -> bool {
-    matches!(&expression.expr, Expr::Ident(name) if name == "text")
+/// The part of the object that a path leads to; what never changes is none.
+fn mentioned(variable: &str, steps: &[&str]) -> Option<Part> {
+    match (variable, steps) {
+        ("text", []) => Some(Part::Data),
+        ("text", [key, ..]) => Some(Part::Key((*key).to_owned())),
+        ("object", ["apiVersion" | "kind", ..]) => None,
+        ("object", ["metadata", "name" | "generateName" | "namespace" | "uid", ..]) => None,
+        ("object", ["data" | "binaryData" | "stringData"]) => Some(Part::Data),
+        ("object", ["data" | "binaryData" | "stringData", key, ..]) => Some(Part::Key((*key).to_owned())),
+        ("object", ["metadata", "labels"]) => Some(Part::Labels),
+        ("object", ["metadata", "labels", label, ..]) => Some(Part::Label((*label).to_owned())),
+        ("object", ["metadata", "annotations", ..]) => Some(Part::Annotations),
+        ("object", ["type", ..]) => Some(Part::Type),
+        ("object", ["immutable", ..]) => Some(Part::Immutable),
+        ("object", _) => Some(Part::Everything),
+        _ => None,
+    }
 }
 
 fn is_operator(name: &str) -> bool {

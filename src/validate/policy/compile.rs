@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Candidate, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope, violation::Subject,
+    Budget, Candidate, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope,
+    violation::Subject,
 };
 use crate::{
     api::{Action, ConfigPolicySpec, Defaults, PolicyKind, Problem},
@@ -98,10 +99,11 @@ impl CompiledPolicy {
         &self.defaults
     }
 
-    /// Everything by which the object, as it is, breaks the policy.
-    pub fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+    /// Everything by which the object, as it is, breaks the policy. What is spent on that is not taken from the judgement
+    /// of a write.
+    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
         let mut violations = self.judge_content(object);
-        violations.extend(self.expressions.judge(object, None, None));
+        violations.extend(self.expressions.judge(object, None, None, &mut Budget::default()));
         violations
     }
 

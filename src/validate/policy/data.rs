@@ -1,10 +1,8 @@
 //! Rules about keys.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use regex::Regex;
-
-use super::{Candidate, Violation, format, format::Fault, pattern, pem, violation::Subject};
+use super::{Candidate, Violation, format, format::Fault, pattern::Pattern, pem, violation::Subject};
 use crate::{
     api::{DataRule, Format, Problem},
     validate::{Globs, invalid},
@@ -18,7 +16,7 @@ pub(super) struct Data {
     spelled: String,
     required: bool,
     format: Option<Format>,
-    pattern: Option<Regex>,
+    pattern: Option<Pattern>,
     immutable: bool,
 }
 
@@ -61,7 +59,7 @@ impl Data {
             pattern: spec
                 .pattern
                 .as_ref()
-                .and_then(|text| pattern::compile(&format!("{at}.pattern"), text, problems)),
+                .and_then(|text| Pattern::whole(&format!("{at}.pattern"), text, problems)),
             immutable: spec.immutable,
         }
     }
@@ -77,13 +75,8 @@ impl Data {
             if let Some(Err(fault)) = self.format.map(|format| format::check(format, value)) {
                 violations.push(self.violation(key, fault));
             }
-            if let Some(regex) = &self.pattern
-                && !std::str::from_utf8(value).is_ok_and(|text| regex.is_match(text))
-            {
-                let what = "has a value that is not allowed";
-                let fix = format!("the whole value must match {}", written(regex));
-                violations.push(Violation::at_key(&self.name, key, what, fix));
-            }
+            let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value));
+            violations.extend(mismatch.map(|(what, fix)| Violation::at_key(&self.name, key, what, fix)));
         }
         if self.required && !found {
             let mut missing = Violation::at_key(
@@ -96,7 +89,7 @@ impl Data {
                     "add a key of one of these names"
                 },
             );
-            missing.subject = Subject::Keys(BTreeSet::new());
+            missing.subject = Subject::Parts(BTreeSet::new());
             violations.push(missing);
         }
         violations
@@ -111,7 +104,7 @@ impl Data {
         };
         let (key, fault) = found.err()?;
         let mut violation = self.violation(key, fault);
-        violation.subject = Subject::Keys(["tls.crt", "tls.key"].map(str::to_owned).into());
+        violation.subject = Subject::keys(["tls.crt", "tls.key"]);
         Some(violation)
     }
 
@@ -148,7 +141,21 @@ fn missing() -> Fault {
     Fault { what: "is missing or empty", fix: "write both tls.crt and tls.key", place: None }
 }
 
-fn written(regex: &Regex) -> &str {
-    let text = regex.as_str();
-    text.strip_prefix(r"\A(?:").and_then(|text| text.strip_suffix(r")\z")).unwrap_or(text)
+/// What is wrong with a value that does not match, and the fix.
+fn mismatch(pattern: &Pattern, value: &[u8]) -> Option<(Cow<'static, str>, String)> {
+    let matched = match std::str::from_utf8(value) {
+        Ok(text) => pattern.matches(text),
+        Err(_) => Some(false),
+    };
+    match matched {
+        Some(true) => None,
+        Some(false) => Some((
+            "has a value that is not allowed".into(),
+            format!("the whole value must match {}", pattern.written()),
+        )),
+        None => Some((
+            format!("is too long, with {} bytes, to be matched with so large a pattern", value.len()).into(),
+            "shorten the value, or simplify the policy's pattern".into(),
+        )),
+    }
 }

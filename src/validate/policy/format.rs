@@ -1,6 +1,6 @@
 //! The formats that a value can be required to have.
 
-use super::{Place, pattern, pem, walk::Walked};
+use super::{Place, pattern::Pattern, pem, walk::Walked};
 use crate::api::Format;
 
 /// What is wrong with a value, where, and what to write instead. Holds no part of the value.
@@ -39,7 +39,7 @@ pub(super) fn check(format: Format, value: &[u8]) -> Result<(), Fault> {
             "true" | "false" => Ok(()),
             _ => Err(fault("is no boolean", "write true or false, in lower case and without a line break")),
         },
-        Format::Regex => match pattern::bounded(text) {
+        Format::Regex => match Pattern::somewhere(text) {
             Ok(_) => Ok(()),
             Err(regex::Error::CompiledTooBig(_)) => {
                 Err(fault("is too large a regular expression", "lower its repetition counts"))

@@ -1,8 +1,6 @@
 //! Rules about labels.
 
-use regex::Regex;
-
-use super::{Candidate, Violation, pattern, violation::Subject};
+use super::{Candidate, Violation, pattern::Pattern, violation::Subject};
 use crate::{
     api::{LabelRules, Problem},
     validate::{invalid, selector::is_label_key},
@@ -12,7 +10,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     required: Vec<String>,
-    patterns: Vec<(String, Regex)>,
+    patterns: Vec<(String, Pattern)>,
 }
 
 impl Labels {
@@ -24,7 +22,7 @@ impl Labels {
         for (label, text) in &spec.patterns {
             let field = format!("spec.labels.patterns[{label}]");
             check_key(&field, label, problems);
-            patterns.extend(pattern::compile(&field, text, problems).map(|regex| (label.clone(), regex)));
+            patterns.extend(Pattern::whole(&field, text, problems).map(|pattern| (label.clone(), pattern)));
         }
         Self { required: spec.required.clone(), patterns }
     }
@@ -38,17 +36,17 @@ impl Labels {
                 format!("add the label {label}"),
             )
         });
+        let is_wrong = |pattern: &Pattern, value| pattern.matches(value) != Some(true);
         let wrong = self
             .patterns
             .iter()
-            .filter(|(label, regex)| object.label(label).is_some_and(|value| !regex.is_match(value)));
-        let wrong = wrong.map(|(label, regex)| {
-            let wanted = regex.as_str().trim_start_matches(r"\A(?:").trim_end_matches(r")\z");
+            .filter(|(label, pattern)| object.label(label).is_some_and(|value| is_wrong(pattern, value)));
+        let wrong = wrong.map(|(label, pattern)| {
             violation(
                 "labels.patterns",
                 label,
                 format!("label {label} has a value that is not allowed"),
-                format!("its whole value must match {wanted}"),
+                format!("its whole value must match {}", pattern.written()),
             )
         });
         missing.chain(wrong).collect()
@@ -68,6 +66,6 @@ fn violation(rule: &str, label: &str, what: String, fix: String) -> Violation {
         place: None,
         what: what.into(),
         fix: fix.into(),
-        subject: Subject::Label(label.into()),
+        subject: Subject::label(label),
     }
 }

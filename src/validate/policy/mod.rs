@@ -4,7 +4,10 @@
 
 mod candidate;
 mod cel;
+mod cel_call;
+mod cel_cost;
 mod cel_parse;
+mod cel_run;
 mod cel_terms;
 mod compile;
 mod data;
@@ -19,6 +22,7 @@ mod write;
 
 pub use candidate::{Candidate, CandidateError};
 pub use cel::{RequestFacts, RequestUser};
+pub use cel_cost::Budget;
 pub use compile::CompiledPolicy;
 pub use violation::{Place, Violation, printable};
 pub use write::{Finding, Write};

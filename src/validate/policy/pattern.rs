@@ -1,34 +1,101 @@
-//! Regular expressions that a whole text must match.
+//! Regular expressions: bounded in what they weigh, and in how long a text they look at.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::{api::Problem, validate::invalid};
 
-/// What a compiled expression may weigh, in bytes.
-const SIZE_LIMIT: usize = 1 << 20;
+/// The longest expression, in bytes: reading one takes a hundred times its memory.
+const LONGEST: usize = 16 << 10;
+/// What a compiled expression may weigh, in bytes: from this, doubled until it fits, up to that.
+const LIGHTEST: usize = 1 << 10;
+const HEAVIEST: usize = 1 << 20;
+/// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51 s for
+/// 1 MiB. So many bytes of expression took a nanosecond a byte of text.
+const A_NANOSECOND: u64 = 20;
+/// The longest search, in nanoseconds.
+const LONGEST_SEARCH: u64 = 400_000_000;
+/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it.
+const READING: u64 = 10_000;
+const COMPILING: u64 = 30;
 
-/// Compiles a pattern so that it matches whole texts only, or reports what is wrong with it at `field`.
-pub(super) fn compile(field: &str, pattern: &str, problems: &mut Vec<Problem>) -> Option<Regex> {
-    let result = bounded(pattern).and_then(|_| bounded(&format!(r"\A(?:{pattern})\z")));
-    match result {
-        Ok(regex) => Some(regex),
-        Err(regex::Error::CompiledTooBig(_)) => {
-            problems.push(invalid(field, "is too large once compiled; lower its repetition counts"));
-            None
-        }
-        Err(_) => {
-            problems.push(invalid(
-                field,
-                format!("{pattern:?} is no regular expression (RE2 syntax, without look-around and back-references)"),
-            ));
-            None
-        }
-    }
+/// A regular expression, and what it weighs.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    regex: Regex,
+    written: String,
+    weight: u64,
 }
 
-/// Compiles a regular expression within bounds.
-pub(super) fn bounded(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+impl Pattern {
+    /// Compiles a pattern so that it matches whole texts only, or reports what is wrong with it at `field`.
+    pub(super) fn whole(field: &str, pattern: &str, problems: &mut Vec<Problem>) -> Option<Self> {
+        let compiled = Self::somewhere(pattern).and_then(|_| Self::somewhere(&format!(r"\A(?:{pattern})\z")));
+        match compiled {
+            Ok(compiled) => Some(Self { written: pattern.to_owned(), ..compiled }),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                problems.push(invalid(field, "is too large once compiled; lower its repetition counts"));
+                None
+            }
+            Err(_) => {
+                problems.push(invalid(
+                    field,
+                    format!("{pattern:?} is no regular expression (RE2 syntax, without look-around and back-references)"),
+                ));
+                None
+            }
+        }
+    }
+
+    /// Compiles a pattern that may match anywhere in a text.
+    pub(super) fn somewhere(pattern: &str) -> Result<Self, regex::Error> {
+        if pattern.len() > LONGEST {
+            return Err(regex::Error::CompiledTooBig(LONGEST));
+        }
+        let mut limit = LIGHTEST.max(pattern.len().next_power_of_two());
+        loop {
+            let built = RegexBuilder::new(pattern).size_limit(limit).dfa_size_limit(HEAVIEST).build();
+            match built {
+                Err(regex::Error::CompiledTooBig(_)) if limit < HEAVIEST => limit *= 2,
+                built => {
+                    return built.map(|regex| Self {
+                        regex,
+                        written: pattern.to_owned(),
+                        weight: limit as u64,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether it matches; `None` where the text is too long for so heavy a pattern.
+    pub(super) fn matches(&self, text: &str) -> Option<bool> {
+        (self.searching(text) <= LONGEST_SEARCH).then(|| self.regex.is_match(text))
+    }
+
+    /// The pattern as it was written.
+    pub(super) fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// The expression, for whoever pays for [`Pattern::searching`].
+    pub(super) fn regex(&self) -> &Regex {
+        &self.regex
+    }
+
+    /// What reading a pattern takes at worst, in nanoseconds.
+    pub(super) fn reading(pattern: &str) -> u64 {
+        READING.saturating_mul(pattern.len() as u64)
+    }
+
+    /// What compiling one took, in nanoseconds; `None`: in vain.
+    pub(super) fn compiling(compiled: Option<&Self>) -> u64 {
+        compiled.map_or(HEAVIEST as u64, |compiled| compiled.weight).saturating_mul(COMPILING)
+    }
+
+    /// What a search takes at worst, in nanoseconds.
+    pub(super) fn searching(&self, text: &str) -> u64 {
+        self.weight.saturating_mul(text.len() as u64) / A_NANOSECOND
+    }
 }
 
 #[cfg(test)]
@@ -38,14 +105,30 @@ mod tests {
     #[test]
     fn whole_texts_match_and_hostile_patterns_are_refused() {
         let mut problems = Vec::new();
-        let regex = compile("f", "a|ab", &mut problems).unwrap();
-        assert!(regex.is_match("ab") && !regex.is_match("abc") && !regex.is_match("ab\n"));
-        for bad in ["a)|(b", "(", r"(?=x)", "(((a{1000}){1000}){1000})"] {
-            assert!(compile("f", bad, &mut problems).is_none(), "{bad}");
+        let pattern = Pattern::whole("f", "a|ab", &mut problems).unwrap();
+        assert_eq!(
+            ["ab", "abc", "ab\n"].map(|text| pattern.matches(text)),
+            [Some(true), Some(false), Some(false)]
+        );
+        assert_eq!(pattern.written(), "a|ab");
+        for bad in ["a)|(b", "(", r"(?=x)", "(((a{1000}){1000}){1000})", &"a".repeat(LONGEST + 1)] {
+            assert!(Pattern::whole("f", bad, &mut problems).is_none(), "{bad}");
         }
-        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert_eq!(problems.len(), 5, "{problems:?}");
         // What hangs backtracking engines takes linear time here.
-        let evil = compile("f", "(a+)+$", &mut problems).unwrap();
-        assert!(!evil.is_match(&("a".repeat(100_000) + "b")));
+        let evil = Pattern::whole("f", "(a+)+$", &mut problems).unwrap();
+        assert_eq!(evil.matches(&("a".repeat(100_000) + "b")), Some(false));
+    }
+
+    #[test]
+    fn the_heavier_a_pattern_the_shorter_the_texts_it_looks_at() {
+        let mut problems = Vec::new();
+        let mut judged = |pattern: &str, length: usize| {
+            Pattern::whole("f", pattern, &mut problems).unwrap().matches(&"a".repeat(length))
+        };
+        assert_eq!(judged("[a-z/.:-]+", 1 << 20), Some(true));
+        assert_eq!(judged(r"\w+", 100 << 10), Some(true));
+        assert_eq!(judged("(a|b)*a(a|b){2000}", 10 << 10), Some(true));
+        assert_eq!(judged("(a|b)*a(a|b){2000}", 1 << 20), None);
     }
 }

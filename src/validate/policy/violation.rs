@@ -37,16 +37,45 @@ pub struct Violation {
 /// What of an object makes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// The values of these keys, present or not.
-    Keys(BTreeSet<String>),
-    /// The value of this label.
-    Label(String),
+    /// These parts of it.
+    Parts(BTreeSet<Part>),
     /// The size of the data.
     Size,
-    /// Everything that a policy can see.
-    Whole,
     /// The change itself.
     Change,
+}
+
+/// A part of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// The value of a key, present or not.
+    Key(String),
+    /// All keys and values.
+    Data,
+    /// The value of a label, present or not.
+    Label(String),
+    /// All labels.
+    Labels,
+    /// All annotations.
+    Annotations,
+    /// A Secret's type.
+    Type,
+    /// Whether it is immutable.
+    Immutable,
+    /// Everything that a policy can see.
+    Everything,
+}
+
+impl Subject {
+    /// The values of these keys.
+    pub(super) fn keys(keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::Parts(keys.into_iter().map(|key| Part::Key(key.into())).collect())
+    }
+
+    /// The value of a label.
+    pub(super) fn label(label: &str) -> Self {
+        Self::Parts([Part::Label(label.to_owned())].into())
+    }
 }
 
 impl Violation {
@@ -62,7 +91,7 @@ impl Violation {
             place: None,
             what: what.into(),
             fix: fix.into(),
-            subject: Subject::Keys(BTreeSet::from([key.to_owned()])),
+            subject: Subject::keys([key]),
         }
     }
 

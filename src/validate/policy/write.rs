@@ -1,6 +1,9 @@
 //! A policy judges what a write changes.
 
-use super::{Candidate, CompiledPolicy, RequestFacts, Violation, violation::Subject};
+use super::{
+    Budget, Candidate, CompiledPolicy, RequestFacts, Violation,
+    violation::{Part, Subject},
+};
 
 /// A write of an object.
 pub struct Write<'w> {
@@ -8,6 +11,8 @@ pub struct Write<'w> {
     pub new: &'w Candidate<'w>,
     /// The object as it is; absent on creation.
     pub old: Option<&'w Candidate<'w>>,
+    /// The policy speaks of the object as it is too: what it never spoke of cannot have been let stand.
+    pub covered_before: bool,
     /// The request.
     pub request: Option<&'w RequestFacts>,
 }
@@ -24,33 +29,27 @@ pub struct Finding {
 impl CompiledPolicy {
     /// Everything by which the object, once written, breaks the policy. A write that touches nothing a policy
     /// can see (finalizers, owners, the deletion) brings nothing.
-    pub fn judge_write(&self, write: &Write<'_>) -> Vec<Finding> {
+    pub fn judge_write(&self, write: &Write<'_>, budget: &mut Budget) -> Vec<Finding> {
         if write.old.is_some_and(|old| write.new.same_but_for_bookkeeping(old)) {
             return Vec::new();
         }
         let mut violations = self.judge_content(write.new);
-        violations.extend(self.expressions.judge(write.new, write.old, write.request));
-        if violations.is_empty() && write.old.is_none() {
-            return Vec::new();
-        }
-        let stood = write
-            .old
-            .map(|old| if violations.is_empty() { Vec::new() } else { self.judge(old) })
-            .unwrap_or_default();
-        let mut findings: Vec<_> = violations
-            .into_iter()
-            .map(|violation| {
-                let stands_already = write.old.is_some_and(|old| {
-                    let same = |before: &Violation| {
-                        before.rule == violation.rule
-                            && before.key == violation.key
-                            && before.subject == violation.subject
-                    };
-                    stood.iter().any(same) && unchanged(&violation.subject, write.new, old)
-                });
-                Finding { violation, stands_already }
-            })
-            .collect();
+        violations.extend(self.expressions.judge(write.new, write.old, write.request, budget));
+        let is_left_alone = |violation: &Violation, old| unchanged(&violation.subject, write.new, old);
+        let before = write.old.filter(|old| {
+            write.covered_before && violations.iter().any(|violation| is_left_alone(violation, old))
+        });
+        let stood = before.map(|old| self.judge(old)).unwrap_or_default();
+        let stands_already = |violation: &Violation| {
+            let same = |before: &Violation| {
+                before.rule == violation.rule
+                    && before.key == violation.key
+                    && before.subject == violation.subject
+            };
+            stood.iter().any(same) && before.is_some_and(|old| is_left_alone(violation, old))
+        };
+        let found = |violation| Finding { stands_already: stands_already(&violation), violation };
+        let mut findings: Vec<_> = violations.into_iter().map(found).collect();
         if let Some(old) = write.old {
             let changes = self.data.iter().flat_map(|rule| rule.judge_change(write.new, old));
             findings.extend(changes.map(|violation| Finding { violation, stands_already: false }));
@@ -61,12 +60,21 @@ impl CompiledPolicy {
 
 fn unchanged(subject: &Subject, new: &Candidate<'_>, old: &Candidate<'_>) -> bool {
     match subject {
-        Subject::Keys(keys) => {
-            keys.iter().all(|key| new.data.get(key.as_str()) == old.data.get(key.as_str()))
-        }
-        Subject::Label(label) => new.label(label) == old.label(label),
+        Subject::Parts(parts) => parts.iter().all(|part| is_same(part, new, old)),
         Subject::Size => new.size() <= old.size(),
-        Subject::Whole => new.same_but_for_bookkeeping(old),
         Subject::Change => false,
+    }
+}
+
+fn is_same(part: &Part, new: &Candidate<'_>, old: &Candidate<'_>) -> bool {
+    match part {
+        Part::Key(key) => new.data.get(key.as_str()) == old.data.get(key.as_str()),
+        Part::Data => new.data == old.data,
+        Part::Label(label) => new.label(label) == old.label(label),
+        Part::Labels => new.labels.iter().flatten().eq(old.labels.iter().flatten()),
+        Part::Annotations => new.annotations.iter().flatten().eq(old.annotations.iter().flatten()),
+        Part::Type => new.type_ == old.type_,
+        Part::Immutable => new.immutable == old.immutable,
+        Part::Everything => new.same_but_for_bookkeeping(old),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 21] = [
+const KINDS: [(&str, &str, &str, bool); 22] = [
     ("Namespace", "namespaces", "/api/v1", false),
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
@@ -12,6 +12,7 @@ const KINDS: [(&str, &str, &str, bool); 21] = [
     ("Event", "events", "/apis/events.k8s.io/v1", true),
     ("Deployment", "deployments", "/apis/apps/v1", true),
     ("ReplicaSet", "replicasets", "/apis/apps/v1", true),
+    ("DaemonSet", "daemonsets", "/apis/apps/v1", true),
     ("StatefulSet", "statefulsets", "/apis/apps/v1", true),
     ("Lease", "leases", "/apis/coordination.k8s.io/v1", true),
     ("Role", "roles", "/apis/rbac.authorization.k8s.io/v1", true),

@@ -1,0 +1,299 @@
+#![allow(clippy::unwrap_used)] // tests, their set-up functions too
+//! Keys looked at against a server that answers as told and keeps what it was asked.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    convert::Infallible,
+};
+
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    act::lead::Leads,
+    api::ConfigMonitorSpec,
+    authority::{AskError, Question},
+    config::Config,
+    digest::DigestKey,
+    hooks::Endpoint,
+    marks::{AUTHOR, AUTHOR_GROUPS},
+    model::{
+        Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, Store,
+        WorkloadKey,
+    },
+    observe::{watched::Watched, workload::Workload},
+    run::client::Target,
+    serve::readiness::Readiness,
+    validate::CompiledMonitor,
+};
+
+const NAMESPACE: &str = "shop";
+
+#[derive(Clone, Default)]
+struct Server {
+    asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+    /// Answers to the next patches; 200 when there are none left.
+    patches: Arc<Mutex<VecDeque<u16>>>,
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Full<Bytes>> {
+        let (method, uri) = (request.method().clone(), request.uri().to_string());
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let code = match method {
+            Method::PATCH => self.patches.lock().unwrap().pop_front().unwrap_or(200),
+            _ => 200,
+        };
+        let answer = if code != 200 {
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Conflict", "message": "no"})
+        } else if method == Method::GET {
+            let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true}]);
+            let pod = json!({"metadata": {"name": "web-1-a", "namespace": NAMESPACE, "uid": "p", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"pod-template-hash": "1"}, "ownerReferences": owner}});
+            json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [pod]})
+        } else {
+            json!({"apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}})
+        };
+        self.asked.lock().unwrap().push((method, uri, body));
+        Response::builder().status(code).body(Full::from(answer.to_string())).unwrap()
+    }
+
+    /// The patches so far, by field manager.
+    fn patched(&self) -> Vec<(String, Value)> {
+        let asked = self.asked.lock().unwrap();
+        let patches = asked.iter().filter(|(method, ..)| *method == Method::PATCH);
+        let manager = |uri: &str| uri.rsplit_once("fieldManager=").map(|(_, name)| name.to_owned());
+        patches.map(|(_, uri, body)| (manager(uri).unwrap_or_default(), body.clone())).collect()
+    }
+}
+
+struct Always;
+
+impl Leads for Always {
+    fn leads(&self) -> bool {
+        true
+    }
+}
+
+/// Says what it is told to; `None` is no answer.
+#[derive(Default)]
+struct Oracle(Mutex<Option<bool>>);
+
+impl Authorizer for Oracle {
+    fn allowed<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        let answer = self.0.lock().unwrap().ok_or(AskError::TimedOut);
+        Box::pin(async move { answer })
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A Deployment that uses a ConfigMap and is watched for it by an account's monitor, asked about long ago.
+fn world(monitor: Value, applied: &str) -> World {
+    let mut world = World::default();
+    let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+    world.expected = [Store::ConfigMaps].into();
+    world.complete = world.expected.clone();
+    let object = ObjectKey::new(Kind::ConfigMap, NAMESPACE, "app");
+    let facts = ObjectFacts {
+        uid: "o".into(),
+        resource_version: "1".into(),
+        labels: BTreeMap::new(),
+        deleting: false,
+        changed_at: now() - jiff::SignedDuration::from_secs(60),
+        content_fields: 0,
+        restart: None,
+        marks: None,
+        ownership: None,
+    };
+    world.set_object(object.clone(), Some(facts));
+    let print = KeyPrint { digest: key.value(b"2"), size: 1, binary: false };
+    let print = Fingerprint {
+        uid: "o".into(),
+        resource_version: "1".into(),
+        type_: None,
+        immutable: false,
+        keys: [("k".to_owned(), print)].into(),
+        annotations: BTreeMap::new(),
+    };
+    world.fingerprints.insert(object, print);
+    let workload = json!({
+        "metadata": {"name": "web", "namespace": NAMESPACE, "uid": "w", "resourceVersion": "5",
+            "labels": {"copyrator.dev/applied": format!("{}.{applied}", key.id())}},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"envFrom": [{"configMapRef": {"name": "app"}}]}]}}},
+        "status": {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
+    });
+    serde_json::from_value::<Workload<Deployment>>(workload).unwrap().put(&mut world, now());
+    let spec: ConfigMonitorSpec = serde_json::from_value(monitor).unwrap();
+    let facts = Declared {
+        uid: "m".into(),
+        resource_version: "8".into(),
+        generation: 1,
+        created: at(0),
+        annotations: [(AUTHOR, "alice"), (AUTHOR_GROUPS, "[]")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        compiled: CompiledMonitor::compile(&spec).map(Arc::new),
+        spec,
+        status: None,
+    };
+    world.monitors.insert(monitor_name(), facts);
+    let authority =
+        Authority { uid: "m".into(), generation: 1, identity: String::new(), answer: Ok(()), asked: at(0) };
+    world.monitor_authority.insert(monitor_name(), authority);
+    world.key = Some(key);
+    world
+}
+
+fn monitor_name() -> NamespacedName {
+    NamespacedName::new(NAMESPACE, "web")
+}
+
+fn web() -> WorkloadKey {
+    let kind = crate::model::WorkloadKind::Deployment;
+    WorkloadKey { kind, namespace: NAMESPACE.into(), name: "web".into() }
+}
+
+fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
+    let client = server.client();
+    let lead: Lead = Arc::new(Always);
+    let contents = Arc::new(Contents::new(client.clone()));
+    let config = Config {
+        cluster: Target::default(),
+        webhook: false,
+        reconciler: true,
+        namespace: "copyrator".into(),
+        rule_name: None,
+        webhook_addr: ([127, 0, 0, 1], 0).into(),
+        admin_addr: ([127, 0, 0, 1], 0).into(),
+        endpoint: Endpoint::Url(String::new()),
+        max_in_flight: 1,
+        deletion_grace: std::time::Duration::ZERO,
+        system_namespaces: Default::default(),
+        trusted_writers: Vec::new(),
+        reconciler_account: String::new(),
+        annotations: true,
+        owner_cluster_role: None,
+        drain_delay: std::time::Duration::ZERO,
+        host: "host".into(),
+    };
+    let hooks = Readiness::new(CancellationToken::new()).require("hooks");
+    let world = Arc::new(RwLock::new(world));
+    Reconciler {
+        client: client.clone(),
+        world: world.clone(),
+        queue: Arc::default(),
+        copies: CopyWriter::new(client.clone(), contents.clone(), lead.clone()),
+        contents,
+        restarter: Restarter::new(client.clone(), lead.clone()),
+        hooks: HookWriter::new(client.clone(), &config, lead.clone(), hooks),
+        lead,
+        authorizer: oracle.clone(),
+        trusted_writers: TrustedWriters::default(),
+        definitions: Definitions::new(client.clone()),
+        reporter: Reporter::new(client, "host", world),
+        status_written: Mutex::default(),
+    }
+}
+
+#[tokio::test]
+async fn an_account_is_asked_about_anew_before_anything_restarts() {
+    let spec = json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}], "serviceAccountName": "restarter"});
+    for (answer, restarts) in [(None, false), (Some(false), false), (Some(true), true)] {
+        let (server, oracle) = (Server::default(), Arc::new(Oracle(Mutex::new(answer))));
+        let reconciler = reconciler(&server, &oracle, world(spec.clone(), "old"));
+        reconciler.queue.open();
+        assert!(matches!(reconciler.workload(&web()).await, Again::After(_)));
+        assert_eq!(reconciler.queue.next().await, Key::Monitor(monitor_name()), "it asks, once for all");
+        assert!(server.patched().is_empty());
+        let again = reconciler.monitor(&monitor_name()).await;
+        assert_eq!(matches!(again, Again::Backoff(_)), answer.is_none(), "{answer:?}: {again:?}");
+        reconciler.workload(&web()).await;
+        assert_eq!(!server.patched().is_empty(), restarts, "{answer:?}");
+    }
+    // And before pods go that it finds itself.
+    let mut spec = spec;
+    spec["workloads"] = json!({"podSelector": {"matchLabels": {"app": "web"}}});
+    spec["strategy"] = json!({"type": "Delete"});
+    let (server, oracle) = (Server::default(), Arc::new(Oracle::default()));
+    let reconciler = reconciler(&server, &oracle, world(spec, "old"));
+    assert!(matches!(reconciler.monitor(&monitor_name()).await, Again::Backoff(_)));
+    assert!(server.patched().is_empty(), "recorded");
+    *oracle.0.lock().unwrap() = Some(true);
+    reconciler.monitor(&monitor_name()).await;
+    assert_eq!(server.patched().len(), 1);
+}
+
+#[tokio::test]
+async fn a_restart_that_met_another_writer_comes_back() {
+    let (server, oracle) = (Server::default(), Arc::new(Oracle::default()));
+    let spec = json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}]});
+    let reconciler = reconciler(&server, &oracle, world(spec, "old"));
+    server.patches.lock().unwrap().push_back(409);
+    assert_eq!(reconciler.workload(&web()).await, Again::Backoff(None));
+    assert!(reconciler.world().restart_attempts.is_empty(), "a conflict is no refusal");
+    assert_eq!(reconciler.workload(&web()).await, Again::OnChange);
+    let patched = server.patched();
+    let managers: Vec<&str> = patched.iter().map(|(manager, _)| manager.as_str()).collect();
+    assert_eq!(managers, ["copyrator-restart", "copyrator-restart"]);
+    assert_eq!(patched[0].1["metadata"]["resourceVersion"], "5");
+}
+
+/// Two workers write one monitor's status. Were what its pods run with part of what both apply, the slower one would
+/// take it away, and the next change of content would pass for its first sight.
+#[tokio::test]
+async fn what_pods_run_with_is_recorded_apart_from_the_status() {
+    let spec = json!({
+        "watch": [{"kind": "ConfigMap", "names": ["app"]}],
+        "workloads": {"podSelector": {"matchLabels": {"app": "web"}}},
+        "strategy": {"type": "Delete"},
+    });
+    let (server, oracle) = (Server::default(), Arc::new(Oracle::default()));
+    let reconciler = reconciler(&server, &oracle, world(spec, "old"));
+    server.patches.lock().unwrap().push_back(409);
+    assert_eq!(reconciler.monitor(&monitor_name()).await, Again::Backoff(None));
+    assert!(
+        reconciler.world().monitors[&monitor_name()].status.is_none(),
+        "what was not written is not known"
+    );
+    assert_eq!(reconciler.monitor(&monitor_name()).await, Again::OnChange);
+
+    let recorded = server.patched().pop().unwrap();
+    assert_eq!(recorded.0, "copyrator-pods");
+    assert_eq!(recorded.1["metadata"]["resourceVersion"], "8", "on the version it was decided on");
+    let applied = recorded.1["status"]["podsApplied"].as_str().unwrap().to_owned();
+    assert_eq!(recorded.1["status"], json!({"podsApplied": applied}));
+
+    let status = json!({"podsApplied": applied});
+    reconciler.world_mut().monitors.get_mut(&monitor_name()).unwrap().status =
+        serde_json::from_value(status).unwrap();
+    let key = Key::MonitorStatus(monitor_name());
+    reconciler.monitor_status(&key, &monitor_name()).await;
+    let status = server.patched().pop().unwrap();
+    assert_eq!(status.0, "copyrator-status");
+    assert!(
+        status.1["status"].is_object() && status.1["status"].get("podsApplied").is_none(),
+        "{}",
+        status.1
+    );
+}

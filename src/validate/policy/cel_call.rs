@@ -1,0 +1,119 @@
+//! Calls of operators and functions while an expression is evaluated: each is paid for before it is made.
+
+use std::sync::Arc;
+
+use kube_cel::cel::{
+    ExecutionError, Value,
+    common::ast::{CallExpr, Expr, IdedExpr, operators},
+    objects::KeyRef,
+};
+
+use super::{
+    cel_run::{Evaluation, Fault},
+    pattern::Pattern,
+};
+
+/// How many regular expressions are kept compiled.
+const MOST_PATTERNS: usize = 4;
+
+impl Evaluation<'_> {
+    /// Calls a function, of a library or as a method of the first value, or an operator that sees both its values.
+    pub(super) fn apply(
+        &mut self,
+        name: &str,
+        library: Option<&str>,
+        is_method: bool,
+        values: Vec<Value>,
+    ) -> Result<Value, Fault> {
+        match (name, values.as_slice()) {
+            (operators::EQUALS, [left, right]) => {
+                self.budget.read(&[left, right])?;
+                return Ok(Value::Bool(left == right));
+            }
+            (operators::NOT_EQUALS, [left, right]) => {
+                self.budget.read(&[left, right])?;
+                return Ok(Value::Bool(left != right));
+            }
+            (operators::IN, [item, Value::Map(map)]) => {
+                return Ok(Value::Bool(KeyRef::try_from(item).is_ok_and(|key| map.get(&key).is_some())));
+            }
+            (operators::IN, [item, Value::List(items)]) => {
+                self.budget.read(&[&values[1]])?;
+                return Ok(Value::Bool(items.contains(item)));
+            }
+            ("matches" | "find" | "findAll", [Value::String(text), Value::String(pattern), limit @ ..]) => {
+                return self.search(name, text, pattern, limit.first());
+            }
+            _ => {}
+        }
+        let full_name = library.map(|library| format!("{library}.{name}"));
+        self.budget.call(full_name.as_deref().unwrap_or(name), &values.iter().collect::<Vec<_>>())?;
+        let mut scope = self.functions.new_inner_scope();
+        let mut arguments = Vec::with_capacity(values.len());
+        for (index, value) in values.into_iter().enumerate() {
+            // A name that no expression can have.
+            let name = format!("@{index}");
+            arguments.push(ident(&name));
+            scope.add_variable_from_value(name, value);
+        }
+        let target = match library {
+            Some(library) => Some(Box::new(ident(library))),
+            None => is_method.then(|| Box::new(arguments.remove(0))),
+        };
+        let call = CallExpr { func_name: name.to_owned(), target, args: arguments };
+        let made = Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &scope)?;
+        self.budget.made(&made)?;
+        Ok(made)
+    }
+
+    /// The library compiles a regular expression anew for each text, without bounds.
+    fn search(
+        &mut self,
+        name: &str,
+        text: &str,
+        pattern: &str,
+        limit: Option<&Value>,
+    ) -> Result<Value, Fault> {
+        let found = match self.patterns.get(pattern) {
+            Some(found) => found,
+            None => {
+                self.budget.spend(Pattern::reading(pattern))?;
+                let compiled = Pattern::somewhere(pattern);
+                self.budget.spend(Pattern::compiling(compiled.as_ref().ok()))?;
+                let compiled =
+                    compiled.map_err(|_| ExecutionError::function_error(name, "no regular expression"))?;
+                if self.patterns.len() == MOST_PATTERNS {
+                    self.patterns.clear();
+                }
+                self.patterns.entry(pattern.to_owned()).or_insert(compiled)
+            }
+        };
+        self.budget.search(found, text)?;
+        let text_of = |found: &str| Value::String(Arc::new(found.to_owned()));
+        let most = match limit {
+            Some(Value::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        match name {
+            "matches" => Ok(Value::Bool(found.regex().is_match(text))),
+            "find" => Ok(text_of(found.regex().find(text).map_or("", |found| found.as_str()))),
+            _ => {
+                let mut all = Vec::new();
+                for found_here in found.regex().find_iter(text).take(most) {
+                    let one = text_of(found_here.as_str());
+                    self.budget.made(&one)?;
+                    // Each search for the next may look at all the rest.
+                    self.budget.search(found, &text[found_here.end()..])?;
+                    all.push(one);
+                }
+                let all = Value::List(all.into());
+                self.budget.made(&all)?;
+                Ok(all)
+            }
+        }
+    }
+}
+
+fn ident(name: &str) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) }
+}
