@@ -86,6 +86,14 @@ impl CompiledMonitor {
                     selector.clone(),
                 ),
                 (None, Some(names)) => {
+                    for one in names.iter().filter(|one| one.name.contains(['*', '?', '['])) {
+                        let what = format!(
+                            "{:?} is no name of a workload (globs are not taken here); write the whole name, or use \
+                             podSelector",
+                            one.name
+                        );
+                        problems.push(invalid("spec.workloads.names", what));
+                    }
                     WorkloadChoice::Names(names.iter().map(|one| (one.kind, one.name.clone())).collect())
                 }
                 _ => {

@@ -51,6 +51,10 @@ fn a_senseless_monitor_is_refused_with_its_field() {
         (json!({ "watch": [] }), "spec.watch"),
         (json!({ "watch": [{ "kind": "ConfigMap", "names": ["a["] }] }), "spec.watch[0].names[0]"),
         (json!({ "watch": watch, "workloads": {} }), "exactly one of podSelector and names"),
+        (
+            json!({ "watch": watch, "workloads": { "names": [{ "kind": "Deployment", "name": "web-*" }] } }),
+            "globs are not taken here",
+        ),
         (json!({ "watch": watch, "strategy": { "type": "Reboot" } }), "spec.strategy.type"),
         (json!({ "watch": watch, "pace": { "minInterval": "soon" } }), "spec.pace.minInterval"),
     ] {
@@ -84,6 +88,7 @@ fn a_senseless_policy_is_refused_with_its_field() {
             "data rules speak of keys",
         ),
         (json!({ "match": { "kinds": ["Pod"] } }), "spec.match.kinds"),
+        (json!({ "match": kinds }), "demands nothing"),
     ] {
         let refusal = refusal(&story, "ConfigPolicy", spec);
         assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");

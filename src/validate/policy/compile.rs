@@ -65,6 +65,7 @@ impl CompiledPolicy {
         let defaults = spec.defaults.clone().unwrap_or_default();
         check_defaults(&defaults, &mut problems);
         check_actions(&spec.validation_actions, &mut problems);
+        check_demands(spec, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -139,6 +140,19 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
                 problems.push(invalid(&format!("{field}[{key}]"), format!("{value:?} is no label value")));
             }
         }
+    }
+}
+
+/// A policy that is in force and asks for nothing is a mistake in the making: a field in the wrong place, mostly.
+fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
+    let nothing = spec.data.is_empty()
+        && spec.validations.is_empty()
+        && spec.labels.is_none()
+        && spec.limits.is_none()
+        && spec.defaults.is_none();
+    if nothing {
+        problems
+            .push(invalid("spec", "demands nothing; write data, labels, limits, validations or defaults"));
     }
 }
 
