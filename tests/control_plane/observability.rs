@@ -36,6 +36,18 @@ fn status_shows_what_is_wrong_first_and_exits_accordingly() {
 }
 
 #[test]
+fn who_may_not_list_everywhere_is_told_what_may_work() {
+    let story = Story::new(peaceful(), "unseen");
+    let mut command = story.bed.testbed.copyrator(&["status"]);
+    let alice = story.bed.testbed.cluster().user("alice").expect("a user of the cluster");
+    let output = command.env("KUBECONFIG", alice).output().expect("copyrator runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot list copyratorrules in all namespaces"), "{said}");
+    assert!(said.contains("copyrator status -n NAMESPACE") && !said.contains("Status {"), "{said}");
+}
+
+#[test]
 fn an_unreachable_cluster_is_exit_code_three() {
     let story = Story::new(peaceful(), "unreachable");
     let mut command = story.bed.testbed.copyrator(&["status"]);
@@ -81,16 +93,24 @@ fn describe_shows_what_we_did() {
     story.until_older_than_now("web");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.admin().merge("Namespace", "", &story.called("a"), &json!({ "metadata": { "labels": null } })).ok();
-    let described = |what: &str, event: &str| {
+    let mut greedy = story.rule("ConfigMap", &["app"]);
+    greedy["metadata"]["name"] = "greedy".into();
+    greedy["spec"]["conflictPolicy"] = "Overwrite".into();
+    greedy["spec"]["targets"] = json!([{ "names": [story.bystander("b")] }]);
+    story.admin().create(&config_map(&story.called("b"), "app", [("k", "theirs")])).ok();
+    story.admin().create(&greedy).ok();
+    let described_in = |namespace: &str, what: &str, event: &str| {
         eventually(&format!("{what} shows {event}"), || {
             let mut kubectl = story.bed.testbed.cluster().kubectl();
-            let output = kubectl.args(["describe", what, "--namespace", &story.home]).output();
+            let output = kubectl.args(["describe", what, "--namespace", namespace]).output();
             let text = String::from_utf8_lossy(&output.expect("kubectl runs").stdout).into_owned();
             if text.contains(event) { Ok(()) } else { Err(text) }
         });
     };
-    described("copyratorrule/rule", "CopyRemoved");
-    described("deployment/web", "Restarted");
+    described_in(&story.home, "copyratorrule/rule", "CopyRemoved");
+    described_in(&story.home, "deployment/web", "Restarted");
+    described_in(&story.home, "copyratorrule/greedy", "ObjectTakenOver");
+    described_in(&story.called("b"), "configmap/app", "ObjectTakenOver");
 }
 
 /// Whoever serves one rule leaves every other one alone, and competes with nobody for the lease.
