@@ -25,6 +25,8 @@ pub const ADOPT_MANAGER: &str = "copyrator-adopt";
 /// Field manager of what a monitor's pods run with. Not that of statuses: two applies under one manager delete each
 /// other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
+/// Field manager of [`AUTHORIZED`].
+pub const GRANT_MANAGER: &str = "copyrator-grant";
 /// Field manager of statuses.
 pub const STATUS_MANAGER: &str = "copyrator-status";
 /// Field manager of the webhook configurations.
@@ -50,6 +52,12 @@ pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 pub const MARK: &str = "copyrator.dev/mark";
 /// Annotation: nobody wants the copy, and it goes at this time.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
+/// Annotation of a source: the namespaces that get a copy, names and globs.
+pub const COPY_TO: &str = "copyrator.dev/copy-to";
+/// Annotation of a source: the labels of the namespaces that get a copy.
+pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
+/// Annotation of a source: keyed proof that whoever wrote [`COPY_TO`] was allowed to; written by us.
+pub const AUTHORIZED: &str = "copyrator.dev/authorized";
 /// Annotation of a workload, ConfigMap or Secret: take part in restarts, or not.
 pub const RESTART: &str = "copyrator.dev/restart";
 /// Annotation of a pod template: the content it was restarted for.
@@ -58,7 +66,7 @@ pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
 pub const APPLIED: &str = "copyrator.dev/applied";
 /// Label of a namespace: `refuse` takes no copies.
 pub const COPIES: &str = "copyrator.dev/copies";
-/// Annotation of our own kinds: who wrote the spec.
+/// Annotation of our own kinds, and of what asks for copies by annotation: who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
 /// Annotation of our own kinds: the groups of who wrote the spec, as a JSON list.
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";

@@ -20,7 +20,7 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    marks::{COPY_MANAGER, MARK, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
+    marks::{AUTHORIZED, COPY_MANAGER, GRANT_MANAGER, MARK, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
     model::{ForeignField, Kind, ObjectKey},
     observe::content::{Content, ContentError, Contents},
     plan::{CopyAction, CopyWrite, Intent, Version},
@@ -48,9 +48,11 @@ impl CopyWriter {
         match action {
             CopyAction::Write(write) => self.write(slot, write).await,
             CopyAction::MarkRemoval(version, after) => {
-                self.annotate(slot, version, json!(write_time(*after))).await
+                self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, json!(write_time(*after))).await
             }
-            CopyAction::Unmark(version) => self.annotate(slot, version, Value::Null).await,
+            CopyAction::Unmark(version) => {
+                self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, Value::Null).await
+            }
             CopyAction::Delete(version) => self.delete(slot, version).await,
             CopyAction::Release(version) => self.release(slot, version).await,
         }
@@ -174,13 +176,26 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    async fn annotate(&self, slot: &ObjectKey, version: &Version, remove_after: Value) -> Outcome {
+    /// Writes on a source that what its annotations ask for has been granted, so that nobody is asked again after a
+    /// restart of ours: the only thing of ours on an object that is not ours.
+    pub async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
+        self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
+    }
+
+    async fn annotate(
+        &self,
+        object: &ObjectKey,
+        version: &Version,
+        manager: &str,
+        annotation: &str,
+        value: Value,
+    ) -> Outcome {
         let body = json!({"metadata": {
             "uid": version.uid,
             "resourceVersion": version.resource_version,
-            "annotations": {REMOVE_AFTER: remove_after},
+            "annotations": {annotation: value},
         }});
-        self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body))
+        self.patch(object, manager, &Patch::Merge(body))
             .await
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }

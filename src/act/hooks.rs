@@ -85,6 +85,7 @@ pub struct HookWriter {
     client: Client,
     endpoint: Endpoint,
     own_namespace: String,
+    annotations: bool,
     owner_cluster_role: Option<String>,
     lead: Lead,
     condition: Condition,
@@ -99,6 +100,7 @@ impl HookWriter {
             client,
             endpoint: config.endpoint.clone(),
             own_namespace: config.namespace.clone(),
+            annotations: config.annotations,
             owner_cluster_role: config.owner_cluster_role.clone(),
             lead,
             condition,
@@ -137,7 +139,8 @@ impl HookWriter {
         let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
         let owner = self.owner().await?;
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
-        let (validating, mutating) = render(policies, &self.endpoint, &bundle, owner, &self.own_namespace);
+        let (validating, mutating) =
+            render(policies, &self.endpoint, &bundle, owner, &self.own_namespace, self.annotations);
         let live = self.live(&validating).await?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");

@@ -16,7 +16,7 @@ use prometheus_client::{
 use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart::RestartOutcome};
 use crate::{
     model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{CopyAction, RemovePod, SlotPlan},
+    plan::{CopyAction, News, RemovePod, SlotPlan},
 };
 
 /// Labels of the count of writes: bounded, for both come from closed lists.
@@ -107,6 +107,12 @@ impl Reporter {
         }
     }
 
+    /// What is new about a rule that annotations of its source declare: it has no status.
+    pub async fn news(&self, rule: &NamespacedName, news: News<'_>) {
+        let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
+        self.event(type_, news.reason, news.message, &self.about_rule(rule), None).await;
+    }
+
     /// One restart, or the attempt at one.
     pub async fn restart(&self, workload: &WorkloadKey, verb: &'static str, outcome: &RestartOutcome) {
         self.count(verb, outcome.label());
@@ -159,9 +165,14 @@ impl Reporter {
         }
     }
 
+    /// A rule; or the object that declares one by its annotations, which has no other place for what there is to say.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        about_ours("CopyratorRule", rule, world.rules.get(rule).map(|facts| &*facts.uid))
+        let uid = world.rules.get(rule).map(|facts| &*facts.uid);
+        match rule.annotated() {
+            Some(source) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
+            None => about_ours("CopyratorRule", rule, uid),
+        }
     }
 
     fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {

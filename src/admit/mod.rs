@@ -36,9 +36,10 @@ pub struct AdmitState {
 }
 
 /// The paths, one a hook, and what is decided there.
-pub const PATHS: [(&str, Purpose); 6] = [
+pub const PATHS: [(&str, Purpose); 7] = [
     ("/validate", Purpose::All),
     ("/validate/own-kinds", Purpose::OwnKinds),
+    ("/validate/annotations", Purpose::Annotations),
     ("/validate/policies", Purpose::Policies),
     ("/validate/warnings", Purpose::Warnings),
     ("/mutate", Purpose::Defaults),

@@ -36,7 +36,7 @@ impl Args {
         // Every kind of policy there could be, so that every hook is shown.
         let policies = every_policy();
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "", None, &namespace);
+        let (validating, mutating) = render(policies, &endpoint, "", None, &namespace, true);
         match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
             (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
             (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),

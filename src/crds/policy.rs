@@ -5,10 +5,12 @@ use serde_json::Value;
 use super::{ManifestFile, rendered};
 
 /// File name and text, in the order in which they are installed.
-const POLICIES: [(&str, &str); 3] = [
+const POLICIES: [(&str, &str); 5] = [
     ("copies.yaml", include_str!("../../webhook-config/policies/copies.yaml")),
     ("author.yaml", include_str!("../../webhook-config/policies/author.yaml")),
     ("author-honest.yaml", include_str!("../../webhook-config/policies/author-honest.yaml")),
+    ("annotations.yaml", include_str!("../../webhook-config/policies/annotations.yaml")),
+    ("annotations-honest.yaml", include_str!("../../webhook-config/policies/annotations-honest.yaml")),
 ];
 
 pub(super) fn objects() -> impl Iterator<Item = Value> {

@@ -36,13 +36,15 @@ pub enum Endpoint {
     },
 }
 
-/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it reaches us.
+/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it reaches us,
+/// but for those that ask for copies by annotations, where `annotations` says that they count.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
     endpoint: &Endpoint,
     ca_bundle_pem: &str,
     owner: Option<OwnerReference>,
     own_namespace: &str,
+    annotations: bool,
 ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
     let needs = Needs::of(policies);
     let ca_bundle = ByteString(ca_bundle_pem.as_bytes().to_vec());
@@ -53,6 +55,7 @@ pub fn render<'p>(
     for mut hook in validating.webhooks.take().into_iter().flatten() {
         exempt(hook.namespace_selector.as_mut(), own_namespace);
         match hook.name.as_str() {
+            "annotations.copyrator.dev" if !annotations => continue,
             "policies-ignore.copyrator.dev" => narrow(&mut hook.rules, &needs.ignore),
             "policies-fail.copyrator.dev" => {
                 hooks.extend(fail::entries(&hook, &needs.fail));
@@ -145,7 +148,7 @@ mod tests {
     fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
         let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        render(policies, &endpoint, "PEM", None, "ours").0.webhooks.unwrap()
+        render(policies, &endpoint, "PEM", None, "ours", true).0.webhooks.unwrap()
     }
 
     /// Name, path and resources.
@@ -161,8 +164,9 @@ mod tests {
         hooks.iter().map(brief).collect()
     }
 
-    const ALWAYS: [&str; 2] = [
+    const ALWAYS: [&str; 3] = [
         "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies",
+        "annotations /validate/annotations configmaps,secrets",
         "warnings /validate/warnings configmaps,secrets,namespaces",
     ];
 
@@ -178,13 +182,22 @@ mod tests {
             brief(&rendered(&some)),
             [
                 ALWAYS[0],
+                ALWAYS[1],
                 "policies-ignore /validate/policies configmaps,secrets",
                 "both.policies-fail /validate/policies/both configmaps",
                 "both.namespaces-fail /validate/policies/both namespaces",
                 "strict.policies-fail /validate/policies/strict secrets",
-                ALWAYS[1],
+                ALWAYS[2],
             ]
         );
+    }
+
+    #[test]
+    fn annotations_that_do_not_count_are_not_asked_about() {
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
+        let hooks = render([], &endpoint, "PEM", None, "ours", false).0.webhooks.unwrap();
+        assert_eq!(hooks.len(), 2);
+        assert!(hooks.iter().all(|hook| hook.name != "annotations.copyrator.dev"));
     }
 
     #[test]
@@ -207,23 +220,23 @@ mod tests {
         let system = "kubernetes.io/metadata.name NotIn kube-system,kube-public,kube-node-lease,ours";
         let (not_there, team, tier) =
             ("kubernetes.io/metadata.name NotIn blue-sandbox", "team In blue", "tier Exists ");
-        assert_eq!(selector(&hooks[1].namespace_selector), [system, not_there, team]);
-        assert_eq!(selector(&hooks[1].object_selector), [tier]);
-        assert_eq!(hooks[2].name, "blue.namespaces-fail.copyrator.dev");
-        assert_eq!(selector(&hooks[2].namespace_selector), [system, not_there]);
-        assert_eq!(selector(&hooks[2].object_selector), [team, tier]);
+        assert_eq!(selector(&hooks[2].namespace_selector), [system, not_there, team]);
+        assert_eq!(selector(&hooks[2].object_selector), [tier]);
+        assert_eq!(hooks[3].name, "blue.namespaces-fail.copyrator.dev");
+        assert_eq!(selector(&hooks[3].namespace_selector), [system, not_there]);
+        assert_eq!(selector(&hooks[3].object_selector), [team, tier]);
     }
 
     #[test]
     fn names_of_entries_are_valid_and_their_number_is_bounded() {
         let long = "p".repeat(253);
         let hooks = rendered(&[(&long, policy("Fail", kinds("ConfigMap")))]);
-        assert!(hooks[1].name.len() <= 253 && hooks[1].name.ends_with(".policies-fail.copyrator.dev"));
+        assert!(hooks[2].name.len() <= 253 && hooks[2].name.ends_with(".policies-fail.copyrator.dev"));
         let names: Vec<_> = (0..65).map(|number| format!("p{number}")).collect();
         let many: Vec<_> =
             names.iter().map(|name| (name.as_str(), policy("Fail", kinds("ConfigMap")))).collect();
-        assert_eq!(rendered(&many[..64]).len(), 66);
-        assert_eq!(brief(&rendered(&many))[1], "policies-fail /validate/policies configmaps");
+        assert_eq!(rendered(&many[..64]).len(), 67);
+        assert_eq!(brief(&rendered(&many))[2], "policies-fail /validate/policies configmaps");
     }
 
     #[test]
@@ -235,13 +248,13 @@ mod tests {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
         let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
         let policies = all.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "PEM", Some(owner), "ours");
+        let (validating, mutating) = render(policies, &endpoint, "PEM", Some(owner), "ours", true);
         assert_eq!(
             (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.unwrap().len()),
             (1, 0)
         );
         let hooks = validating.webhooks.unwrap();
-        assert_eq!(hooks.len(), 5);
+        assert_eq!(hooks.len(), 6);
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
@@ -258,7 +271,8 @@ mod tests {
                     selector.values.unwrap(),
                     ["kube-system", "kube-public", "kube-node-lease", "ours"]
                 );
-                assert_eq!(hook.match_conditions.as_ref().unwrap().len(), 3, "{}", hook.name);
+                let conditions = if hook.name == "annotations.copyrator.dev" { 2 } else { 3 };
+                assert_eq!(hook.match_conditions.as_ref().unwrap().len(), conditions, "{}", hook.name);
             }
         }
     }

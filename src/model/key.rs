@@ -31,6 +31,18 @@ impl NamespacedName {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
+    /// The object whose own annotations declare the rule of this name; `None` where it is a `CopyratorRule`, whose
+    /// name takes no colon.
+    pub fn annotated(&self) -> Option<ObjectKey> {
+        let (kind, name) = self.name.split_once(':')?;
+        let kind = match kind {
+            "configmap" => Kind::ConfigMap,
+            "secret" => Kind::Secret,
+            _ => return None,
+        };
+        Some(ObjectKey::new(kind, self.namespace.clone(), name))
+    }
+
     /// Reads `namespace/name`.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
@@ -59,6 +71,15 @@ impl ObjectKey {
     /// Names an object.
     pub fn new(kind: Kind, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The name of the rule that this object's own annotations declare: `configmap:NAME` or `secret:NAME`.
+    pub fn annotation_rule(&self) -> NamespacedName {
+        let kind = match self.kind {
+            Kind::ConfigMap => "configmap",
+            Kind::Secret => "secret",
+        };
+        NamespacedName::new(self.namespace.clone(), format!("{kind}:{}", self.name))
     }
 
     /// The same name without the kind.

@@ -1,6 +1,7 @@
 //! From the API server into the [`World`](crate::model::World): watches, content reduced to digests, answers about
 //! authority. Nothing here writes to the API server, and nothing here decides.
 
+mod annotated;
 pub mod content;
 pub mod crds;
 mod declared;

@@ -27,6 +27,8 @@ pub struct Slim<K> {
     meta: ObjectMeta,
     /// What is kept.
     pub facts: ObjectFacts,
+    /// What it asks for by annotations of its own, if anything.
+    pub(super) asks: Option<Box<Asks>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -73,7 +75,8 @@ impl<'de, K> Deserialize<'de> for Slim<K> {
             resource_version: Some(metadata.resource_version.clone()),
             ..ObjectMeta::default()
         };
-        Ok(Self { meta, facts: metadata.into_facts(), kind: PhantomData })
+        let asks = metadata.asks().map(Box::new);
+        Ok(Self { meta, facts: metadata.into_facts(), asks, kind: PhantomData })
     }
 }
 
@@ -97,7 +100,25 @@ struct Metadata {
     managed_fields: Vec<ManagedFields>,
 }
 
+/// What an object asks for by annotations of its own: to be copied.
+#[derive(Clone, Debug)]
+pub(super) struct Asks {
+    /// Its annotations that begin with `copyrator.dev/`.
+    pub(super) annotations: BTreeMap<String, String>,
+    /// When the object was created.
+    pub(super) created: Timestamp,
+}
+
 impl Metadata {
+    fn asks(&self) -> Option<Asks> {
+        let asks =
+            [marks::COPY_TO, marks::COPY_TO_SELECTOR].iter().any(|key| self.annotations.0.contains_key(*key));
+        asks.then(|| Asks {
+            annotations: self.annotations.0.clone(),
+            created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
+        })
+    }
+
     fn into_facts(self) -> ObjectFacts {
         let annotation = |key: &str| self.annotations.0.get(key).cloned();
         let marks = CopyMarks::read(annotation).map(Box::new);

@@ -11,6 +11,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{
+    annotated,
     object::{Slim, after},
     workload::{Restartable, Workload},
 };
@@ -105,6 +106,7 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 
     fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
+        annotated::put(world, &key, &self.facts.uid, self.asks);
         let known = world.object(&key);
         let facts = match known {
             Some(known) => after(known, self.facts, now),
@@ -119,6 +121,7 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Object(key) = changed {
+            annotated::put(world, key, "", None);
             world.set_object(key.clone(), None);
         }
     }

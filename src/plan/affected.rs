@@ -132,6 +132,11 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     let mut keys: BTreeSet<Key> = world.copies_of_source(&key.named()).cloned().map(Key::Slot).collect();
     keys.extend(workloads_using(world, key).into_iter().map(Key::Workload));
     keys.extend(monitors_watching(world, key).into_iter().map(Key::Monitor));
+    let own = key.annotation_rule();
+    if world.rules.contains_key(&own) {
+        keys.extend(slots_to_check(world, &own));
+        keys.insert(Key::Rule(own));
+    }
     let facts = world.object(key);
     if facts.is_some_and(|facts| facts.marks.is_some()) || !claims_on(world, key).is_empty() {
         keys.insert(Key::Slot(key.clone()));

@@ -115,7 +115,7 @@ pub fn is_source(
     facts: &ObjectFacts,
 ) -> bool {
     key.kind == compiled.kind
-        && source_namespaces(rule, compiled).contains(&&*key.namespace)
+        && is_source_namespace(rule, compiled, &key.namespace)
         && compiled.names.as_ref().is_none_or(|names| names.matches(&key.name))
         && compiled
             .object_selector
@@ -159,6 +159,13 @@ pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Opti
         Proof::UnknownKey if !marks.is_labelled(label) => Proof::Forged,
         proof => proof,
     })
+}
+
+fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace: &str) -> bool {
+    match compiled.source_namespaces.as_slice() {
+        [] => *rule.namespace == *namespace,
+        namespaces => namespaces.iter().any(|one| one == namespace),
+    }
 }
 
 fn source_namespaces<'w>(rule: &'w NamespacedName, compiled: &'w CompiledRule) -> BTreeSet<&'w str> {

@@ -59,7 +59,8 @@ pub struct Version {
 }
 
 impl Version {
-    pub(super) fn of(facts: &ObjectFacts) -> Self {
+    /// The version that is known.
+    pub fn of(facts: &ObjectFacts) -> Self {
         Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
     }
 }
@@ -133,12 +134,19 @@ fn holder<'w>(
 }
 
 /// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
-/// mistake in it must not hand its copies to another rule), or another process serves it.
+/// mistake in it must not hand its copies to another rule), or this process does not serve it.
 fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
     if world.rules.get(rule).is_some_and(|facts| facts.compiled.is_err()) {
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
     }
-    world.only_rule.as_ref().is_some_and(|only| only != rule).then_some((rule, SlotState::Kept))
+    is_anothers(world, rule).then_some((rule, SlotState::Kept))
+}
+
+/// Whether this process leaves a rule alone: it serves another one only, or rules of this one's sort, annotations, are
+/// switched off, which is no word of whoever wrote them: their copies stay as they are.
+pub(super) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
+    world.only_rule.as_ref().is_some_and(|only| only != rule)
+        || (!world.annotations && rule.annotated().is_some())
 }
 
 /// Whose slot it is: the rule that the copy's mark names for as long as that rule wants it; a free one goes to the

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{
     claims::{Inert, inert, proof},
     clock::at_after,
-    copies::{CopyAction, SlotPlan, SlotState, Version},
+    copies::{CopyAction, SlotPlan, SlotState, Version, is_anothers},
 };
 use crate::{
     marks::{OnRemoval, Proof},
@@ -31,8 +31,7 @@ pub(super) fn plan_unwanted(
     }
     let leaves_alone =
         facts.deleting || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
-    let is_anothers = world.only_rule.as_ref().is_some_and(|only| *only != marks.rule);
-    if leaves_alone || is_anothers || !world.is_complete() {
+    if leaves_alone || is_anothers(world, &marks.rule) || !world.is_complete() {
         return plan(SlotState::Kept);
     }
     if let Some(why) = holds_back(world, &marks.rule) {

@@ -1,6 +1,7 @@
 //! key → world → plan → act → when to look again. Every file here is glue: what to do is decided in
 //! [`crate::plan`], how it is done in [`crate::act`].
 
+mod annotated;
 mod authority;
 mod fetch;
 mod hooks;
@@ -108,7 +109,10 @@ impl Reconciler {
         match key {
             Key::Slot(slot) => self.slot(slot).await,
             Key::Rule(rule) => self.rule(rule).await,
-            Key::RuleStatus(rule) => self.rule_status(key, rule).await,
+            Key::RuleStatus(rule) => match rule.annotated() {
+                Some(source) => self.annotated_status(key, rule, &source).await,
+                None => self.rule_status(key, rule).await,
+            },
             Key::Workload(workload) => self.workload(workload).await,
             Key::Monitor(monitor) => self.monitor(monitor).await,
             Key::MonitorStatus(monitor) => self.monitor_status(key, monitor).await,

@@ -91,8 +91,7 @@ impl Reconciler {
         };
         match write_status::<K>(&self.client, &self.lead, of, &after).await {
             Outcome::Done => {
-                let mut written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
-                written.insert(key.clone(), Instant::now());
+                self.told(key);
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
@@ -107,12 +106,18 @@ impl Reconciler {
         }
     }
 
-    fn too_soon(&self, key: &Key) -> Option<Duration> {
+    /// Something was said about this key: the next word waits.
+    pub(super) fn told(&self, key: &Key) {
+        let mut written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.insert(key.clone(), Instant::now());
+    }
+
+    pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
         let written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
         AT_MOST_EVERY.checked_sub(written.get(key)?.elapsed()).filter(|wait| !wait.is_zero())
     }
 
-    fn forget_status(&self, key: &Key) -> Again {
+    pub(super) fn forget_status(&self, key: &Key) -> Again {
         self.status_written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         Again::OnChange
     }

@@ -1,12 +1,15 @@
 //! The one validator: our own kinds, from as written to as understood, or everything that is wrong with them.
 //! Webhook, reconciler and command line all come through here.
 
+mod annotation;
 mod glob;
 mod monitor;
 mod policy;
 mod rule;
 mod selector;
+mod selector_text;
 
+pub use annotation::annotated_rule;
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
@@ -15,6 +18,7 @@ pub use policy::{
 };
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;
+pub use selector_text::parse_selector;
 
 use crate::api::Problem;
 

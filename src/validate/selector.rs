@@ -35,6 +35,9 @@ impl Selector {
         for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
             let at = format!("{field}.matchExpressions[{index}]");
             check_key(&at, &requirement.key, problems);
+            for value in requirement.values.iter().flatten() {
+                check_value(&at, value, problems);
+            }
             match operator(requirement) {
                 Ok(operator) => requirements.push(Requirement { key: requirement.key.clone(), operator }),
                 Err(message) => problems.push(invalid(&at, message)),

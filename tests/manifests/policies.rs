@@ -45,14 +45,21 @@ fn every_policy_is_bound_and_fails_closed() {
 
 #[test]
 fn the_stamp_is_checked_as_it_is_made() {
-    let (made, checked) = (policy("author.yaml"), policy("author-honest.yaml"));
-    for name in ["anew", "groups"] {
-        assert_eq!(variable(&made, name), variable(&checked, name));
+    for file in ["author", "annotations"] {
+        let made = policy(&format!("{file}.yaml"));
+        let checked = policy(&format!("{file}-honest.yaml"));
+        for name in ["anew", "groups"] {
+            assert_eq!(variable(&made, name), variable(&checked, name), "{file}");
+        }
+        assert_eq!(variable(&made, "groups"), variable(&policy("author.yaml"), "groups"));
+        for key in [marks::AUTHOR, marks::AUTHOR_GROUPS] {
+            assert!(variable(&made, "stamp").contains(&format!("'{key}'")), "{file}");
+        }
+        assert_eq!(made["spec"]["matchConstraints"], checked["spec"]["matchConstraints"], "{file}");
     }
-    for key in [marks::AUTHOR, marks::AUTHOR_GROUPS] {
-        assert!(variable(&made, "stamp").contains(&format!("'{key}'")));
+    for key in [marks::COPY_TO, marks::COPY_TO_SELECTOR] {
+        assert!(variable(&policy("annotations.yaml"), "anew").contains(&format!("'{key}'")));
     }
-    assert_eq!(made["spec"]["matchConstraints"], checked["spec"]["matchConstraints"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! Only the second holds up who writes the world, and it is short; the third may take its time. Pure: no async,
 //! client, clock or logging.
 
+mod annotations;
 mod canary;
 mod defaults;
 mod fields;
@@ -31,6 +32,8 @@ pub enum Purpose {
     All,
     /// Our own kinds.
     OwnKinds,
+    /// Annotations that ask for copies.
+    Annotations,
     /// Policies.
     Policies,
     /// The policy of this name, whose `failurePolicy` is `Fail`: it has a hook of its own.
@@ -88,6 +91,9 @@ pub fn read<'a>(
     if review.sub_resource.as_ref().is_some_and(|part| !part.0.is_empty()) {
         return allowed;
     }
+    if *purpose == Purpose::Annotations {
+        return annotations::decide(review, parties).map(Case::Settled);
+    }
     if review.kind.group == GROUP {
         return match purpose {
             Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties).map(Case::Settled),
@@ -110,7 +116,7 @@ impl WriteCase<'_> {
         }
         let mut known = Known::default();
         match self.purpose {
-            Purpose::OwnKinds => {}
+            Purpose::OwnKinds | Purpose::Annotations => {}
             Purpose::Policies | Purpose::Policy(_) => known.covering = policies::look(self, world)?,
             Purpose::Warnings => known.warning = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,

@@ -106,7 +106,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
     }
 }
 
-fn authorized(
+pub(super) fn authorized(
     review: &Review<'_>,
     parties: &Parties,
     suspends: bool,
@@ -136,7 +136,7 @@ fn inert(required: &IdentityRequired) -> Verdict {
     verdict
 }
 
-fn invalid(review: &Review<'_>, problems: &[Problem]) -> Decision {
+pub(super) fn invalid(review: &Review<'_>, problems: &[Problem]) -> Decision {
     let name = match &*review.name {
         "" => "(unnamed)",
         name => name,

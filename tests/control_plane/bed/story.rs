@@ -96,6 +96,16 @@ impl<'a> Story<'a> {
         });
     }
 
+    /// Waits until a copy says when it goes.
+    #[track_caller]
+    pub fn until_leaving(&self, kind: &str, namespace: &str, name: &str) {
+        eventually(&format!("{kind} {namespace}/{name} is about to go"), || {
+            let copy = self.admin().get(kind, namespace, name).ok_or("it has gone already")?;
+            let mark = objects::annotation(&copy, "copyrator.dev/remove-after");
+            mark.map(|_| ()).ok_or_else(|| copy["metadata"]["annotations"].to_string())
+        });
+    }
+
     /// Waits until an object of ours has a condition with this status and reason.
     #[track_caller]
     pub fn until_condition(

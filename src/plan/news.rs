@@ -1,0 +1,80 @@
+//! What is worth an Event about a rule that annotations declare. It has no status to look it up in.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::api::CopyratorRuleStatus;
+
+/// Something new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News<'s> {
+    /// It is bad.
+    pub warns: bool,
+    /// One word: a reason of `Ready`, of `Authorized` or of a problem.
+    pub reason: &'s str,
+    /// What is so, and what to do about it.
+    pub message: String,
+}
+
+/// What `after` says that `before` did not: what is wrong, each time that it changes; and that all is well, where
+/// something was wrong before. Where nothing is known from before, as after a start of ours, all being well is no news.
+pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) -> Vec<News<'s>> {
+    let was = wrong(before);
+    let is = wrong(after);
+    let same =
+        |one: &Condition, other: &Condition| one.reason == other.reason && one.message == other.message;
+    let fresh = is.iter().filter(|now| !was.iter().any(|then| same(then, now)));
+    let mut all: Vec<News<'s>> =
+        fresh.map(|one| News { warns: true, reason: &one.reason, message: one.message.clone() }).collect();
+    let ready = condition(after, "Ready").filter(|ready| ready.reason == "AllCopied");
+    if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
+        all.push(News { warns: false, reason: &ready.reason, message: ready.message.clone() });
+    }
+    all
+}
+
+/// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each change.
+fn wrong(status: &CopyratorRuleStatus) -> Vec<&Condition> {
+    let stalled = condition(status, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
+    let degraded = condition(status, "Degraded");
+    stalled.into_iter().chain(degraded).filter(|one| one.status == "True").collect()
+}
+
+fn condition<'s>(status: &'s CopyratorRuleStatus, type_: &str) -> Option<&'s Condition> {
+    status.conditions.iter().find(|one| one.type_ == type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+    use crate::api::set_condition;
+
+    fn status(conditions: &[(&str, bool, &str)]) -> CopyratorRuleStatus {
+        let mut status = CopyratorRuleStatus::default();
+        for (type_, is, reason) in conditions {
+            let wanted = Some((*is, *reason, format!("it is {reason}")));
+            set_condition(&mut status.conditions, type_, wanted, 1, &Time(Timestamp::UNIX_EPOCH));
+        }
+        status
+    }
+
+    #[test]
+    fn only_what_has_changed_is_told() {
+        let unknown = CopyratorRuleStatus::default();
+        let well = status(&[("Ready", true, "AllCopied")]);
+        let refused = status(&[("Ready", false, "Forbidden"), ("Stalled", true, "Forbidden")]);
+        let conflict = status(&[("Ready", true, "Incomplete"), ("Degraded", true, "Conflict")]);
+        let told = |before: &CopyratorRuleStatus, after: &CopyratorRuleStatus| -> Vec<String> {
+            let line = |one: News<'_>| format!("{}{}", if one.warns { "!" } else { "" }, one.reason);
+            news(before, after).into_iter().map(line).collect()
+        };
+        assert!(told(&unknown, &well).is_empty(), "a start of ours is no news");
+        assert_eq!(told(&unknown, &refused), ["!Forbidden"]);
+        assert!(told(&refused, &refused).is_empty());
+        assert_eq!(told(&refused, &conflict), ["!Conflict"]);
+        assert_eq!(told(&conflict, &well), ["AllCopied"]);
+        assert!(told(&well, &status(&[("Ready", true, "Copying")])).is_empty());
+    }
+}

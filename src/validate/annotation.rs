@@ -1,0 +1,103 @@
+//! The rule that a ConfigMap's or Secret's own annotations declare: [`COPY_TO`] and [`COPY_TO_SELECTOR`].
+
+use super::{CompiledRule, Globs, Selector, invalid, parse_selector};
+use crate::{
+    api::{CopyratorRuleSpec, Problem, SourceSpec, TargetTerm},
+    marks::{COPY_TO, COPY_TO_SELECTOR},
+    model::Kind,
+};
+
+/// As many names as a rule's term takes.
+const MOST_NAMES: usize = 64;
+
+/// The spec of the rule that an object's annotations declare, which copies this object alone; or everything that is
+/// wrong with them. `None` where there are none.
+pub fn annotated_rule<'a>(
+    kind: Kind,
+    name: &str,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Result<(CopyratorRuleSpec, CompiledRule), Vec<Problem>>> {
+    let (names, selector) = (annotation(COPY_TO), annotation(COPY_TO_SELECTOR));
+    if names.is_none() && selector.is_none() {
+        return None;
+    }
+    let mut problems = Vec::new();
+    let mut targets = Vec::new();
+    if let Some(text) = names {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.len() > MOST_NAMES {
+            problems.push(invalid(
+                COPY_TO,
+                format!("has {} entries, at most {MOST_NAMES} are taken", names.len()),
+            ));
+        }
+        Globs::compile(COPY_TO, &names, &mut problems);
+        targets.push(TargetTerm { names: Some(names), namespace_selector: None });
+    }
+    if let Some(text) = selector {
+        match parse_selector(text) {
+            Ok(selector) => {
+                Selector::compile(COPY_TO_SELECTOR, &selector, &mut problems);
+                targets.push(TargetTerm { names: None, namespace_selector: Some(selector) });
+            }
+            Err(wrong) => problems.push(invalid(COPY_TO_SELECTOR, wrong)),
+        }
+    }
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
+    let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+    let spec = CopyratorRuleSpec { source, targets, ..CopyratorRuleSpec::default() };
+    Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(names: Option<&str>, selector: Option<&str>) -> Option<Result<CompiledRule, String>> {
+        let annotation = |key: &str| match key {
+            COPY_TO => names.map(str::to_owned),
+            _ => selector.map(str::to_owned),
+        };
+        let (names, selector) = (annotation(COPY_TO), annotation(COPY_TO_SELECTOR));
+        let read = annotated_rule(Kind::Secret, "registry", |key| match key {
+            COPY_TO => names.as_deref(),
+            COPY_TO_SELECTOR => selector.as_deref(),
+            _ => None,
+        });
+        let text = |problems: Vec<Problem>| {
+            problems.into_iter().map(|one| one.message).collect::<Vec<_>>().join("; ")
+        };
+        read.map(|read| read.map(|(_, compiled)| compiled).map_err(text))
+    }
+
+    #[test]
+    fn names_and_selector_are_terms_of_one_rule() {
+        assert!(declared(None, None).is_none());
+        let rule = declared(Some("team-*, shop"), Some("team=blue")).unwrap().unwrap();
+        assert!(rule.names.as_ref().unwrap().matches("registry") && rule.source_namespaces.is_empty());
+        assert_eq!(rule.targets.len(), 2);
+        let names = rule.targets[0].names.as_ref().unwrap();
+        assert!(names.matches("team-a") && names.matches("shop") && !names.matches("web"));
+        let selector = rule.targets[1].selector.as_ref().unwrap();
+        assert!(selector.matches(|key| (key == "team").then_some("blue")) && !selector.matches(|_| None));
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_annotation() {
+        for (names, selector, expected) in [
+            (Some(""), None, "copyrator.dev/copy-to[0]: is empty"),
+            (Some("a,"), None, "copyrator.dev/copy-to[1]: is empty"),
+            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is no glob"),
+            (None, Some(""), "copyrator.dev/copy-to-selector: is empty"),
+            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is no term"),
+            (None, Some("a=no spaces"), "copyrator.dev/copy-to-selector.matchExpressions[0]"),
+        ] {
+            let wrong = declared(names, selector).unwrap().unwrap_err();
+            assert!(wrong.contains(expected), "{wrong}");
+        }
+        let many = vec!["a"; 65].join(",");
+        assert!(declared(Some(&many), None).unwrap().unwrap_err().contains("65 entries"));
+    }
+}

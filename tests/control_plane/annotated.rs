@@ -1,0 +1,231 @@
+//! Sources that say by annotations of their own where they are to be copied: no rule, no CRD, the same authority.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, binding, config_map, data, namespace, secret, version};
+use crate::bed::{Story, eventually, peaceful, rough};
+
+const COPY_TO: &str = "copyrator.dev/copy-to";
+const SELECTOR: &str = "copyrator.dev/copy-to-selector";
+const AUTHOR: &str = "copyrator.dev/author";
+const AUTHORIZED: &str = "copyrator.dev/authorized";
+
+fn annotated(mut object: Value, annotations: Value) -> Value {
+    object["metadata"]["annotations"] = annotations;
+    object
+}
+
+#[test]
+fn an_annotated_source_is_copied_where_it_says() {
+    let story = Story::new(peaceful(), "by-annotation");
+    let (named, blue, other) = (story.bystander("named"), story.target("blue"), story.bystander("other"));
+    let asks =
+        json!({ COPY_TO: format!("{named},{}", story.called("team-*")), SELECTOR: "story=by-annotation" });
+    story.admin().create(&annotated(secret(&story.home, "app", [("k", "1")]), asks)).ok();
+    for target in [&named, &blue] {
+        let copy = story.until("Secret", target, "app", [("k", "1")]);
+        assert_eq!(annotation(&copy, "copyrator.dev/rule"), Some("by-annotation-home/secret:app"));
+        assert_eq!(annotation(&copy, COPY_TO), None, "a copy asks for no copies");
+    }
+    let team = story.bystander("team-a");
+    story.until("Secret", &team, "app", [("k", "1")]);
+    let again = json!({ "stringData": { "k": "2" } });
+    story.admin().merge("Secret", &story.home, "app", &again).ok();
+    for target in [&named, &blue, &team] {
+        story.until("Secret", target, "app", [("k", "2")]);
+    }
+    assert!(story.admin().get("Secret", &other, "app").is_none());
+
+    // There is no status: what was granted stands on the source, and Events tell.
+    let source = eventually("the grant stands on the source", || {
+        let source = story.admin().get("Secret", &story.home, "app").ok_or("it is gone")?;
+        annotation(&source, AUTHORIZED)
+            .is_some()
+            .then_some(())
+            .ok_or_else(|| source["metadata"].to_string())?;
+        Ok(source)
+    });
+    assert!(annotation(&source, AUTHOR).is_some());
+    until_told(&story, "app", "Allowed");
+
+    // Narrowed, and then taken back: what nobody wants any more goes the way of every copy.
+    let narrowed = json!({ "metadata": { "annotations": { SELECTOR: null } } });
+    story.admin().merge("Secret", &story.home, "app", &narrowed).ok();
+    story.until_leaving("Secret", &blue, "app");
+    let none = json!({ "metadata": { "annotations": { COPY_TO: null } } });
+    let after = story.admin().merge("Secret", &story.home, "app", &none).ok();
+    for target in [&named, &team] {
+        story.until_leaving("Secret", target, "app");
+    }
+    assert_eq!(annotation(&after, AUTHOR), None, "who asked is of no interest when nobody asks");
+    // Wanted again, the mark goes and the copy stays what it was.
+    let back = json!({ "metadata": { "annotations": { COPY_TO: named } } });
+    story.admin().merge("Secret", &story.home, "app", &back).ok();
+    eventually("the mark goes", || {
+        let copy = story.admin().get("Secret", &named, "app").ok_or("it is gone")?;
+        let mark = annotation(&copy, "copyrator.dev/remove-after");
+        mark.map_or(Ok(()), |mark| Err(mark.to_owned()))
+    });
+}
+
+/// reflector#186, #452, replicator#364: whoever could write a Secret in one namespace wrote into every namespace.
+#[test]
+fn an_annotation_takes_the_rights_that_a_rule_takes() {
+    let story = Story::new(peaceful(), "annotated-rights");
+    let (mine, other) = (story.target("mine"), story.target("other"));
+    for (place, user) in [(&story.home, "alice"), (&story.home, "bob"), (&mine, "bob")] {
+        story.admin().create(&binding(place, user, "edit")).ok();
+    }
+    let app = |to: &str| annotated(config_map(&story.home, "app", [("k", "v")]), json!({ COPY_TO: to }));
+    let refusal = eventually("alice may write ConfigMaps, but not this one", || {
+        let refusal = story.bed.alice.create(&app(&mine)).refused();
+        if refusal.contains("cannot create resource") { Err(refusal) } else { Ok(refusal) }
+    });
+    for part in ["user \"alice\" may not create configmaps", &mine, "kubectl create role"] {
+        assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
+    }
+    let refusal = story.bed.bob.create(&app("annotated-*")).refused();
+    assert!(refusal.contains("in all namespaces"), "{refusal}");
+    let refusal = story.bed.bob.create(&app("annotated-[")).refused();
+    assert!(refusal.contains("copyrator.dev/copy-to[0]") && refusal.contains("is no glob"), "{refusal}");
+
+    eventually("bob's is accepted", || match story.bed.bob.create(&app(&mine)) {
+        answer if answer.code < 300 => Ok(()),
+        answer => Err(answer.refused()),
+    });
+    story.until("ConfigMap", &mine, "app", [("k", "v")]);
+    let more = json!({ "metadata": { "annotations": { COPY_TO: format!("{mine},{other}") } } });
+    let refusal = story.bed.bob.merge("ConfigMap", &story.home, "app", &more).refused();
+    assert!(refusal.contains(&other), "{refusal}");
+    // What does not ask for anything new is nobody's business.
+    let harmless = json!({ "data": { "k": "w" }, "metadata": { "labels": { "a": "b" } } });
+    story.bed.alice.merge("ConfigMap", &story.home, "app", &harmless).ok();
+    story.until("ConfigMap", &mine, "app", [("k", "w")]);
+}
+
+#[test]
+fn nobody_asks_for_copies_in_anothers_name() {
+    let story = Story::new(peaceful(), "annotated-names");
+    let mine = story.target("mine");
+    for place in [&story.home, &mine] {
+        story.admin().create(&binding(place, "bob", "edit")).ok();
+    }
+    let forged =
+        json!({ COPY_TO: mine, AUTHOR: "admin", "copyrator.dev/author-groups": "[\"system:masters\"]" });
+    let source = eventually("bob writes a ConfigMap", || {
+        let answer =
+            story.bed.bob.create(&annotated(config_map(&story.home, "app", [("k", "v")]), forged.clone()));
+        if answer.code < 300 { Ok(answer.body) } else { Err(answer.refused()) }
+    });
+    assert_eq!(annotation(&source, AUTHOR), Some("bob"));
+    let groups = annotation(&source, "copyrator.dev/author-groups").unwrap();
+    assert!(!groups.contains("masters"), "{groups}");
+
+    let later = json!({ "metadata": { "annotations": { AUTHOR: "admin" } } });
+    let after = story.bed.bob.merge("ConfigMap", &story.home, "app", &later).ok();
+    assert_eq!(annotation(&after, AUTHOR), Some("bob"));
+    // Prepared in advance, on an object that asks for nothing yet.
+    let prepared = annotated(config_map(&story.home, "other", [("k", "v")]), json!({ AUTHOR: "admin" }));
+    let prepared = story.bed.bob.create(&prepared).ok();
+    assert_eq!(annotation(&prepared, AUTHOR), None);
+    // Somebody else's word is somebody else's stamp.
+    let again = json!({ "metadata": { "annotations": { COPY_TO: format!("{mine},{mine}") } } });
+    let after = story.admin().merge("ConfigMap", &story.home, "app", &again).ok();
+    assert_ne!(annotation(&after, AUTHOR), Some("bob"));
+}
+
+/// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
+#[test]
+fn a_foreign_account_that_annotates_is_told_by_event_why_nothing_happens() {
+    let story = Story::new(peaceful(), "annotated-gitops");
+    let (target, flux) = (story.target("a"), story.bystander("flux"));
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": flux, "name": "applier" } });
+    story.admin().create(&account).ok();
+    let grant = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "annotated-gitops" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": flux, "name": "applier" }],
+    });
+    story.admin().create(&grant).ok();
+    let applier = story.bed.account(&flux, "applier");
+    let source = annotated(config_map(&story.home, "app", [("k", "v")]), json!({ COPY_TO: target }));
+    let warnings = eventually("it is accepted", || match applier.create(&source) {
+        answer if answer.code < 300 => Ok(answer.warnings),
+        answer => Err(answer.refused()),
+    });
+    assert!(warnings.iter().any(|warning| warning.contains("inert")), "{warnings:?}");
+    let told = until_told(&story, "app", "IdentityRequired");
+    assert!(told.contains("CopyratorRule") && told.contains("--trusted-writers"), "{told}");
+    story.marker("then");
+    assert!(story.admin().get("ConfigMap", &target, "app").is_none());
+}
+
+/// What was written while the hooks were off is no stronger; what was granted stays granted, also when its author has
+/// left and we have started again; and a start with everything in place writes nothing.
+#[test]
+fn a_grant_outlives_its_author_and_our_own_restart() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "annotated-restart");
+    let (mine, other) = (story.target("mine"), story.target("other"));
+    for place in [&story.home, &mine] {
+        bed.admin.create(&binding(place, "bob", "edit")).ok();
+    }
+    crew.webhook.kill();
+    bed.unhook();
+    let granted = annotated(config_map(&story.home, "granted", [("k", "1")]), json!({ COPY_TO: mine }));
+    let refused = annotated(
+        config_map(&story.home, "refused", [("k", "1")]),
+        json!({ COPY_TO: format!("{mine},{other}") }),
+    );
+    for source in [&granted, &refused] {
+        eventually("bob writes while nobody judges", || match bed.bob.create(source) {
+            answer if answer.code < 300 => Ok(()),
+            answer => Err(answer.refused()),
+        });
+    }
+    story.until("ConfigMap", &mine, "granted", [("k", "1")]);
+    until_told(&story, "refused", "Forbidden");
+    let source = eventually("the grant stands on the source", || {
+        let source = bed.admin.get("ConfigMap", &story.home, "granted").ok_or("it is gone")?;
+        if annotation(&source, AUTHORIZED).is_some() {
+            Ok(source)
+        } else {
+            Err(source["metadata"].to_string())
+        }
+    });
+    let forged = json!({ "metadata": { "annotations": { AUTHORIZED: annotation(&source, AUTHORIZED) } } });
+    bed.bob.merge("ConfigMap", &story.home, "refused", &forged).ok();
+
+    crew.reconciler.kill();
+    for place in [&story.home, &mine] {
+        bed.admin.delete("RoleBinding", place, "bob-edit").ok();
+    }
+    bed.release_lease();
+    let before = version(&bed.admin.get("ConfigMap", &mine, "granted").expect("it is there"));
+    crew.reconciler = bed.reconciler(0);
+    story.marker("started");
+    let copy = bed.admin.get("ConfigMap", &mine, "granted").expect("it stays");
+    assert_eq!(version(&copy), before, "written for nothing");
+    let again = json!({ "data": { "k": "2" } });
+    bed.admin.merge("ConfigMap", &story.home, "granted", &again).ok();
+    story.until("ConfigMap", &mine, "granted", [("k", "2")]);
+    assert!(bed.admin.get("ConfigMap", &mine, "refused").is_none(), "a pasted proof was believed");
+    // A new namespace is served as well: the word still stands.
+    bed.admin.delete("Namespace", "", &mine).ok();
+    story.until_gone("Namespace", "", &mine);
+    bed.admin.create(&namespace(&mine, &data([]))).ok();
+    story.until("ConfigMap", &mine, "granted", [("k", "2")]);
+    crew.reconciler.kill();
+}
+
+/// Waits for an Event of this reason about an object in the story's home: its text.
+fn until_told(story: &Story<'_>, name: &str, reason: &str) -> String {
+    eventually(&format!("an Event tells {reason} about {name}"), || {
+        let events = story.admin().list("Event", &story.home, "");
+        let about = events.iter().filter(|event| event["regarding"]["name"] == name);
+        let found = about.clone().find(|event| event["reason"] == reason);
+        let text = found.and_then(|event| event["note"].as_str()).map(str::to_owned);
+        text.ok_or_else(|| about.map(|event| event["reason"].to_string()).collect::<Vec<_>>().join(", "))
+    })
+}
