@@ -92,8 +92,10 @@ impl Watched for DeserializeGuard<CopyratorRule> {
         }
     }
 
+    /// Those that annotations declare come and go with their sources.
     fn known(world: &World) -> Vec<Changed> {
-        world.rules.keys().cloned().map(Changed::Rule).collect()
+        let written = world.rules.keys().filter(|rule| rule.annotated().is_none());
+        written.cloned().map(Changed::Rule).collect()
     }
 }
 

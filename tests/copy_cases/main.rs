@@ -44,6 +44,7 @@ impl Case {
             }
         }
         self.then.happen(&mut server);
+        world.annotations = !self.without_annotations;
         acting::relist(&mut server, &mut world);
         acting::authorize(&server, &mut world);
         world.only_rule = self.only_rule.as_ref().map(|name| NamespacedName::parse(name).unwrap());

@@ -37,6 +37,9 @@ pub struct Case {
     #[serde(default)]
     pub incomplete: bool,
     pub only_rule: Option<String>,
+    /// From then on annotations do not count.
+    #[serde(default)]
+    pub without_annotations: bool,
     pub expect: String,
 }
 

@@ -37,6 +37,7 @@ pub fn new_world() -> World {
     world.complete = world.expected.clone();
     world.system_namespaces = ["kube-system", "kube-public", "kube-node-lease"].map(Into::into).into();
     world.own_namespace = "copyrator".into();
+    world.annotations = true;
     world.default_grace = std::time::Duration::from_secs(300);
     world
 }
@@ -213,7 +214,7 @@ pub fn relist(server: &mut Server, world: &mut World) {
     let there = server.all();
     let known = (world.namespaces.keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))
-        .chain(world.rules.keys().cloned().map(Changed::Rule));
+        .chain(<DeserializeGuard<CopyratorRule> as Watched>::known(world));
     let gone: Vec<_> = known.filter(|changed| !there.contains(changed)).collect();
     for changed in there.iter().chain(&gone) {
         observe(world, changed, server.state(changed).as_ref());
