@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
+#[path = "reviews/annotations.rs"]
+mod annotations;
 #[path = "reviews/harness.rs"]
 mod harness;
 #[path = "reviews/metadata.rs"]

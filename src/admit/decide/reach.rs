@@ -1,11 +1,12 @@
 //! How far a change reaches: counts only, from what the webhook knows (no ConfigMap or Secret).
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
+    marks::AUTHORIZED,
     model::{Kind, NamespacedName, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind, World},
     plan::targets::{is_named, takes_copies, targets},
-    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice},
+    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice, annotated_rule},
 };
 
 /// A number, and whether there may be more.
@@ -49,10 +50,12 @@ pub(super) fn of_change(
 ) -> (usize, usize) {
     let mut copies = 0;
     let mut restarts = restarts(world, kind, &object.namespace, &object.name, keys);
-    for (name, rule) in &world.rules {
-        let Some(compiled) = acting(rule).filter(|compiled| is_source(name, compiled, kind, object)) else {
-            continue;
-        };
+    let written = world.rules.iter().filter(|(name, _)| name.annotated().is_none());
+    let written = written.filter_map(|(name, rule)| {
+        acting(rule).filter(|compiled| is_source(name, compiled, kind, object)).map(Cow::Borrowed)
+    });
+    let declared = declared_by(world, kind, object).map(Cow::Owned);
+    for compiled in written.chain(declared) {
         let carried: Vec<_> =
             keys.iter().filter_map(|key| compiled.shape.keys.carried(key)).map(str::to_owned).collect();
         if carried.is_empty() {
@@ -60,12 +63,20 @@ pub(super) fn of_change(
         }
         let source = crate::model::ObjectKey::new(kind, &*object.namespace, &*object.name);
         let copy = compiled.shape.copy_name(&source);
-        for namespace in targets(world, compiled).filter(|namespace| ***namespace != *object.namespace) {
+        for namespace in targets(world, &compiled).filter(|namespace| ***namespace != *object.namespace) {
             copies += 1;
             restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried);
         }
     }
     (copies, restarts)
+}
+
+/// The rule that an object's own annotations declare, where somebody who may has declared it: the object says so itself,
+/// whether its store is watched here or not. Whether the proof is good is the reconciler's to say.
+fn declared_by(world: &World, kind: Kind, object: &Candidate<'_>) -> Option<CompiledRule> {
+    object.annotation(AUTHORIZED).filter(|_| world.annotations)?;
+    let declared = annotated_rule(kind, &object.name, |key| object.annotation(key))?;
+    declared.ok().map(|(_, compiled)| compiled)
 }
 
 /// A rule's spec, where nothing known keeps it from acting.

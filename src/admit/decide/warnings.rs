@@ -42,26 +42,23 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
         return None;
     }
     let (copies, restarts) = reach::of_change(world, kind, old, &keys);
-    // Copies asked for by an annotation of the object's own are not counted here.
-    let annotated = ["copyrator.dev/copy-to", "copyrator.dev/copy-to-selector"];
-    let at_least = world.annotations && annotated.into_iter().any(|key| old.annotation(key).is_some());
-    let at_least = if at_least { "at least " } else { "" };
-    match (copies, restarts) {
-        (0, 0) => None,
-        (_, 0) => {
-            Some(format!("copyrator: this change reaches {at_least}{}", plural(copies, "copy", "copies")))
+    let some = |number, one, many| (number > 0).then(|| plural(number, one, many));
+    let copies = some(copies, "copy", "copies");
+    let changed = some(restarts, "workload restarts", "workloads restart");
+    let used = some(restarts, "workload uses it", "workloads use it");
+    Some(match (new.is_some(), copies) {
+        (true, Some(copies)) => {
+            let copies = format!("copyrator: this change reaches {copies}");
+            [Some(copies), changed].into_iter().flatten().collect::<Vec<_>>().join(", ")
         }
-        (0, _) => Some(format!("copyrator: {at_least}{} after this change", restarting(restarts))),
-        _ => Some(format!(
-            "copyrator: this change reaches {at_least}{}, {}",
-            plural(copies, "copy", "copies"),
-            restarting(restarts),
-        )),
-    }
-}
-
-fn restarting(workloads: usize) -> String {
-    plural(workloads, "workload restarts", "workloads restart")
+        (true, None) => format!("copyrator: {} after this change", changed?),
+        (false, Some(copies)) => {
+            let copies =
+                format!("copyrator: {copies} of this will go after a grace, unless their rule retains them");
+            [Some(copies), used].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
+        (false, None) => format!("copyrator: {}", used?),
+    })
 }
 
 fn counted(number: usize, noun: &str) -> String {

@@ -1,0 +1,61 @@
+//! Annotations that ask for copies: understood, authorized, and counted where their object changes.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Cluster, recorded};
+
+/// A recorded review with other annotations.
+fn asking(name: &str, old: Value, new: Value) -> Value {
+    let mut review = recorded(name);
+    for (version, annotations) in [("oldObject", old), ("object", new)] {
+        if review["request"][version].is_object() {
+            review["request"][version]["metadata"]["annotations"] = annotations;
+        }
+    }
+    review
+}
+
+#[tokio::test]
+async fn annotations_are_understood_or_refused_by_name() {
+    let app = Cluster::new().app();
+    for name in ["configmap-create", "secret-create"] {
+        let bad =
+            json!({"copyrator.dev/copy-to": "team-[", "copyrator.dev/copy-to-selector": "team near blue"});
+        let review = asking(name, Value::Null, bad);
+        let refusal = app.send_value("/validate/annotations", &review).await.refused(422, "Invalid");
+        for part in [
+            "copyrator.dev/copy-to[0]: \"team-[\" is no glob",
+            "copyrator.dev/copy-to-selector: \"team near blue\"",
+        ] {
+            assert!(refusal.contains(part), "{part:?} is missing in {refusal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_asks_for_nothing_new_is_nobodys_business() {
+    let app = Cluster::new().refuse("create configmaps").app();
+    let asks = |to: &str| json!({"copyrator.dev/copy-to": to, "example.com/note": to});
+    let same = asking("configmap-update", asks("web"), asks("web"));
+    app.send_value("/validate/annotations", &same).await.allowed();
+    let taken_back = asking("configmap-update", asks("web"), json!({}));
+    app.send_value("/validate/annotations", &taken_back).await.allowed();
+    let more = asking("configmap-update", asks("web"), asks("web,shop"));
+    let refusal = app.send_value("/validate/annotations", &more).await.refused(403, "Forbidden");
+    assert!(refusal.contains("\"alice\" may not create configmaps"), "{refusal}");
+}
+
+#[tokio::test]
+async fn copies_by_annotation_are_counted_once_they_may_be_made() {
+    let app = Cluster::new().app();
+    let asks = |more: Value| {
+        let mut asks = json!({"copyrator.dev/copy-to": "team-*"});
+        json_patch::merge(&mut asks, &more);
+        asking("configmap-update", asks.clone(), asks)
+    };
+    let granted = asks(json!({"copyrator.dev/authorized": "proof"}));
+    let told = app.send_value("/validate/warnings", &granted).await.warnings();
+    assert_eq!(told, ["copyrator: this change reaches 2 copies"]);
+    let not_granted = asks(json!({}));
+    assert!(app.send_value("/validate/warnings", &not_granted).await.warnings().is_empty());
+}
