@@ -36,13 +36,14 @@ pub struct AdmitState {
 }
 
 /// The paths, one a hook, and what is decided there.
-pub const PATHS: [(&str, Purpose); 6] = [
+pub const PATHS: [(&str, Purpose); 7] = [
     ("/validate", Purpose::All),
     ("/validate/own-kinds", Purpose::OwnKinds),
     ("/validate/policies", Purpose::Policies),
     ("/validate/warnings", Purpose::Warnings),
     ("/mutate", Purpose::Defaults),
     ("/mutate/defaults", Purpose::Defaults),
+    ("/mutate/author", Purpose::Author),
 ];
 /// Where one policy alone decides: the hook of a policy with `failurePolicy: Fail`.
 const ONE_POLICY: &str = "/validate/policies/{name}";

@@ -17,8 +17,19 @@ use crate::api::ConfigPolicySpec;
 
 const VALIDATING: &str = include_str!("../../webhook-config/validating.yaml");
 const MUTATING: &str = include_str!("../../webhook-config/mutating.yaml");
+/// The hook that stamps authors.
+pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
 /// How the files write our own namespace.
 const OWN_NAMESPACE: &str = "copyrator-system";
+
+/// Who stamps authors on our own kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamper {
+    /// The API server, by the policy in `webhook-config/policies/author.yaml`.
+    ApiServer,
+    /// The webhook, where the API server does not.
+    Hook,
+}
 
 /// Where the API server finds us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +50,7 @@ pub enum Endpoint {
 /// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it reaches us.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
+    stamper: Stamper,
     endpoint: &Endpoint,
     ca_bundle_pem: &str,
     owner: Option<OwnerReference>,
@@ -70,7 +82,11 @@ pub fn render<'p>(
     let hooks = mutating.webhooks.get_or_insert_default();
     for hook in hooks.iter_mut() {
         exempt(hook.namespace_selector.as_mut(), own_namespace);
-        narrow(&mut hook.rules, &needs.defaults);
+        match (hook.name.as_str(), stamper) {
+            (AUTHOR_HOOK, Stamper::Hook) => {}
+            (AUTHOR_HOOK, Stamper::ApiServer) => hook.rules = None,
+            _ => narrow(&mut hook.rules, &needs.defaults),
+        }
         connect(&mut hook.client_config, endpoint, &ca_bundle);
     }
     hooks.retain(|hook| called(&hook.rules));
@@ -145,7 +161,7 @@ mod tests {
     fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
         let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        render(policies, &endpoint, "PEM", None, "ours").0.webhooks.unwrap()
+        render(policies, Stamper::ApiServer, &endpoint, "PEM", None, "ours").0.webhooks.unwrap()
     }
 
     /// Name, path and resources.
@@ -185,6 +201,16 @@ mod tests {
                 ALWAYS[1],
             ]
         );
+    }
+
+    /// Nothing of ours stands in the way of a rule where the API server stamps by itself.
+    #[test]
+    fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
+        for (stamper, expected) in [(Stamper::ApiServer, 0), (Stamper::Hook, 1)] {
+            let (_, mutating) = render([], stamper, &endpoint, "PEM", None, "ours");
+            assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
+        }
     }
 
     #[test]
@@ -235,11 +261,14 @@ mod tests {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
         let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
         let policies = all.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "PEM", Some(owner), "ours");
+        let (validating, mutating) = render(policies, Stamper::Hook, &endpoint, "PEM", Some(owner), "ours");
         assert_eq!(
-            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.unwrap().len()),
-            (1, 0)
+            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.as_ref().unwrap().len()),
+            (1, 1)
         );
+        let author = &mutating.webhooks.unwrap()[0];
+        assert_eq!((author.name.as_str(), author.failure_policy.as_deref()), (AUTHOR_HOOK, Some("Fail")));
+        assert_eq!(author.client_config.url.as_deref(), Some("https://127.0.0.1:8443/mutate/author"));
         let hooks = validating.webhooks.unwrap();
         assert_eq!(hooks.len(), 5);
         for hook in &hooks {

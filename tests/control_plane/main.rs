@@ -23,5 +23,6 @@ mod removal;
 mod repair;
 mod replacement;
 mod restarts;
+mod stamps;
 mod teardown;
 mod warnings;

@@ -92,8 +92,11 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
 async fn a_canary_shows_that_calls_arrive() {
     let app = Cluster::new().app();
     let message = app.send("/validate/own-kinds", "rule-canary").await.refused(418, "Canary");
-    assert_eq!(message, "copyrator canary t0k3n-42");
+    assert_eq!(message, "copyrator canary t0k3n-42, unstamped");
     let mut review = recorded("rule-canary");
+    review["request"]["object"]["metadata"]["annotations"]["copyrator.dev/author"] = json!("alice");
+    let message = app.send_value("/validate/own-kinds", &review).await.refused(418, "Canary");
+    assert_eq!(message, "copyrator canary t0k3n-42");
     review["request"]["dryRun"] = json!(false);
     app.send_value("/validate/own-kinds", &review).await.allowed();
 }

@@ -2,6 +2,7 @@
 //! Only the second holds up who writes the world, and it is short; the third may take its time. Pure: no async,
 //! client, clock or logging.
 
+mod author;
 mod canary;
 mod defaults;
 mod fields;
@@ -13,7 +14,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-pub use canary::{CANARY, canary_token};
+pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
 pub use verdict::{DecideError, Decision, Edit, Inquiry, MetaMap, Verdict};
 
 use super::decode::{Operation, Review};
@@ -39,6 +40,8 @@ pub enum Purpose {
     Warnings,
     /// Defaults.
     Defaults,
+    /// The author's stamp.
+    Author,
 }
 
 /// Who we are and whom we trust.
@@ -91,10 +94,15 @@ pub fn read<'a>(
     if review.kind.group == GROUP {
         return match purpose {
             Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties).map(Case::Settled),
+            Purpose::Author => {
+                let edits = author::edits(review)?;
+                Ok(Case::Settled(Decision::Now(Verdict { edits, ..Verdict::allow() })))
+            }
             _ => allowed,
         };
     }
-    let Some(kind) = policy_kind(review).filter(|_| *purpose != Purpose::OwnKinds) else { return allowed };
+    let others = |_: &PolicyKind| !matches!(purpose, Purpose::OwnKinds | Purpose::Author);
+    let Some(kind) = policy_kind(review).filter(others) else { return allowed };
     let versions = Versions::of(kind, review)?;
     Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions })))
 }
@@ -110,7 +118,7 @@ impl WriteCase<'_> {
         }
         let mut known = Known::default();
         match self.purpose {
-            Purpose::OwnKinds => {}
+            Purpose::OwnKinds | Purpose::Author => {}
             Purpose::Policies | Purpose::Policy(_) => known.covering = policies::look(self, world)?,
             Purpose::Warnings => known.warning = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{DecideError, Decision, Inquiry, Parties, Verdict, canary_token, fields};
+use super::{DecideError, Decision, Inquiry, Parties, Verdict, canary_answer, fields};
 use crate::{
     admit::decode::{Operation, Review},
     api::{ConfigMonitorSpec, ConfigPolicySpec, CopyratorRuleSpec, Problem},
@@ -20,8 +20,8 @@ struct Object<'a> {
 }
 
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
-    if let Some(token) = canary_token(review) {
-        return Ok(Decision::Now(Verdict::refuse(418, "Canary", &format!("copyrator canary {token}"))));
+    if let Some(answer) = canary_answer(review) {
+        return Ok(Decision::Now(Verdict::refuse(418, "Canary", &answer)));
     }
     if !matches!(review.operation, Operation::Create | Operation::Update) {
         return Ok(Decision::Now(Verdict::allow()));
