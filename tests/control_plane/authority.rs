@@ -22,7 +22,9 @@ fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
         "kubectl create clusterrolebinding ",
         "--user=alice",
     ];
-    for part in ["user \"alice\" may not create configmaps in all namespaces"].iter().chain(&grants) {
+    for part in
+        ["user \"alice\" may not create, delete or patch configmaps in all namespaces"].iter().chain(&grants)
+    {
         assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
     }
     assert!(story.admin().get("ConfigMap", &target, "app").is_none());

@@ -68,7 +68,7 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
 
     let app = Cluster::new().refuse("create secrets").app();
     let message = app.send("/validate/own-kinds", "rule-create").await.refused(403, "Forbidden");
-    assert!(message.contains("user \"alice\" may not create secrets in all namespaces; to allow it: kubectl create clusterrole "), "{message}");
+    assert!(message.contains("user \"alice\" may not create secrets in all namespaces; to allow it: kubectl create clusterrole copyrator-platform-"), "{message}");
     app.send("/validate/own-kinds", "rule-update-suspend").await.allowed();
     // The account's own rights may come with the rest of the release.
     let warnings = app.send("/validate/own-kinds", "rule-create-service-account").await.warnings();

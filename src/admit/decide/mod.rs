@@ -15,7 +15,7 @@ mod warnings;
 use std::collections::BTreeSet;
 
 pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
-pub use verdict::{DecideError, Decision, Edit, Inquiry, MetaMap, Verdict};
+pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use super::decode::{Operation, Review};
 use crate::{

@@ -10,6 +10,7 @@ use crate::{
     authority::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
     },
+    model::NamespacedName,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
@@ -126,7 +127,8 @@ fn authorized(
         Some(account) => (vec![impersonation(&review.namespace, account, &writer)], questions(&subject)),
         None => (questions(&subject), Vec::new()),
     };
-    Decision::Ask(Box::new(Inquiry { identity, required, expected, allow: Verdict::allow() }))
+    let of = NamespacedName::new(&*review.namespace, &*review.name);
+    Decision::Ask(Box::new(Inquiry { of, identity, required, expected, allow: Verdict::allow() }))
 }
 
 /// Accepted, but it will do nothing: the reconciler says so in the object's status at length.
