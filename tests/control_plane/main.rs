@@ -9,6 +9,7 @@ mod conflicts;
 mod copying;
 mod crashes;
 mod defaults;
+mod denials;
 mod dormant;
 mod faults;
 mod formats;
