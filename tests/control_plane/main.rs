@@ -24,6 +24,7 @@ mod removal;
 mod repair;
 mod replacement;
 mod restarts;
+mod restore;
 mod stamps;
 mod teardown;
 mod warnings;

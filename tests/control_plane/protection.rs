@@ -48,6 +48,8 @@ fn a_tenant_cannot_edit_delete_or_unmark_a_copy() {
     }
     let refusal = bed.bob.delete("ConfigMap", &target, "app").refused();
     assert!(refusal.contains(&source), "{refusal}");
+    let refusal = bed.bob.delete_all("ConfigMap", &target).refused();
+    assert!(refusal.contains(&source), "{refusal}");
     let mut replaced = config_map(&target, "app", [("k", "v")]);
     let refusal = bed.bob.apply(&replaced);
     assert!(refusal.code < 300, "an apply that changes nothing of ours passes: {}", refusal.body);

@@ -103,6 +103,11 @@ impl Person {
         self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)
     }
 
+    /// Deletes every object of a kind in a namespace, as `kubectl delete --all` of old.
+    pub fn delete_all(&self, kind: &str, namespace: &str) -> Answer {
+        self.send(Method::DELETE, &paths::collection(kind, namespace), "application/json", None)
+    }
+
     fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Answer {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
