@@ -167,6 +167,35 @@ fn an_account_is_named_by_whom_may_impersonate_it_and_its_status_tells_what_it_l
     story.until("ConfigMap", &target, "app", [("k", "v")]);
 }
 
+/// Each way of restarting is a right of its own.
+#[test]
+fn a_monitor_needs_the_right_to_what_its_strategy_does() {
+    let story = Story::new(peaceful(), "restarters");
+    for (name, spec, lacks) in [
+        (
+            "rolls",
+            json!({}),
+            "may not patch daemonsets.apps, deployments.apps or statefulsets.apps in namespace",
+        ),
+        (
+            "rolls-one",
+            json!({ "workloads": { "names": [{ "kind": "Deployment", "name": "web" }] } }),
+            "may not patch deployments.apps \"web\" in namespace",
+        ),
+        ("evicts", json!({ "strategy": { "type": "Evict" } }), "may not create pods/eviction in namespace"),
+        ("deletes", json!({ "strategy": { "type": "Delete" } }), "may not delete pods in namespace"),
+    ] {
+        let case = Case { name, holds: vec![], source: json!(null), targets: json!(null), lacks: &[] };
+        let writer = writer(&story, &case);
+        let mut monitor = ours("ConfigMonitor", &story.home, name, spec);
+        monitor["spec"]["watch"] = json!([{ "kind": "ConfigMap", "names": ["app"] }]);
+        let refusal = until_refused(&writer, &monitor, &[lacks, "\"restarters-home\""]);
+        do_as_told(&story, &refusal);
+        until_accepted(&writer, &monitor);
+        story.until_condition("ConfigMonitor", name, "Authorized", "True", "Allowed");
+    }
+}
+
 /// RBAC knows groups, and what is asked about somebody must name his.
 #[test]
 fn what_a_group_may_its_members_may() {
@@ -263,7 +292,7 @@ fn neutral(text: &str) -> String {
 /// A ServiceAccount of the story's home, named after the case, that may write rules there and what it holds besides.
 fn writer(story: &Story<'_>, case: &Case) -> Person {
     story.admin().create(&account(&story.home, case.name)).ok();
-    let rules = json!([{ "apiGroups": ["copyrator.dev"], "resources": ["copyratorrules"], "verbs": ["*"] }]);
+    let rules = json!([{ "apiGroups": ["copyrator.dev"], "resources": ["copyratorrules", "configmonitors"], "verbs": ["*"] }]);
     let mut roles = vec![(story.home.clone(), format!("{}-writes", case.name), rules)];
     for (number, (namespace, verbs, names)) in case.holds.iter().enumerate() {
         let verbs: Vec<_> = verbs.split(',').collect();
