@@ -16,25 +16,31 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
     core::ClusterResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
+    canary::{self, Canary, Echo},
     certificates::{CaError, keep_ca},
     lead::{Lead, WRITE_TIMEOUT},
 };
 use crate::{
-    admit::decide::CANARY,
-    api::{ConfigPolicySpec, CopyratorRule},
+    api::ConfigPolicySpec,
     config::Config,
-    hooks::{Endpoint, render, says},
+    hooks::{AUTHOR_HOOK, Endpoint, STAMPING, Stamper, render, says},
     marks::{HANDS_OFF, HOOKS_MANAGER},
     serve::Condition,
 };
 
+/// The name of both configurations.
+const NAME: &str = "copyrator";
+/// What readiness says of it, since it is something to know.
+const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
+     (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
+     and monitors cannot be written";
 /// The hook by which the canary comes.
 const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
@@ -89,11 +95,13 @@ pub struct HookWriter {
     owner_cluster_role: Option<String>,
     lead: Lead,
     condition: Condition,
+    stamps: Condition,
 }
 
 impl HookWriter {
-    /// Writes through `client` while `lead` holds, and tells `condition` how it stands.
-    pub fn new(client: Client, config: &Config, lead: Lead, condition: Condition) -> Self {
+    /// Writes through `client` while `lead` holds, and tells `condition` how it stands; `stamps`, where a hook has to
+    /// stamp authors.
+    pub fn new(client: Client, config: &Config, lead: Lead, condition: Condition, stamps: Condition) -> Self {
         // Whoever does not lead has no hooks to keep.
         condition.holds();
         Self {
@@ -104,12 +112,14 @@ impl HookWriter {
             owner_cluster_role: config.owner_cluster_role.clone(),
             lead,
             condition,
+            stamps,
         }
     }
 
     /// Leaves CA and hooks to another: what was amiss with them is not ours to report any more.
     pub fn rest(&self) {
         self.condition.holds();
+        self.stamps.holds();
     }
 
     /// Brings CA and hooks in order.
@@ -138,32 +148,36 @@ impl HookWriter {
         self.still_leads()?;
         let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
         let owner = self.owner().await?;
-        let policies = policies.iter().map(|(name, policy)| (&**name, policy));
-        let (validating, mutating) =
-            render(policies, &self.endpoint, &bundle, owner, &self.own_namespace, self.annotations);
-        let live = self.live(&validating).await?;
+        let live: Option<ValidatingWebhookConfiguration> = self.live().await?;
         if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
             tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
             return Ok(());
         }
+        let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
+        let stamper = self.stamper(live_mutating.as_ref(), now).await?;
+        let policies = policies.iter().map(|(name, policy)| (&**name, policy));
+        let (validating, mutating) =
+            render(policies, stamper, &self.endpoint, &bundle, owner, &self.own_namespace, self.annotations);
         if live.as_ref().is_none_or(is_trial) {
-            // Nothing depends on the hook yet: it is tried where its failing harms nobody.
+            // Nothing depends on the hooks yet: they are tried where their failing harms nobody.
             self.apply(&trial(&validating)).await?;
+            if stamper == Stamper::Hook {
+                self.apply(&trial_of_stamps(&mutating)).await?;
+            }
             self.canary(now).await?;
         }
         // Defaults before requirements: what a default satisfies is not to be refused in between.
-        let live_mutating = self.live(&mutating).await?;
+        let live_mutating = self.live().await?;
         self.keep_one(&mutating, live_mutating).await?;
-        let live = self.live(&validating).await?;
+        let live = self.live().await?;
         self.keep_one(&validating, live).await?;
         self.canary(now).await
     }
 
-    async fn live<K: Configuration>(&self, wanted: &K) -> Result<Option<K>, HookError> {
-        let name = wanted.name_any();
+    async fn live<K: Configuration>(&self) -> Result<Option<K>, HookError> {
         let api: Api<K> = Api::all(self.client.clone());
-        let attempt = format!("read {} {name}", K::kind(&()));
-        match tokio::time::timeout(WRITE_TIMEOUT, api.get_opt(&name)).await {
+        let attempt = format!("read {} {NAME}", K::kind(&()));
+        match tokio::time::timeout(WRITE_TIMEOUT, api.get_opt(NAME)).await {
             Ok(result) => result.map_err(failed(attempt)),
             Err(_) => Err(HookError::Timeout { attempt }),
         }
@@ -194,22 +208,42 @@ impl HookWriter {
         .map(drop)
     }
 
-    /// A dry run that only our webhook refuses in these words.
+    /// Whether calls arrive.
     async fn canary(&self, now: SystemTime) -> Result<(), HookError> {
+        self.echo(Canary::Arrives, now).await?.heard.map_err(HookError::Unreached)
+    }
+
+    /// Who stamps authors: the API server, if it does so without a hook of ours. Where that cannot be seen now, whoever
+    /// has done it so far.
+    async fn stamper(
+        &self,
+        live: Option<&MutatingWebhookConfiguration>,
+        now: SystemTime,
+    ) -> Result<Stamper, HookError> {
+        let hooks = live.and_then(|live| live.webhooks.as_ref()).into_iter().flatten();
+        let so_far = match hooks.into_iter().any(|hook| hook.name == AUTHOR_HOOK) {
+            true => Stamper::Hook,
+            false => Stamper::ApiServer,
+        };
+        let stamper = match self.echo(Canary::Probes, now).await?.stamped {
+            Some(true) => Stamper::ApiServer,
+            Some(false) => Stamper::Hook,
+            None => so_far,
+        };
+        if stamper != so_far {
+            tracing::info!(?stamper, "authors of rules and monitors are stamped by another than before");
+        }
+        match stamper {
+            Stamper::ApiServer => self.stamps.holds(),
+            Stamper::Hook => self.stamps.missing(STAMPED_BY_HOOK),
+        }
+        Ok(stamper)
+    }
+
+    async fn echo(&self, which: Canary, now: SystemTime) -> Result<Echo, HookError> {
         self.still_leads()?;
         let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
-        let api: Api<CopyratorRule> = Api::namespaced(self.client.clone(), &self.own_namespace);
-        let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
-        match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &canary(&token))).await {
-            Ok(Err(kube::Error::Api(status)))
-                if status.message.contains(&format!("copyrator canary {token}")) =>
-            {
-                Ok(())
-            }
-            Ok(Err(error)) => Err(HookError::Unreached(super::outcome::brief(&error))),
-            Ok(Ok(_)) => Err(HookError::Unreached("a dry run was not seen by the webhook".into())),
-            Err(_) => Err(HookError::Timeout { attempt: "send a canary through the API server".into() }),
-        }
+        Ok(canary::send(&self.client, &self.own_namespace, which, &token).await)
     }
 
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
@@ -264,22 +298,17 @@ fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfig
     trial
 }
 
+/// The configuration with the hook that stamps authors made harmless.
+fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookConfiguration {
+    let mut trial = mutating.clone();
+    for hook in trial.webhooks.iter_mut().flatten().filter(|hook| STAMPING.contains(&hook.name.as_str())) {
+        hook.failure_policy = Some("Ignore".into());
+    }
+    trial
+}
+
 /// Whether what is there is but a trial that has not been answered yet.
 fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
     let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
     live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))
-}
-
-/// A valid rule that copies nothing, should it ever be stored.
-fn canary(token: &str) -> CopyratorRule {
-    let mut rule = CopyratorRule::default();
-    rule.spec.source.names = Some(vec!["copyrator-canary".into()]);
-    rule.spec.targets = vec![crate::api::TargetTerm {
-        names: Some(vec!["copyrator-canary".into()]),
-        ..crate::api::TargetTerm::default()
-    }];
-    rule.spec.suspend = true;
-    rule.metadata.name = Some("copyrator-canary".into());
-    rule.metadata.annotations = Some([(CANARY.to_owned(), token.to_owned())].into());
-    rule
 }

@@ -36,7 +36,7 @@ pub struct AdmitState {
 }
 
 /// The paths, one a hook, and what is decided there.
-pub const PATHS: [(&str, Purpose); 7] = [
+pub const PATHS: [(&str, Purpose); 8] = [
     ("/validate", Purpose::All),
     ("/validate/own-kinds", Purpose::OwnKinds),
     ("/validate/annotations", Purpose::Annotations),
@@ -44,6 +44,7 @@ pub const PATHS: [(&str, Purpose); 7] = [
     ("/validate/warnings", Purpose::Warnings),
     ("/mutate", Purpose::Defaults),
     ("/mutate/defaults", Purpose::Defaults),
+    ("/mutate/author", Purpose::Author),
 ];
 /// Where one policy alone decides: the hook of a policy with `failurePolicy: Fail`.
 const ONE_POLICY: &str = "/validate/policies/{name}";

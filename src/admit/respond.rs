@@ -49,6 +49,10 @@ pub fn patch(edits: &[Edit]) -> Value {
             let key = key.replace('~', "~0").replace('/', "~1");
             json!({ "op": "add", "path": format!("/metadata/{}/{key}", map.field()), "value": value })
         }
+        Edit::Remove(map, key) => {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            json!({ "op": "remove", "path": format!("/metadata/{}/{key}", map.field()) })
+        }
     });
     operations.collect()
 }

@@ -7,6 +7,7 @@
 mod ask;
 mod grant;
 mod identity;
+mod lacking;
 mod questions;
 mod refusal;
 mod settle;
@@ -15,4 +16,4 @@ pub use ask::{AskError, Authorizer, ReviewAuthorizer};
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
 pub use questions::{Question, impersonation, monitor_questions, rule_questions};
 pub use refusal::refusal;
-pub use settle::{first_refused, settle};
+pub use settle::{refused, settle};

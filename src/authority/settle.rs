@@ -4,10 +4,13 @@ use futures::future::try_join_all;
 use jiff::Timestamp;
 
 use super::{AskError, Authorizer, Identity, Question, refusal};
-use crate::model::Authority;
+use crate::model::{Authority, NamespacedName};
 
 /// How many questions are under way at once.
 const AT_ONCE: usize = 8;
+
+/// The longest refusal that a status tells, in bytes.
+const LONGEST: usize = 8 << 10;
 
 /// Asks everything that an object needs, and says whether its identity may.
 ///
@@ -15,31 +18,35 @@ const AT_ONCE: usize = 8;
 /// There was no answer: what was known before stays, until it is too old.
 pub async fn settle(
     authorizer: &dyn Authorizer,
-    uid: &str,
-    generation: i64,
+    of: &NamespacedName,
+    version: (&str, i64),
     identity: &Identity,
     questions: &[Question],
     now: Timestamp,
 ) -> Result<Authority, AskError> {
-    let refused = first_refused(authorizer, questions).await?;
+    let refused = refused(authorizer, questions).await?;
+    let (uid, generation) = version;
     Ok(Authority {
         uid: uid.into(),
         generation,
         identity: identity.to_string(),
-        answer: refused.map_or(Ok(()), |question| Err(("Forbidden".into(), refusal(question, questions)))),
+        answer: match refused.is_empty() {
+            true => Ok(()),
+            false => Err(("Forbidden".into(), refusal(&refused, of, LONGEST))),
+        },
         asked: now,
     })
 }
 
-/// The first question, in order, whose answer is no. Where one thing is asked of several namespaces, a yes
-/// for all of them answers each.
+/// The questions whose answer is no, in order. Where one thing is asked of several namespaces, a yes for all of them
+/// answers each.
 ///
 /// # Errors
 /// A question was not answered.
-pub async fn first_refused<'q>(
+pub async fn refused<'q>(
     authorizer: &dyn Authorizer,
     questions: &'q [Question],
-) -> Result<Option<&'q Question>, AskError> {
+) -> Result<Vec<&'q Question>, AskError> {
     let mut narrow: Vec<&Question> = Vec::new();
     for (everywhere, of) in groups(questions) {
         if of.len() > 1 && authorizer.allowed(&everywhere).await? {
@@ -47,13 +54,13 @@ pub async fn first_refused<'q>(
         }
         narrow.extend(of);
     }
+    let mut refused = Vec::new();
     for some in narrow.chunks(AT_ONCE) {
         let answers = try_join_all(some.iter().map(|question| authorizer.allowed(question))).await?;
-        if let Some((question, _)) = some.iter().zip(answers).find(|(_, allowed)| !allowed) {
-            return Ok(Some(question));
-        }
+        refused
+            .extend(some.iter().zip(answers).filter(|(_, allowed)| !allowed).map(|(question, _)| *question));
     }
-    Ok(None)
+    Ok(refused)
 }
 
 /// The questions that differ by namespace alone, with the question that covers them.

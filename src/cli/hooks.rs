@@ -1,10 +1,10 @@
 //! `copyrator hooks`
 
 use super::{Exit, Home, fail, print};
-use crate::hooks::render;
+use crate::hooks::{Stamper, render};
 
 /// Show the webhook configurations that the reconciler applies, in their widest form: the cluster has what its
-/// policies need of them, and a CA.
+/// policies need of them, a CA, and the hook author.copyrator.dev only where the API server does not stamp authors.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n\n\
@@ -36,7 +36,7 @@ impl Args {
         // Every kind of policy there could be, so that every hook is shown.
         let policies = every_policy();
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "", None, &namespace, true);
+        let (validating, mutating) = render(policies, Stamper::Hook, &endpoint, "", None, &namespace, true);
         match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
             (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
             (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),

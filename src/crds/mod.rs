@@ -4,10 +4,13 @@
 mod bounds;
 mod definition;
 mod policy;
+mod version;
 
 use std::fmt::Display;
 
 use serde_json::Value;
+
+pub use version::{KubeVersion, NoVersion};
 
 /// One file of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +31,11 @@ pub fn manifests() -> Vec<Value> {
     definition::objects().chain(policy::objects()).collect()
 }
 
-/// Every object as one stream of YAML documents, the same bytes each time.
-pub fn yaml() -> String {
-    let texts: Vec<String> = files().into_iter().map(|file| file.text).collect();
+/// Every object that a server takes, or any where no version is named, as one stream of YAML documents: the same
+/// bytes each time.
+pub fn yaml(server: Option<KubeVersion>) -> String {
+    let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
+    let texts: Vec<String> = taken.map(|file| file.text).collect();
     texts.join("---\n")
 }
 

@@ -6,4 +6,4 @@ mod needs;
 mod render;
 
 pub use drift::says;
-pub use render::{Endpoint, render};
+pub use render::{AUTHOR_HOOK, Endpoint, STAMPING, Stamper, render};

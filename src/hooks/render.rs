@@ -17,8 +17,21 @@ use crate::api::ConfigPolicySpec;
 
 const VALIDATING: &str = include_str!("../../webhook-config/validating.yaml");
 const MUTATING: &str = include_str!("../../webhook-config/mutating.yaml");
+/// The hook that stamps authors.
+pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
+/// The hooks that stamp authors.
+pub const STAMPING: [&str; 2] = [AUTHOR_HOOK, "annotations-author.copyrator.dev"];
 /// How the files write our own namespace.
 const OWN_NAMESPACE: &str = "copyrator-system";
+
+/// Who stamps authors on our own kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamper {
+    /// The API server, by the policy in `webhook-config/policies/author.yaml`.
+    ApiServer,
+    /// The webhook, where the API server does not.
+    Hook,
+}
 
 /// Where the API server finds us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +53,7 @@ pub enum Endpoint {
 /// but for those that ask for copies by annotations, where `annotations` says that they count.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
+    stamper: Stamper,
     endpoint: &Endpoint,
     ca_bundle_pem: &str,
     owner: Option<OwnerReference>,
@@ -73,7 +87,12 @@ pub fn render<'p>(
     let hooks = mutating.webhooks.get_or_insert_default();
     for hook in hooks.iter_mut() {
         exempt(hook.namespace_selector.as_mut(), own_namespace);
-        narrow(&mut hook.rules, &needs.defaults);
+        match STAMPING.contains(&hook.name.as_str()) {
+            true if stamper == Stamper::ApiServer => hook.rules = None,
+            true if hook.name != AUTHOR_HOOK && !annotations => hook.rules = None,
+            true => {}
+            false => narrow(&mut hook.rules, &needs.defaults),
+        }
         connect(&mut hook.client_config, endpoint, &ca_bundle);
     }
     hooks.retain(|hook| called(&hook.rules));
@@ -148,7 +167,7 @@ mod tests {
     fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
         let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        render(policies, &endpoint, "PEM", None, "ours", true).0.webhooks.unwrap()
+        render(policies, Stamper::ApiServer, &endpoint, "PEM", None, "ours", true).0.webhooks.unwrap()
     }
 
     /// Name, path and resources.
@@ -192,10 +211,22 @@ mod tests {
         );
     }
 
+    /// Nothing of ours stands in the way of a rule where the API server stamps by itself.
+    #[test]
+    fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
+        for (stamper, annotations, expected) in
+            [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 1), (Stamper::Hook, true, 2)]
+        {
+            let (_, mutating) = render([], stamper, &endpoint, "PEM", None, "ours", annotations);
+            assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
+        }
+    }
+
     #[test]
     fn annotations_that_do_not_count_are_not_asked_about() {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
-        let hooks = render([], &endpoint, "PEM", None, "ours", false).0.webhooks.unwrap();
+        let hooks = render([], Stamper::ApiServer, &endpoint, "PEM", None, "ours", false).0.webhooks.unwrap();
         assert_eq!(hooks.len(), 2);
         assert!(hooks.iter().all(|hook| hook.name != "annotations.copyrator.dev"));
     }
@@ -248,11 +279,15 @@ mod tests {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
         let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
         let policies = all.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) = render(policies, &endpoint, "PEM", Some(owner), "ours", true);
+        let (validating, mutating) =
+            render(policies, Stamper::Hook, &endpoint, "PEM", Some(owner), "ours", true);
         assert_eq!(
-            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.unwrap().len()),
-            (1, 0)
+            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.as_ref().unwrap().len()),
+            (1, 2)
         );
+        let author = &mutating.webhooks.unwrap()[0];
+        assert_eq!((author.name.as_str(), author.failure_policy.as_deref()), (AUTHOR_HOOK, Some("Fail")));
+        assert_eq!(author.client_config.url.as_deref(), Some("https://127.0.0.1:8443/mutate/author"));
         let hooks = validating.webhooks.unwrap();
         assert_eq!(hooks.len(), 6);
         for hook in &hooks {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    claims::{Claim, claims_on, is_source, slot_in, slots_of, sources_of},
+    claims::{Claim, claims_on, is_source, possible_sources, slot_in, slots_of, sources_of},
     reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using},
     targets::{is_named, takes_copies, targets},
 };
@@ -78,12 +78,10 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     let wanted = slots_of(world, rule);
     let marked = world.copies_of_rule(rule).cloned();
-    let compiled = world.rules.get(rule).and_then(|facts| facts.compiled.as_deref().ok());
-    let sources = compiled.into_iter().flat_map(|compiled| sources_of(world, rule, compiled));
     let takes_over = |claim: &Claim<'_>| claim.compiled.conflict != ConflictPolicy::Refuse;
-    let contested = sources.filter(|(source, _)| claims_on(world, source).iter().any(takes_over));
-    let contested: Vec<_> = contested.map(|(source, _)| source.clone()).collect();
-    wanted.into_iter().chain(marked).chain(contested).map(Key::Slot).collect()
+    let mut contested = possible_sources(world, rule);
+    contested.retain(|source| claims_on(world, source).iter().any(takes_over));
+    wanted.into_iter().chain(marked).chain(contested.into_iter().cloned()).map(Key::Slot).collect()
 }
 
 /// Everything: at the start of leading, and in the sweep.

@@ -134,12 +134,36 @@ fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
 }
 
 /// The first rule that copies this object, at present or once it may: a source that were overwritten meanwhile
-/// (a rule is suspended, or its identity has not been asked about yet after a restart of ours) would be lost.
+/// (a rule is suspended, or its identity has not been asked about yet after a restart of ours) would be lost. What a
+/// rule means that is not understood nobody knows: everything where its sources are.
 pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
-    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| {
-        rule_facts.compiled.as_ref().is_ok_and(|rules| is_source(world, rule, rules, key, facts))
+    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
+        Ok(compiled) => is_source(world, rule, compiled, key, facts),
+        Err(_) => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
     };
     world.rules.iter().find(copies).map(|(rule, _)| rule)
+}
+
+/// The objects that a rule copies, at present or once it may: see [`copied_by`].
+pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
+    let Some(facts) = world.rules.get(rule) else { return Vec::new() };
+    match &facts.compiled {
+        Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
+        Err(_) => {
+            let namespaces = namespaces_meant(rule, facts);
+            let kinds = [Kind::ConfigMap, Kind::Secret].into_iter();
+            let places = kinds.flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
+            places
+                .flat_map(|(kind, namespace)| world.objects_in(kind, namespace))
+                .map(|(key, _)| key)
+                .collect()
+        }
+    }
+}
+
+/// Where the sources of a rule may be that is not understood: of one that cannot even be read, in its own namespace.
+fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
+    namespaces_of(rule, &facts.spec.source.namespaces)
 }
 
 /// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407, config-syncer#474).
@@ -169,10 +193,13 @@ fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace
 }
 
 fn source_namespaces<'w>(rule: &'w NamespacedName, compiled: &'w CompiledRule) -> BTreeSet<&'w str> {
-    if compiled.source_namespaces.is_empty() {
-        BTreeSet::from([&*rule.namespace])
-    } else {
-        compiled.source_namespaces.iter().map(String::as_str).collect()
+    namespaces_of(rule, &compiled.source_namespaces)
+}
+
+fn namespaces_of<'w>(rule: &'w NamespacedName, named: &'w [String]) -> BTreeSet<&'w str> {
+    match named {
+        [] => BTreeSet::from([&*rule.namespace]),
+        named => named.iter().map(String::as_str).collect(),
     }
 }
 

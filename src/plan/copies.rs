@@ -292,6 +292,12 @@ fn judge_foreign(
     }
     // Two sources that were copied over each other would both be copies of nothing, and be removed.
     if let Some(rule) = copied_by(world, slot, facts) {
+        if world.rules.get(rule).is_some_and(|facts| facts.compiled.is_err()) {
+            return blocked(&format!(
+                "the object in the way may be a source of rule {rule}, which is not valid, and a source is never \
+                 written, whatever conflictPolicy says: correct or delete that rule, or exclude the namespace"
+            ));
+        }
         return blocked(&format!(
             "the object in the way is itself a source of rule {rule}, and a source is never written, whatever \
              conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"

@@ -28,7 +28,7 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
 
 /// What is known before the API server is asked.
 pub(super) struct Asking<'a> {
-    pub(super) namespace: &'a str,
+    pub(super) of: &'a NamespacedName,
     pub(super) uid: &'a str,
     pub(super) generation: i64,
     pub(super) annotations: &'a BTreeMap<String, String>,
@@ -50,6 +50,7 @@ pub(super) enum Decided {
 
 /// Questions to ask on behalf of one object.
 pub(super) struct Inquiry {
+    of: NamespacedName,
     uid: Box<str>,
     generation: i64,
     identity: Identity,
@@ -62,20 +63,21 @@ impl Inquiry {
         authorizer: &dyn Authorizer,
         now: Timestamp,
     ) -> Result<Authority, AskError> {
-        settle(authorizer, &self.uid, self.generation, &self.identity, &self.questions, now).await
+        let version = (&*self.uid, self.generation);
+        settle(authorizer, &self.of, version, &self.identity, &self.questions, now).await
     }
 }
 
 impl<'a> Asking<'a> {
     pub(super) fn of<S, C, T>(
-        namespace: &'a str,
+        of: &'a NamespacedName,
         facts: &'a Declared<S, C, T>,
         account: Option<&'a str>,
         granted: bool,
         known: Option<&'a Authority>,
     ) -> Self {
         let Declared { uid, generation, annotations, .. } = facts;
-        Self { namespace, uid, generation: *generation, annotations, account, granted, known }
+        Self { of, uid, generation: *generation, annotations, account, granted, known }
     }
 
     /// `declared` says what the spec needs, of whom it is asked.
@@ -85,7 +87,8 @@ impl<'a> Asking<'a> {
         declared: impl FnOnce(&Subject) -> Vec<Question>,
         now: Timestamp,
     ) -> Decided {
-        let identity = match Identity::of_stored(self.namespace, self.account, self.annotations, trusted) {
+        let identity = match Identity::of_stored(&self.of.namespace, self.account, self.annotations, trusted)
+        {
             Ok(identity) => identity,
             Err(required) => return self.refused(&required, now),
         };
@@ -104,11 +107,12 @@ impl<'a> Asking<'a> {
         let mut questions = declared(&identity.subject());
         if let Some(account) = self.account.filter(|_| !granted) {
             match author(self.annotations) {
-                Ok(writer) => questions.insert(0, impersonation(self.namespace, account, &writer)),
+                Ok(writer) => questions.insert(0, impersonation(&self.of.namespace, account, &writer)),
                 Err(required) => return self.refused(&required, now),
             }
         }
-        Decided::Ask(Inquiry { uid: self.uid.into(), generation: self.generation, identity, questions })
+        let Self { of, uid, generation, .. } = *self;
+        Decided::Ask(Inquiry { of: of.clone(), uid: uid.into(), generation, identity, questions })
     }
 
     fn refused(&self, required: &IdentityRequired, now: Timestamp) -> Decided {
@@ -172,7 +176,7 @@ mod tests {
             annotations.insert(AUTHOR_GROUPS.to_owned(), "[]".to_owned());
         }
         let asking = Asking {
-            namespace: "shop",
+            of: &NamespacedName::new("shop", "web"),
             uid: "u",
             generation: 2,
             annotations: &annotations,

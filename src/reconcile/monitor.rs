@@ -65,7 +65,7 @@ impl Reconciler {
             let account = facts.spec.service_account_name.as_deref();
             let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
             let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(&monitor.namespace, facts, account, granted, known);
+            let asking = Asking::of(monitor, facts, account, granted, known);
             let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),

@@ -45,7 +45,7 @@ impl Reconciler {
             };
             let account = facts.spec.service_account_name.as_deref();
             let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-            let asking = Asking::of(&rule.namespace, facts, account, granted, world.rule_authority.get(rule));
+            let asking = Asking::of(rule, facts, account, granted, world.rule_authority.get(rule));
             let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
             match asking.decide(&self.trusted_writers, declared, now()) {
                 Decided::Known => return Ok(()),

@@ -206,7 +206,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         copies: CopyWriter::new(client.clone(), contents.clone(), lead.clone()),
         contents,
         restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), &config, lead.clone(), hooks),
+        hooks: HookWriter::new(client.clone(), &config, lead.clone(), hooks.clone(), hooks),
         lead,
         authorizer: oracle.clone(),
         trusted_writers: TrustedWriters::default(),

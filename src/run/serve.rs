@@ -156,7 +156,7 @@ fn reconcile(
         contents: contents.clone(),
         copies: CopyWriter::new(client.clone(), contents, lead.clone()),
         restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks),
+        hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks, readiness.remark("authors")),
         lead,
         definitions: Definitions::new(client.clone()),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),

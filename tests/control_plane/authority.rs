@@ -22,7 +22,9 @@ fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
         "kubectl create clusterrolebinding ",
         "--user=alice",
     ];
-    for part in ["user \"alice\" may not create configmaps in all namespaces"].iter().chain(&grants) {
+    for part in
+        ["user \"alice\" may not create, delete or patch configmaps in all namespaces"].iter().chain(&grants)
+    {
         assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
     }
     assert!(story.admin().get("ConfigMap", &target, "app").is_none());
@@ -56,7 +58,7 @@ fn an_author_with_rights_on_named_targets_needs_no_others() {
 #[test]
 fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_may_not() {
     let story = Story::new(peaceful(), "delegated");
-    let (target, later) = (story.target("a"), story.called("later"));
+    let (target, left, later) = (story.target("a"), story.target("left"), story.called("later"));
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": story.home, "name": "copier" } });
     story.admin().create(&account).ok();
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
@@ -77,10 +79,13 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
         copied["status"]
     );
     let copy = story.until("ConfigMap", &target, "app", [("k", "1")]);
+    story.until("ConfigMap", &left, "app", [("k", "1")]);
 
     story.admin().delete("ClusterRoleBinding", "", "delegated").ok();
     story.until_condition("CopyratorRule", "rule", "Authorized", "False", "Forbidden");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    // Nobody wants this copy any more, and nobody may remove it.
+    story.admin().merge("Namespace", "", &left, &json!({ "metadata": { "labels": { "story": null } } })).ok();
     story
         .admin()
         .create(&crate::bed::objects::namespace(&later, &crate::bed::objects::data([("story", "delegated")])))
@@ -89,7 +94,9 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
     assert!(story.admin().get("ConfigMap", &later, "app").is_none(), "written without the right to");
     let still = story.admin().get("ConfigMap", &target, "app").expect("removed when the right went");
     assert_eq!(version(&still), version(&copy));
+    assert!(story.admin().get("ConfigMap", &left, "app").is_some(), "removed without the right to");
     story.admin().create(&grant).ok();
+    story.until_gone("ConfigMap", &left, "app");
     story.until("ConfigMap", &later, "app", [("k", "2")]);
 }
 

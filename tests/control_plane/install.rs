@@ -27,6 +27,31 @@ fn helm_finds_nothing_to_complain_about_in_either_topology() {
     }
 }
 
+/// Before Kubernetes 1.36 there is no such kind, and a hook of ours stamps authors.
+#[test]
+fn helm_renders_the_stamping_policy_where_it_is_known() {
+    let rendered = |more: &[&str]| {
+        let chart = ["template", RELEASE, CHART, "--namespace", NAMESPACE];
+        succeed(helm(peaceful()).args(chart).args(more))
+    };
+    let served = ["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"];
+    for (more, expected) in [
+        (vec!["--kube-version", "1.36.0"], true),
+        (vec!["--kube-version", "v1.36.2-eks-1"], true),
+        (vec!["--kube-version", "1.35.9"], false),
+        (vec!["--kube-version", "v1.30.0-gke.1"], false),
+        ([&["--kube-version", "1.35.0"], &served[..]].concat(), true),
+        (vec!["--kube-version", "1.36.0", "--set", "crds.enabled=false"], false),
+    ] {
+        let text = rendered(&more);
+        assert_eq!(text.contains("kind: MutatingAdmissionPolicy\n"), expected, "{more:?}");
+        assert_eq!(text.contains("name: copyrator-author-honest"), !more.contains(&"crds.enabled=false"));
+    }
+    let output =
+        helm(peaceful()).args(["template", CHART, "--kube-version", "1.29.9"]).output().expect("helm runs");
+    assert!(!output.status.success(), "the chart takes a server without ValidatingAdmissionPolicy v1");
+}
+
 #[test]
 fn helm_creates_every_object_of_the_chart() {
     let bed = peaceful();

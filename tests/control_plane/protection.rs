@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, binding, config_map, version};
+use crate::bed::objects::{annotation, binding, config_map, secret, version};
 use crate::bed::{Bed, Story, eventually, rough};
 
 /// A copy in a namespace whose admin bob is, and nobody of ours alive.
@@ -48,6 +48,8 @@ fn a_tenant_cannot_edit_delete_or_unmark_a_copy() {
     }
     let refusal = bed.bob.delete("ConfigMap", &target, "app").refused();
     assert!(refusal.contains(&source), "{refusal}");
+    let refusal = bed.bob.delete_all("ConfigMap", &target).refused();
+    assert!(refusal.contains(&source), "{refusal}");
     let mut replaced = config_map(&target, "app", [("k", "v")]);
     let refusal = bed.bob.apply(&replaced);
     assert!(refusal.code < 300, "an apply that changes nothing of ours passes: {}", refusal.body);
@@ -58,6 +60,42 @@ fn a_tenant_cannot_edit_delete_or_unmark_a_copy() {
     assert_eq!(still["metadata"]["uid"], copy["metadata"]["uid"]);
     // Labels of his own do no harm.
     bed.bob.merge("ConfigMap", &target, "app", &json!({ "metadata": { "labels": { "mine": "yes" } } })).ok();
+}
+
+/// A Secret has more ways to be written.
+#[test]
+fn a_tenant_cannot_edit_a_copied_secret() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "protected-secret");
+    let target = story.target("a");
+    bed.admin.create(&secret(&story.home, "app", [("k", "v")])).ok();
+    bed.admin.create(&story.rule("Secret", &["app"])).ok();
+    let copy = story.until("Secret", &target, "app", [("k", "v")]);
+    bed.admin.create(&binding(&target, "bob", "admin")).ok();
+    crew.reconciler.kill();
+    crew.webhook.kill();
+    eventually("bob may write in his namespace", || {
+        let answer = bed.bob.apply(&secret(&target, "own", [("k", "v")]));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    let copy = &copy["metadata"]["uid"];
+    for edit in [
+        json!({ "stringData": { "k": "changed" } }),
+        json!({ "data": { "k": "eA==" } }),
+        json!({ "immutable": true }),
+        json!({ "metadata": { "annotations": { "copyrator.dev/mark": null } } }),
+    ] {
+        let refusal = bed.bob.merge("Secret", &target, "app", &edit).refused();
+        assert!(
+            refusal.contains("protected-secret-home/app") && refusal.contains("override"),
+            "{edit}: {refusal}"
+        );
+    }
+    let same = json!({ "stringData": { "k": "v" }, "metadata": { "annotations": { "mine": "yes" } } });
+    bed.bob.merge("Secret", &target, "app", &same).ok();
+    let still = story.until("Secret", &target, "app", [("k", "v")]);
+    assert_eq!(&still["metadata"]["uid"], copy);
 }
 
 #[test]

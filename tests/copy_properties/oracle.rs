@@ -54,10 +54,13 @@ impl Cluster {
         writes_nothing || (self.is_inert(name) && !is_unasked)
     }
 
-    /// Some rule copies it.
+    /// Some rule copies it, or may mean to that nobody understands.
     pub fn is_source(&self, key: &ObjectKey, object: &Stored) -> bool {
-        copy_of(key, object).is_none()
-            && self.rules.iter().any(|(name, rule)| !rule.broken && rule.copies(name, key, object))
+        let copies = |(name, rule): (&NamespacedName, &Rule)| match rule.broken {
+            true => rule.looks_in(name, &key.namespace),
+            false => rule.copies(name, key, object),
+        };
+        copy_of(key, object).is_none() && self.rules.iter().any(copies)
     }
 
     /// Every rule's wish for a slot.

@@ -168,15 +168,15 @@ impl Rule {
 
     /// Whether it copies an object that is no copy.
     pub fn copies(&self, rule: &NamespacedName, key: &ObjectKey, object: &Stored) -> bool {
-        let is_here = if self.from.is_empty() {
-            key.namespace == rule.namespace
-        } else {
-            self.from.contains(&&*key.namespace)
-        };
         key.kind == self.kind
-            && is_here
+            && self.looks_in(rule, &key.namespace)
             && self.names.is_none_or(|names| matches(names, &key.name))
             && (!self.labelled || object.labels().get("app").is_some_and(|app| app == "x"))
+    }
+
+    /// Whether its sources are in this namespace.
+    pub fn looks_in(&self, rule: &NamespacedName, namespace: &str) -> bool {
+        if self.from.is_empty() { *namespace == *rule.namespace } else { self.from.contains(&namespace) }
     }
 
     /// Where the copy of a source goes in a namespace.

@@ -85,3 +85,22 @@ async fn writers_are_told_what_follows() {
         assert!(app.send("/validate/warnings", name).await.warnings().is_empty(), "{name}");
     }
 }
+
+/// The hook that stands in for the API server's own policy before Kubernetes 1.36.
+#[tokio::test]
+async fn an_author_is_stamped_once_and_nobody_else_is() {
+    let app = Cluster::new().app();
+    let mut review = recorded("rule-create");
+    let response = app.send_value("/mutate/author", &review).await.allowed();
+    let patch: json_patch::Patch = serde_json::from_value(decoded(&response["patch"])).unwrap();
+    json_patch::patch(&mut review["request"]["object"], &patch).unwrap();
+    let annotations = &review["request"]["object"]["metadata"]["annotations"];
+    assert_eq!(annotations["copyrator.dev/author"], "alice");
+    assert_eq!(annotations["copyrator.dev/author-groups"], r#"["dev","system:authenticated"]"#);
+    let again = app.send_value("/mutate/author", &review).await.allowed();
+    assert!(again["patch"].is_null(), "{again}");
+    for other in ["configmap-create", "namespace-create", "rule-update-metadata"] {
+        let response = app.send("/mutate/author", other).await.allowed();
+        assert!(response["patch"].is_null(), "{other}: {response}");
+    }
+}

@@ -68,7 +68,7 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
 
     let app = Cluster::new().refuse("create secrets").app();
     let message = app.send("/validate/own-kinds", "rule-create").await.refused(403, "Forbidden");
-    assert!(message.contains("user \"alice\" may not create secrets in all namespaces; to allow it: kubectl create clusterrole "), "{message}");
+    assert!(message.contains("user \"alice\" may not create secrets in all namespaces; to allow it: kubectl create clusterrole copyrator-platform-"), "{message}");
     app.send("/validate/own-kinds", "rule-update-suspend").await.allowed();
     // The account's own rights may come with the rest of the release.
     let warnings = app.send("/validate/own-kinds", "rule-create-service-account").await.warnings();
@@ -92,8 +92,11 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
 async fn a_canary_shows_that_calls_arrive() {
     let app = Cluster::new().app();
     let message = app.send("/validate/own-kinds", "rule-canary").await.refused(418, "Canary");
-    assert_eq!(message, "copyrator canary t0k3n-42");
+    assert_eq!(message, "copyrator canary t0k3n-42, unstamped");
     let mut review = recorded("rule-canary");
+    review["request"]["object"]["metadata"]["annotations"]["copyrator.dev/author"] = json!("alice");
+    let message = app.send_value("/validate/own-kinds", &review).await.refused(418, "Canary");
+    assert_eq!(message, "copyrator canary t0k3n-42");
     review["request"]["dryRun"] = json!(false);
     app.send_value("/validate/own-kinds", &review).await.allowed();
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::admit::decode::Review;
+use crate::{admit::decode::Review, marks::AUTHOR};
 
 /// Annotation of a canary: a token of letters, digits and dashes.
 pub const CANARY: &str = "copyrator.dev/canary";
@@ -19,13 +19,21 @@ struct Meta {
     annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
 }
 
-/// The token of a canary. Only a dry run is one, whoever sends it: nothing is stored and nothing is told.
-pub fn canary_token(review: &Review<'_>) -> Option<String> {
+/// Annotation of a canary that no hook of ours stamps: whether it has an author tells whether the API server stamps by
+/// itself. `webhook-config/mutating.yaml` exempts it.
+pub const STAMP_PROBE: &str = "copyrator.dev/stamp-probe";
+/// What follows the token in the answer to a canary that nobody stamped.
+pub const UNSTAMPED: &str = ", unstamped";
+
+/// What a canary is answered: its token, and whether it came without its author's stamp. Only a dry run is one, whoever sends it: nothing is stored and nothing is told.
+pub fn canary_answer(review: &Review<'_>) -> Option<String> {
     if !review.is_dry_run() {
         return None;
     }
     let object: Object = serde_json::from_str(review.object?.get()).ok()?;
-    let token = object.metadata.annotations?.remove(CANARY)??;
+    let annotations = object.metadata.annotations?;
+    let token = annotations.get(CANARY)?.as_ref()?;
     let plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    (plain && (1..=64).contains(&token.len())).then_some(token)
+    let stamp = if annotations.contains_key(AUTHOR) { "" } else { UNSTAMPED };
+    (plain && (1..=64).contains(&token.len())).then(|| format!("copyrator canary {token}{stamp}"))
 }

@@ -3,6 +3,7 @@
 //! client, clock or logging.
 
 mod annotations;
+mod author;
 mod canary;
 mod defaults;
 mod fields;
@@ -14,8 +15,8 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-pub use canary::{CANARY, canary_token};
-pub use verdict::{DecideError, Decision, Edit, Inquiry, MetaMap, Verdict};
+pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
+pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use super::decode::{Operation, Review};
 use crate::{
@@ -42,6 +43,8 @@ pub enum Purpose {
     Warnings,
     /// Defaults.
     Defaults,
+    /// The author's stamp.
+    Author,
 }
 
 /// Who we are and whom we trust.
@@ -91,8 +94,13 @@ pub fn read<'a>(
     if review.sub_resource.as_ref().is_some_and(|part| !part.0.is_empty()) {
         return allowed;
     }
-    if *purpose == Purpose::Annotations {
-        return annotations::decide(review, parties).map(Case::Settled);
+    match purpose {
+        Purpose::Annotations => return annotations::decide(review, parties).map(Case::Settled),
+        Purpose::Author => {
+            let edits = author::edits(review)?;
+            return Ok(Case::Settled(Decision::Now(Verdict { edits, ..Verdict::allow() })));
+        }
+        _ => {}
     }
     if review.kind.group == GROUP {
         return match purpose {
@@ -116,7 +124,7 @@ impl WriteCase<'_> {
         }
         let mut known = Known::default();
         match self.purpose {
-            Purpose::OwnKinds | Purpose::Annotations => {}
+            Purpose::OwnKinds | Purpose::Annotations | Purpose::Author => {}
             Purpose::Policies | Purpose::Policy(_) => known.covering = policies::look(self, world)?,
             Purpose::Warnings => known.warning = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,

@@ -3,13 +3,14 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{DecideError, Decision, Inquiry, Parties, Verdict, canary_token, fields};
+use super::{DecideError, Decision, Inquiry, Parties, Verdict, canary_answer, fields};
 use crate::{
     admit::decode::{Operation, Review},
     api::{ConfigMonitorSpec, ConfigPolicySpec, CopyratorRuleSpec, Problem},
     authority::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
     },
+    model::NamespacedName,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
@@ -20,8 +21,8 @@ struct Object<'a> {
 }
 
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
-    if let Some(token) = canary_token(review) {
-        return Ok(Decision::Now(Verdict::refuse(418, "Canary", &format!("copyrator canary {token}"))));
+    if let Some(answer) = canary_answer(review) {
+        return Ok(Decision::Now(Verdict::refuse(418, "Canary", &answer)));
     }
     if !matches!(review.operation, Operation::Create | Operation::Update) {
         return Ok(Decision::Now(Verdict::allow()));
@@ -126,7 +127,8 @@ pub(super) fn authorized(
         Some(account) => (vec![impersonation(&review.namespace, account, &writer)], questions(&subject)),
         None => (questions(&subject), Vec::new()),
     };
-    Decision::Ask(Box::new(Inquiry { identity, required, expected, allow: Verdict::allow() }))
+    let of = NamespacedName::new(&*review.namespace, &*review.name);
+    Decision::Ask(Box::new(Inquiry { of, identity, required, expected, allow: Verdict::allow() }))
 }
 
 /// Accepted, but it will do nothing: the reconciler says so in the object's status at length.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::{
     authority::{Identity, Question},
+    model::NamespacedName,
     validate::printable,
 };
 
 /// The longest message of a refusal, in bytes.
-pub(super) const LONGEST_MESSAGE: usize = 1024;
+pub const LONGEST_MESSAGE: usize = 1024;
 /// How many warnings an answer carries.
 const MOST_WARNINGS: usize = 10;
 
@@ -31,13 +32,15 @@ pub struct Verdict {
     pub edits: Vec<Edit>,
 }
 
-/// One addition to an object's metadata.
+/// One change of an object's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// The map is not there yet: it must be, before anything can be added.
     CreateMap(MetaMap),
     /// Adds an entry.
     Set(MetaMap, String, String),
+    /// Takes an entry off that is there.
+    Remove(MetaMap, String),
 }
 
 /// A map of an object's metadata.
@@ -71,6 +74,8 @@ pub enum Decision {
 /// What must be asked of the API server before a verdict.
 #[derive(Debug)]
 pub struct Inquiry {
+    /// The object that was written; without a name where one is to be generated.
+    pub of: NamespacedName,
     /// Whose rights the object would act with.
     pub identity: Identity,
     /// Without a yes to all of these the write is refused.

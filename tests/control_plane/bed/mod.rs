@@ -46,9 +46,9 @@ pub struct Crew {
 }
 
 impl Bed {
-    fn start(name: &str) -> Bed {
+    fn start(name: &str, options: Options) -> Bed {
         let users = [User::new("alice", &["people"]), User::new("bob", &["people"])];
-        let options = Options::default().audit(true).users(users);
+        let options = options.audit(true).users(users);
         let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
         let testbed = Testbed::start(options, program, &logs::folder(name)).expect("the test bed starts");
         let cluster = testbed.cluster();
@@ -105,7 +105,7 @@ impl Bed {
 pub fn peaceful() -> &'static Bed {
     static BED: OnceLock<(Bed, Crew)> = OnceLock::new();
     let (bed, _) = BED.get_or_init(|| {
-        let bed = Bed::start("peaceful");
+        let bed = Bed::start("peaceful", Options::default());
         let crew = bed.man();
         (bed, crew)
     });
@@ -118,12 +118,17 @@ pub fn rough() -> (&'static Bed, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     // A test that failed leaves nothing that the next one minds.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let bed = BED.get_or_init(|| Bed::start("rough"));
+    let bed = BED.get_or_init(|| Bed::start("rough", Options::default()));
     bed.release_lease();
     (bed, turn)
 }
 
 /// A cluster of one's own.
 pub fn private(name: &str) -> Bed {
-    Bed::start(name)
+    Bed::start(name, Options::default())
+}
+
+/// A cluster of one's own where the API server does not stamp authors, as before Kubernetes 1.36.
+pub fn unstamped(name: &str) -> Bed {
+    Bed::start(name, Options::default().mutating_policies(false))
 }

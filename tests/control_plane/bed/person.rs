@@ -79,6 +79,12 @@ impl Person {
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
+    /// Replaces an object whole, as `kubectl replace`: what it does not say is taken away.
+    pub fn replace(&self, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        self.send(Method::PUT, &paths::object(kind, namespace, name), "application/json", Some(object))
+    }
+
     /// Changes part of an object, as `kubectl patch --type merge` and `kubectl edit`.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
         let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-edit";
@@ -95,6 +101,11 @@ impl Person {
     /// Deletes an object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
         self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)
+    }
+
+    /// Deletes every object of a kind in a namespace, as `kubectl delete --all` of old.
+    pub fn delete_all(&self, kind: &str, namespace: &str) -> Answer {
+        self.send(Method::DELETE, &paths::collection(kind, namespace), "application/json", None)
     }
 
     fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Answer {

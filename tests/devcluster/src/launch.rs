@@ -58,6 +58,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
         certificates: &certificates,
         tokens: &tokens,
         audit_log: audit_log.as_deref(),
+        mutating_policies: options.mutating_policies,
     };
     let mut processes = Vec::new();
     for (component, user) in [

@@ -23,12 +23,14 @@ pub struct Options {
     pub(crate) nodes: u32,
     pub(crate) audit: bool,
     pub(crate) users: Vec<User>,
+    pub(crate) mutating_policies: bool,
 }
 
 impl Default for Options {
     /// Two nodes, no audit log, and the users `alice` and `bob` without groups or rights.
     fn default() -> Options {
-        Options { nodes: 2, audit: false, users: vec![User::new("alice", &[]), User::new("bob", &[])] }
+        let users = vec![User::new("alice", &[]), User::new("bob", &[])];
+        Options { nodes: 2, audit: false, users, mutating_policies: true }
     }
 }
 
@@ -42,6 +44,13 @@ impl Options {
     /// Whether the API server writes an audit log (one JSON line per finished request, metadata only).
     pub fn audit(mut self, audit: bool) -> Options {
         self.audit = audit;
+        self
+    }
+
+    /// Whether MutatingAdmissionPolicies are in force, as they are from Kubernetes 1.36 on. Without, they are stored and
+    /// nobody acts on them.
+    pub fn mutating_policies(mut self, in_force: bool) -> Options {
+        self.mutating_policies = in_force;
         self
     }
 

@@ -18,6 +18,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) certificates: &'a Certificates,
     pub(crate) tokens: &'a Path,
     pub(crate) audit_log: Option<&'a Path>,
+    pub(crate) mutating_policies: bool,
 }
 
 /// Every finished request, once, with who, what and how it ended.
@@ -92,6 +93,9 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
         // The Service `kubernetes` would get 127.0.0.1 as its endpoint, which is refused as invalid.
         "--endpoint-reconciler-type=none".into(),
     ];
+    if !setup.mutating_policies {
+        arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".into());
+    }
     if let Some(log) = setup.audit_log {
         let policy = setup.folder.join("audit-policy.yaml");
         fs::write(&policy, AUDIT_POLICY).map_err(Error::file("write", &policy))?;

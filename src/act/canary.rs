@@ -1,0 +1,92 @@
+//! A dry run of a rule of ours, which nobody sees: whether calls reach the webhook, and who stamps authors.
+
+use kube::{Api, Client, ResourceExt, api::PostParams};
+
+use super::{lead::WRITE_TIMEOUT, outcome::brief};
+use crate::{
+    admit::decide::{CANARY, STAMP_PROBE, UNSTAMPED},
+    api::{CopyratorRule, TargetTerm},
+    marks::{AUTHOR, HOOKS_MANAGER},
+};
+
+/// The policy that refuses what is not stamped (`webhook-config/policies/author-honest.yaml`).
+const HONEST: &str = "copyrator-author-honest";
+
+/// What kind of canary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Canary {
+    /// It passes by every hook of ours that sees rules.
+    Arrives,
+    /// No hook of ours stamps it: only the API server itself can.
+    Probes,
+}
+
+/// What came back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Echo {
+    /// Our webhook answered; or what happened instead.
+    pub(super) heard: Result<(), String>,
+    /// Whether it was stamped, where that can be told.
+    pub(super) stamped: Option<bool>,
+}
+
+/// Sends one. The token, of digits, tells its answer from every other.
+pub(super) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
+    let api: Api<CopyratorRule> = Api::namespaced(client.clone(), namespace);
+    let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
+    match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &rule(which, token))).await {
+        Ok(Ok(object)) => Echo {
+            heard: Err("a dry run was not seen by the webhook".into()),
+            stamped: Some(object.annotations().contains_key(AUTHOR)),
+        },
+        Ok(Err(kube::Error::Api(status))) => echo(&status.message, token)
+            .unwrap_or_else(|| Echo { heard: Err(brief(&kube::Error::Api(status))), stamped: None }),
+        Ok(Err(error)) => Echo { heard: Err(brief(&error)), stamped: None },
+        Err(_) => Echo { heard: Err(format!("no answer to a dry run in {WRITE_TIMEOUT:?}")), stamped: None },
+    }
+}
+
+/// What a refusal tells, where it is the webhook's, or the policy's that stands before it.
+fn echo(message: &str, token: &str) -> Option<Echo> {
+    if let Some((_, rest)) = message.split_once(&format!("copyrator canary {token}")) {
+        return Some(Echo { heard: Ok(()), stamped: Some(!rest.starts_with(UNSTAMPED)) });
+    }
+    message.contains(HONEST).then(|| Echo {
+        heard: Err("nobody stamps authors yet, so that no rule can be written".into()),
+        stamped: Some(false),
+    })
+}
+
+/// A valid rule that copies nothing, should it ever be stored.
+fn rule(which: Canary, token: &str) -> CopyratorRule {
+    let mut rule = CopyratorRule::default();
+    rule.spec.source.names = Some(vec!["copyrator-canary".into()]);
+    rule.spec.targets =
+        vec![TargetTerm { names: Some(vec!["copyrator-canary".into()]), ..TargetTerm::default() }];
+    rule.spec.suspend = true;
+    rule.metadata.name = Some("copyrator-canary".into());
+    let annotations = rule.annotations_mut();
+    annotations.insert(CANARY.to_owned(), token.to_owned());
+    if which == Canary::Probes {
+        annotations.insert(STAMP_PROBE.to_owned(), String::new());
+    }
+    rule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_refuses_a_canary_tells_who_stamps() {
+        let seen = |message: &str| echo(message, "17").map(|echo| (echo.heard.is_ok(), echo.stamped));
+        let ours = "admission webhook \"own-kinds.copyrator.dev\" denied the request: copyrator canary 17";
+        assert_eq!(seen(ours), Some((true, Some(true))));
+        assert_eq!(seen(&format!("{ours}{UNSTAMPED}")), Some((true, Some(false))));
+        let policy = "copyratorrules.copyrator.dev \"copyrator-canary\" is forbidden: ValidatingAdmissionPolicy \
+                      'copyrator-author-honest' with binding 'copyrator-author-honest' denied request: annotations …";
+        assert_eq!(seen(policy), Some((false, Some(false))));
+        assert_eq!(seen("failed calling webhook \"own-kinds.copyrator.dev\""), None);
+        assert_eq!(seen("copyrator canary 16"), None, "another's answer");
+    }
+}
