@@ -81,7 +81,7 @@ fn an_annotation_takes_the_rights_that_a_rule_takes() {
         let refusal = story.bed.alice.create(&app(&mine)).refused();
         if refusal.contains("cannot create resource") { Err(refusal) } else { Ok(refusal) }
     });
-    for part in ["user \"alice\" may not create configmaps", &mine, "kubectl create role"] {
+    for part in ["user \"alice\" may not create, delete or patch configmaps", &mine, "kubectl create role"] {
         assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
     }
     let refusal = story.bed.bob.create(&app("annotated-*")).refused();
