@@ -4,7 +4,7 @@ use super::decide::{Inquiry, Verdict};
 use crate::authority::{AskError, Authorizer, first_refused, refusal};
 
 /// Asks, and turns the answers into a verdict.
-pub(super) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
+pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
     if let Some(question) = first_refused(authorizer, &inquiry.required).await? {
         let message = format!(
             "copyrator: it would act with the rights of {}: {}",

@@ -2,9 +2,13 @@
 
 mod crds;
 mod hooks;
+mod installed;
+mod manifests;
+mod plan;
 mod serve;
 mod standing;
 mod status;
+mod survey;
 
 use std::process::ExitCode;
 
@@ -31,6 +35,8 @@ enum Command {
     Crds(crds::Args),
     /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
+    /// Show what would be made, changed, removed and refused, and why. Touches nothing.
+    Plan(plan::Args),
     /// Show rules, monitors and policies and how they stand, worst first.
     Status(status::Args),
 }
@@ -100,6 +106,7 @@ impl Cli {
             Command::Serve(args) => args.run(),
             Command::Crds(args) => args.run(),
             Command::Hooks(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Status(args) => args.run(),
         }
     }
@@ -137,6 +144,13 @@ fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
     // Nobody is left to be told where standard error is closed.
     let _ = writeln!(std::io::stderr(), "{text}");
     exit
+}
+
+/// Says on standard error what whoever reads the output should know.
+fn note(text: &str) {
+    use std::io::Write as _;
+    // Nobody is left to be told where standard error is closed.
+    let _ = writeln!(std::io::stderr(), "copyrator: {text}");
 }
 
 /// Writes data to standard output. A closed pipe is the reader's choice, no failure.

@@ -4,6 +4,7 @@
 pub mod content;
 pub mod crds;
 mod declared;
+pub mod listing;
 pub mod object;
 pub mod pods;
 mod references;

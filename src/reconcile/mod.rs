@@ -1,7 +1,7 @@
 //! key → world → plan → act → when to look again. Every file here is glue: what to do is decided in
 //! [`crate::plan`], how it is done in [`crate::act`].
 
-mod authority;
+pub(crate) mod authority;
 mod fetch;
 mod hooks;
 mod metrics;
