@@ -1,5 +1,7 @@
 //! The command line: one file a command.
 
+mod columns;
+mod copies;
 mod crds;
 mod hooks;
 mod installed;
@@ -37,7 +39,7 @@ enum Command {
     Hooks(hooks::Args),
     /// Show what would be made, changed, removed and refused, and why. Touches nothing.
     Plan(plan::Args),
-    /// Show rules, monitors and policies and how they stand, worst first.
+    /// Show rules with every copy, monitors and policies, and how they stand, worst first.
     Status(status::Args),
 }
 
@@ -131,8 +133,12 @@ enum Threads {
 
 /// Says what went wrong on standard error, with its causes.
 fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
-    use std::io::Write as _;
-    let mut text = format!("copyrator: {error}");
+    note(&with_causes(error));
+    exit
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
         let inner_text = inner.to_string();
@@ -141,9 +147,7 @@ fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
         }
         cause = inner.source();
     }
-    // Nobody is left to be told where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{text}");
-    exit
+    text
 }
 
 /// Says on standard error what whoever reads the output should know.

@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    claims::{Inert, authority, claims_on, slots_of},
+    claims::{Claim, Inert, authority, claims_on},
     copies::{CopyAction, CopyWrite, SlotPlan, SlotState},
     difference::Difference,
     rule_status::{duplicate, served_by_another},
     targets::{is_named, takes_copies},
 };
 use crate::{
+    api::Problem,
     marks::CopyMarks,
     model::{NamespacedName, ObjectKey, World},
 };
@@ -65,37 +66,40 @@ pub struct Outlook {
 /// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots that
 /// nobody wants and where nothing of ours is are left out.
 pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Outlook> {
-    let mut all: Vec<Outlook> = plans.iter().filter_map(|(slot, plan)| of_slot(world, slot, plan)).collect();
-    for rule in world.rules.keys() {
-        for slot in slots_of(world, rule) {
-            let Some(plan) = plans.get(&slot) else { continue };
-            let claims = claims_on(world, &slot);
-            let Some(claim) = claims.iter().find(|claim| claim.rule == rule) else { continue };
-            let refused = |problem: crate::api::Problem, source: &ObjectKey| Outlook {
-                course: Course::Refuse,
-                rule: Some(rule.clone()),
-                slot: slot.clone(),
-                source: Some(source.named()),
-                reason: problem.reason,
-                message: problem.message,
-                difference: None,
-                at: None,
-            };
-            if plan.rule.as_ref() != Some(rule) {
-                all.push(refused(served_by_another(&slot, plan.rule.as_ref()), &claim.source));
-                continue;
+    let mut all = Vec::new();
+    for (slot, plan) in plans {
+        let claims = claims_on(world, slot);
+        all.extend(of_slot(world, slot, plan, &claims));
+        for claim in &claims {
+            if plan.rule.as_ref() == Some(claim.rule) {
+                let others = claim.duplicates.iter();
+                all.extend(others.map(|other| refused(claim, slot, other, duplicate(slot, claim, other))));
+            } else {
+                let problem = served_by_another(slot, plan.rule.as_ref());
+                all.push(refused(claim, slot, &claim.source, problem));
             }
-            all.extend(claim.duplicates.iter().map(|other| refused(duplicate(&slot, claim, other), other)));
         }
     }
     all.sort_by(|a, b| (&a.rule, &a.slot, a.course).cmp(&(&b.rule, &b.slot, b.course)));
     all
 }
 
-fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Option<Outlook> {
+fn refused(claim: &Claim<'_>, slot: &ObjectKey, source: &ObjectKey, problem: Problem) -> Outlook {
+    Outlook {
+        course: Course::Refuse,
+        rule: Some(claim.rule.clone()),
+        slot: slot.clone(),
+        source: Some(source.named()),
+        reason: problem.reason,
+        message: problem.message,
+        difference: None,
+        at: None,
+    }
+}
+
+fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>]) -> Option<Outlook> {
     let existing = world.object(slot);
     let marks = existing.and_then(|facts| facts.marks.as_deref());
-    let claims = claims_on(world, slot);
     let claim = claims.iter().find(|claim| Some(claim.rule) == plan.rule.as_ref());
     let source = match claim {
         Some(claim) => Some(claim.source.named()),

@@ -88,7 +88,7 @@ impl Args {
             }
         };
         seen.notes.iter().for_each(|said| note(said));
-        let report = Report::new(seen, self.namespace.as_deref(), self.output == Output::Wide);
+        let report = Report::new(&seen, self.namespace.as_deref(), self.output == Output::Wide);
         let colour = std::io::stdout().is_terminal() && self.no_color.is_none_or(|value| value.is_empty());
         let text = match self.output {
             Output::Table | Output::Wide => table(&report, colour),

@@ -1,6 +1,6 @@
 //! What `copyrator plan` says, in the shape that `-o json` shows. Fields are only ever added.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -112,23 +112,18 @@ pub(super) struct Summary {
 
 impl Report {
     /// What a survey comes to; of one namespace, the rules that are there and the copies that land there.
-    pub(super) fn new(survey: Survey, namespace: Option<&str>, with_current: bool) -> Self {
-        let is_shown = |outlook: &Outlook| {
-            namespace.is_none_or(|namespace| {
-                let of_rule = outlook.rule.as_ref().is_some_and(|rule| *rule.namespace == *namespace);
-                of_rule || *outlook.slot.namespace == *namespace
-            })
-        };
-        let shown: Vec<&Outlook> = survey.outlooks.iter().filter(|outlook| is_shown(outlook)).collect();
+    pub(super) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
+        let shown = survey.shown(namespace);
         let mut summary = Summary::default();
         for outlook in &shown {
             *summary.of(outlook.course) += 1;
         }
         let mut rules: BTreeMap<NamespacedName, RuleRow> = BTreeMap::new();
+        let reaching: BTreeSet<&NamespacedName> =
+            shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         for rule in survey.world.rules.keys() {
-            let is_reaching = shown.iter().any(|outlook| outlook.rule.as_ref() == Some(rule));
-            if is_reaching || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
-                rules.insert(rule.clone(), rule_row(&survey, rule));
+            if reaching.contains(rule) || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
+                rules.insert(rule.clone(), rule_row(survey, rule));
             }
         }
         let declined = survey.declined.iter().map(|declined| RuleRow {
@@ -141,8 +136,8 @@ impl Report {
         });
         let rules = declined.chain(rules.into_values()).collect();
         let copies = shown.into_iter().filter(|outlook| with_current || outlook.course != Course::Current);
-        let copies = copies.map(|outlook| copy_row(&survey, outlook)).collect();
-        Self { verified: survey.verified, notes: survey.notes, rules, copies, summary }
+        let copies = copies.map(|outlook| copy_row(survey, outlook)).collect();
+        Self { verified: survey.verified, notes: survey.notes.clone(), rules, copies, summary }
     }
 
     /// Whether anything would change or be refused, or cannot be told.

@@ -198,3 +198,142 @@ fn colour_of(course: Course) -> Option<u8> {
         Course::Wait | Course::Current => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str, action: Option<Course>, reason: &str, message: &str) -> RuleRow {
+        RuleRow {
+            namespace: "platform".into(),
+            name: name.into(),
+            file: None,
+            identity: Some("user alice".into()),
+            authority: Authority::Allowed,
+            action,
+            reason: reason.into(),
+            message: message.into(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn copy(action: Course, rule: &str, namespace: &str, reason: &str, message: &str) -> CopyRow {
+        CopyRow {
+            action,
+            kind: "Secret".into(),
+            namespace: namespace.into(),
+            name: "registry".into(),
+            rule: Some(format!("platform/{rule}")),
+            source: Some("platform/registry".into()),
+            reason: reason.into(),
+            message: message.into(),
+            changes: None,
+            removed_at: None,
+            last_attempt: None,
+        }
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_plan_reads_like_a_diff() {
+        let changes = Difference {
+            keys_added: names(&["b"]),
+            keys_changed: names(&["a", "c"]),
+            keys_removed: names(&["d"]),
+            labels: names(&["tier"]),
+            fields: names(&["type"]),
+            ..Difference::default()
+        };
+        let digest = Difference { annotations: names(&[DIGEST]), ..Difference::default() };
+        let at = jiff::Timestamp::from_second(1_000).unwrap();
+        let report = Report {
+            rules: vec![
+                rule("calm", None, "", ""),
+                rule("registry", None, "", ""),
+                RuleRow {
+                    file: Some("rules.yaml:3".into()),
+                    authority: Authority::NotAsked,
+                    ..rule("asked", None, "", "authority not asked (why); planned as if it may")
+                },
+                rule("refused", Some(Course::Refuse), "Forbidden", "user \"alice\" may not create secrets"),
+            ],
+            copies: vec![
+                copy(Course::Create, "registry", "shop", "Missing", ""),
+                CopyRow { changes: Some(changes), ..copy(Course::Change, "registry", "web", "Differs", "") },
+                CopyRow { changes: Some(digest), ..copy(Course::Change, "registry", "docs", "Differs", "") },
+                CopyRow {
+                    removed_at: Some(at),
+                    ..copy(Course::Remove, "registry", "old", "Unwanted", "its source is gone")
+                },
+                CopyRow {
+                    last_attempt: Some("Forbidden: exceeded quota".into()),
+                    ..copy(Course::Create, "registry", "full", "Missing", "")
+                },
+                copy(Course::Refuse, "registry", "theirs", "Conflict", "an object is in the way"),
+                copy(Course::Refuse, "refused", "shop", "Forbidden", "user \"alice\" may not create secrets"),
+                copy(Course::Remove, "gone", "shop", "Unwanted", "its rule platform/gone is gone"),
+            ],
+            summary: Summary { create: 2, change: 2, remove: 2, refuse: 2, current: 7, ..Summary::default() },
+            ..Report::default()
+        };
+        let expected = r#"CopyratorRule platform/registry, acts as user alice
+  + Secret shop/registry    from platform/registry
+  ~ Secret web/registry     from platform/registry; keys: +b ~a ~c -d; labels: tier; type
+  ~ Secret docs/registry    from platform/registry; labels or annotations that the rule does not set any more
+  - Secret old/registry     is marked, and goes at 1970-01-01T00:16:40Z; its source is gone
+  + Secret full/registry    from platform/registry; last attempt: Forbidden: exceeded quota
+  ! Secret theirs/registry  Conflict: an object is in the way
+CopyratorRule platform/asked, acts as user alice, authority not asked, from rules.yaml:3
+  . authority not asked (why); planned as if it may
+    everything is in order
+CopyratorRule platform/refused, acts as user alice
+  ! Forbidden: user "alice" may not create secrets
+  ! 1 copy held back by that
+copies of rules that are gone
+  - Secret shop/registry  goes at once; its rule platform/gone is gone
+2 to make, 2 to change, 2 to remove, 2 refused, 7 in order.
+"#;
+        assert_eq!(table(&report, false), expected);
+        let coloured = table(&report, true);
+        assert!(coloured.contains("\u{1b}[32m  + Secret shop/registry    from platform/registry\u{1b}[0m\n"));
+        assert!(report.has_findings());
+    }
+
+    /// The rule in the cluster goes on as it is while its new version would be refused.
+    #[test]
+    fn a_rule_of_a_file_that_would_be_refused_has_no_copies() {
+        let declined = RuleRow {
+            file: Some("-:1".into()),
+            identity: None,
+            ..rule("registry", Some(Course::Refuse), "Invalid", "spec.targets: needs at least one entry")
+        };
+        let report = Report {
+            rules: vec![declined, rule("registry", None, "", "")],
+            copies: vec![copy(Course::Create, "registry", "shop", "Missing", "")],
+            summary: Summary { create: 1, ..Summary::default() },
+            ..Report::default()
+        };
+        let expected = "CopyratorRule platform/registry, from -:1
+  ! Invalid: spec.targets: needs at least one entry
+CopyratorRule platform/registry, acts as user alice
+  + Secret shop/registry  from platform/registry
+1 to make, 0 in order.
+";
+        assert_eq!(table(&report, false), expected);
+    }
+
+    #[test]
+    fn waiting_and_being_in_order_are_no_findings() {
+        let summary = Summary { wait: 3, current: 1, ..Summary::default() };
+        let report = Report {
+            summary,
+            rules: vec![rule("a", Some(Course::Wait), "Suspended", "")],
+            ..Report::default()
+        };
+        assert!(!report.has_findings());
+        assert_eq!(table(&Report::default(), true), "Nothing to do: 0 copies in order.\n");
+    }
+}

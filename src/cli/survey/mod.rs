@@ -150,6 +150,16 @@ pub(super) async fn survey(
 }
 
 impl Survey {
+    /// What concerns a namespace, or all: the copies that land there, and those of the rules that are there.
+    pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
+        let concerns = |outlook: &&Outlook, namespace: &str| {
+            let of_rule = outlook.rule.as_ref().is_some_and(|rule| *rule.namespace == *namespace);
+            of_rule || *outlook.slot.namespace == *namespace
+        };
+        let all = self.outlooks.iter();
+        all.filter(|outlook| namespace.is_none_or(|namespace| concerns(outlook, namespace))).collect()
+    }
+
     /// What the reconciler itself has last said of a slot in the status of its rule, if that speaks of this very spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
         let facts: &RuleFacts = self.world.rules.get(outlook.rule.as_ref()?)?;
