@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "What copyrator serve was told, where it was told anything")]
 pub(super) struct InstalledArgs {
-    /// Where Copyrator's own objects live: serve's --namespace [default: copyrator-system].
+    /// Where Copyrator's own objects live: serve's --namespace.
     #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS", default_value = "copyrator-system")]
     install_namespace: String,
     /// How long a copy that nobody wants is kept, for rules that do not say.
