@@ -300,7 +300,7 @@ fn an_outlook_speaks_to_every_rule_that_wants_the_slot() {
     assert_eq!(outlook(&world)[0], "Refuse Secret shop/app home/first Conflict");
     world.fingerprints.clear();
     world.namespaces.remove("shop");
-    assert_eq!(outlook(&world), [String::new(); 0]);
+    assert!(outlook(&world).is_empty());
 }
 
 #[test]

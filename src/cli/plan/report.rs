@@ -119,11 +119,13 @@ impl Report {
             *summary.of(outlook.course) += 1;
         }
         let mut rules: BTreeMap<NamespacedName, RuleRow> = BTreeMap::new();
+        let with_copies: BTreeSet<&NamespacedName> =
+            survey.outlooks.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         let reaching: BTreeSet<&NamespacedName> =
             shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         for rule in survey.world.rules.keys() {
             if reaching.contains(rule) || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
-                rules.insert(rule.clone(), rule_row(survey, rule));
+                rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
         }
         let declined = survey.declined.iter().map(|declined| RuleRow {
@@ -176,7 +178,7 @@ fn named(rule: &NamespacedName) -> RuleRow {
     }
 }
 
-fn rule_row(survey: &Survey, rule: &NamespacedName) -> RuleRow {
+fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &NamespacedName) -> RuleRow {
     let world = &survey.world;
     let file = survey.from_files.get(rule);
     let row = RuleRow {
@@ -198,7 +200,7 @@ fn rule_row(survey: &Survey, rule: &NamespacedName) -> RuleRow {
     }
     let (authority, not_asked) = match survey.asked.get(rule) {
         Some(Asked::Reported) => (Authority::AllowedByStatus, String::new()),
-        Some(Asked::NotAsked(why)) => {
+        Some(Asked::Assumed(why)) => {
             (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
         }
         Some(Asked::Answered) | None => (Authority::Allowed, String::new()),
@@ -209,6 +211,10 @@ fn rule_row(survey: &Survey, rule: &NamespacedName) -> RuleRow {
         return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
     }
     // What the reconciler would say of a rule that has nothing to copy, or nowhere to copy it to, or is suspended.
+    // Of others it would look at every slot once more.
+    if with_copies.contains(rule) && !facts.spec.suspend {
+        return row;
+    }
     let status = rule_status(world, rule, survey.now).unwrap_or_default();
     let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
     match ready.filter(|ready| ["NoSource", "NoTarget", "Suspended"].contains(&&*ready.reason)) {

@@ -1,5 +1,7 @@
 //! A plan for people: below each rule a line a copy, with a sign as in a diff.
 
+use std::collections::BTreeSet;
+
 use super::report::{Authority, CopyRow, Report, RuleRow, Summary};
 use crate::{
     marks::DIGEST,
@@ -62,7 +64,10 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str("    everything is in order\n");
         }
     }
-    let gone: Vec<&CopyRow> = report.copies.iter().filter(|row| is_without_rule(report, row)).collect();
+    let rules: BTreeSet<String> =
+        report.rules.iter().map(|rule| format!("{}/{}", rule.namespace, rule.name)).collect();
+    let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
+    let gone: Vec<&CopyRow> = report.copies.iter().filter(is_gone).collect();
     if !gone.is_empty() {
         text.push_str("copies of rules that are gone\n");
         for line in lines(&gone) {
@@ -71,11 +76,6 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     }
     text.push_str(&last_line(&report.summary));
     text
-}
-
-fn is_without_rule(report: &Report, row: &CopyRow) -> bool {
-    let is_of = |rule: &RuleRow| row.rule.as_deref() == Some(&format!("{}/{}", rule.namespace, rule.name));
-    !report.rules.iter().any(is_of)
 }
 
 fn heading(name: &str, rule: &RuleRow) -> String {

@@ -23,7 +23,7 @@ pub(in crate::cli) enum Asked {
     /// The rule's status says so.
     Reported,
     /// Nobody could be asked: the plan is what happens if it may.
-    NotAsked(String),
+    Assumed(String),
 }
 
 /// Finds out what every rule may do, and lets the world know.
@@ -96,6 +96,6 @@ fn unasked(
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
         Some(said) if said.status == "True" => (authority(Ok(())), Asked::Reported),
         Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), Asked::Reported),
-        None => (authority(Ok(())), Asked::NotAsked(why)),
+        None => (authority(Ok(())), Asked::Assumed(why)),
     }
 }

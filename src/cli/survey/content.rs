@@ -13,11 +13,10 @@ use super::{
 };
 use crate::{
     digest::DigestKey,
-    model::{Fingerprint, Kind, ObjectKey, World},
+    model::{Fingerprint, Kind, ObjectFacts, ObjectKey, World},
     observe::{
         content::{ContentError, Contents},
         object::Slim,
-        watched::Watched,
     },
     plan::{CopyAction, Key, Need, SlotPlan, everything, plan_slot},
 };
@@ -57,7 +56,7 @@ pub(super) async fn plan_all(
         if lacking.is_empty() {
             break;
         }
-        read(client, world, lacking, &mut unread, now).await?;
+        read(client, world, lacking, &mut unread).await?;
         if is_believed {
             believe_marks(world);
         }
@@ -87,13 +86,9 @@ fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<ObjectKey> {
 
 enum Found {
     Print(Fingerprint),
-    Newer(Option<Newer>),
+    /// It has changed since it was listed, or is gone.
+    Newer(Option<Box<ObjectFacts>>),
     Unread(String),
-}
-
-enum Newer {
-    ConfigMap(Slim<ConfigMap>),
-    Secret(Slim<Secret>),
 }
 
 async fn read(
@@ -101,7 +96,6 @@ async fn read(
     world: &mut World,
     lacking: BTreeSet<ObjectKey>,
     unread: &mut BTreeMap<Need, String>,
-    now: Timestamp,
 ) -> Result<(), SurveyError> {
     let Some(key) = world.key.clone() else { return Ok(()) };
     let contents = Contents::new(client.clone());
@@ -119,9 +113,7 @@ async fn read(
     for (object, found) in found {
         match found? {
             Found::Print(print) => drop(world.fingerprints.insert(object, print)),
-            Found::Newer(None) => world.set_object(object, None),
-            Found::Newer(Some(Newer::ConfigMap(slim))) => drop(slim.put(world, now)),
-            Found::Newer(Some(Newer::Secret(slim))) => drop(slim.put(world, now)),
+            Found::Newer(facts) => world.set_object(object, facts.map(|facts| *facts)),
             Found::Unread(why) => drop(unread.insert(Need::Fingerprint(object), why)),
         }
     }
@@ -146,14 +138,14 @@ async fn look(
             let newer = match object.kind {
                 Kind::ConfigMap => {
                     let api: Api<Slim<ConfigMap>> = Api::namespaced(client.clone(), namespace);
-                    api.get_opt(name).await.map_err(failed)?.map(Newer::ConfigMap)
+                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
                 }
                 Kind::Secret => {
                     let api: Api<Slim<Secret>> = Api::namespaced(client.clone(), namespace);
-                    api.get_opt(name).await.map_err(failed)?.map(Newer::Secret)
+                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
                 }
             };
-            Ok(Found::Newer(newer))
+            Ok(Found::Newer(newer.map(Box::new)))
         }
         Err(ContentError::Gone(_)) => Ok(Found::Newer(None)),
         Err(ContentError::Fetch { source, object }) if !matches!(&*source, kube::Error::Api(_)) => {
