@@ -271,6 +271,9 @@ fn who_may_not_read_the_key_compares_by_content_and_is_told() {
         assert!(said.notes.contains(part), "{part:?} is missing in: {}", said.notes);
     }
 
+    let said = run(&story, Some(&planner), &["plan", "-n", &home, "-o", "json"], "");
+    assert_eq!(said.json()["rules"][0]["authority"], "allowedByStatus", "he may not ask: {}", said.text);
+
     let mut labelled = story.rule("ConfigMap", &["app"]);
     labelled["spec"]["copy"] = json!({ "labels": { "set": { "tier": "infra" } } });
     let said =

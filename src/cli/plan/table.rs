@@ -6,7 +6,11 @@ use super::report::{Authority, CopyRow, Report, RuleRow, Summary};
 use crate::{
     marks::DIGEST,
     plan::{Course, Difference},
+    validate::printable,
 };
+
+/// Of what others have written (a status, a file) a terminal obeys nothing.
+const LONGEST_LINE: usize = 4096;
 
 /// What the signs mean is in the command's help.
 fn sign(course: Course) -> char {
@@ -24,9 +28,9 @@ fn sign(course: Course) -> char {
 /// Renders a plan; `colour` for terminals only.
 pub(super) fn table(report: &Report, colour: bool) -> String {
     let mut text = String::new();
-    let paint = |course: Course, line: &str| match colour_of(course).filter(|_| colour) {
-        Some(code) => format!("\x1b[{code}m{line}\x1b[0m\n"),
-        None => format!("{line}\n"),
+    let paint = |course: Course, line: &str| match (printable(line, LONGEST_LINE), colour_of(course)) {
+        (line, Some(code)) if colour => format!("\x1b[{code}m{line}\x1b[0m\n"),
+        (line, _) => format!("{line}\n"),
     };
     for rule in &report.rules {
         let name = format!("{}/{}", rule.namespace, rule.name);
@@ -91,7 +95,7 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     if let Some(file) = &rule.file {
         words.push_str(&format!(", from {file}"));
     }
-    words + "\n"
+    printable(&words, LONGEST_LINE) + "\n"
 }
 
 /// A line a copy, in columns.
@@ -334,6 +338,9 @@ CopyratorRule platform/registry, acts as user alice
             ..Report::default()
         };
         assert!(!report.has_findings());
+        let report =
+            Report { copies: vec![copy(Course::Wait, "a", "shop", "Failed", "\u{1b}[2Jgone")], ..report };
+        assert!(!table(&report, false).contains('\u{1b}'), "a terminal obeys what a status says");
         assert_eq!(table(&Report::default(), true), "Nothing to do: 0 copies in order.\n");
     }
 }
