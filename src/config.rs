@@ -46,10 +46,12 @@ pub struct Config {
 impl Config {
     /// Namespaces that are never targets: Kubernetes' own and those configured. Ours is one too.
     pub fn system_namespaces(&self) -> BTreeSet<String> {
-        let own = ["kube-system", "kube-public", "kube-node-lease"].map(str::to_owned);
-        own.into_iter()
-            .chain(self.system_namespaces.iter().cloned())
-            .chain([self.namespace.clone()])
-            .collect()
+        system_namespaces(&self.namespace, &self.system_namespaces)
     }
+}
+
+/// Namespaces that are never targets: Kubernetes' own, ours, and those configured.
+pub fn system_namespaces(ours: &str, configured: &BTreeSet<String>) -> BTreeSet<String> {
+    let own = ["kube-system", "kube-public", "kube-node-lease", ours].map(str::to_owned);
+    own.into_iter().chain(configured.iter().cloned()).collect()
 }

@@ -37,6 +37,26 @@ pub enum KeyError {
     Random,
 }
 
+/// Reads the key, and makes none: `None` where there is none yet.
+///
+/// # Errors
+/// The Secret cannot be read, or holds no key.
+pub async fn stored_digest_key(client: &Client, namespace: &str) -> Result<Option<DigestKey>, KeyError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let failed =
+        |source| KeyError::Api { verb: "read", namespace: namespace.to_owned(), source: Box::new(source) };
+    let secret = api.get_opt(KEY_SECRET).await.map_err(failed)?;
+    secret.map(|secret| read(&secret, namespace)).transpose()
+}
+
+/// A key of one's own, for digests that are compared with each other and never written.
+///
+/// # Errors
+/// The machine gives no random bytes.
+pub fn passing_digest_key() -> Result<DigestKey, KeyError> {
+    random().map(|bytes| DigestKey::new(&bytes))
+}
+
 /// Reads the key, making it where there is none.
 ///
 /// # Errors
@@ -46,11 +66,10 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
     let failed = |verb| {
         move |source| KeyError::Api { verb, namespace: namespace.to_owned(), source: Box::new(source) }
     };
-    if let Some(secret) = api.get_opt(KEY_SECRET).await.map_err(failed("read"))? {
-        return read(&secret, namespace);
+    if let Some(key) = stored_digest_key(client, namespace).await? {
+        return Ok(key);
     }
-    let mut bytes = [0; DigestKey::LENGTH];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
+    let bytes = random()?;
     let secret = Secret {
         metadata: ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() },
         data: Some([(KEY.to_owned(), ByteString(bytes.to_vec()))].into()),
@@ -64,6 +83,12 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
         }
         Err(error) => Err(failed("make")(error)),
     }
+}
+
+fn random() -> Result<[u8; DigestKey::LENGTH], KeyError> {
+    let mut bytes = [0; DigestKey::LENGTH];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
+    Ok(bytes)
 }
 
 fn read(secret: &Secret, namespace: &str) -> Result<DigestKey, KeyError> {

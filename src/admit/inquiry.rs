@@ -4,7 +4,7 @@ use super::decide::{Inquiry, LONGEST_MESSAGE, Verdict};
 use crate::authority::{AskError, Authorizer, refusal, refused};
 
 /// Asks, and turns the answers into a verdict.
-pub(super) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
+pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
     let missing = refused(authorizer, &inquiry.required).await?;
     if !missing.is_empty() {
         let begin = format!("copyrator: it would act with the rights of {}: ", inquiry.identity);

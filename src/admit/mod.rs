@@ -3,7 +3,7 @@
 pub mod decide;
 pub mod decode;
 mod handler;
-mod inquiry;
+pub(crate) mod inquiry;
 mod metrics;
 pub mod respond;
 mod shedding;

@@ -3,10 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    authorization::v1::{
+        ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+        SubjectAccessReviewSpec,
+    },
+};
 use kube::{Api, Client, api::PostParams};
 
-use super::Question;
+use super::{Question, Subject};
 
 /// How long one answer may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,6 +29,13 @@ pub enum AskError {
     /// The answer said neither.
     #[error("the API server answered an access review without a status")]
     Unanswered,
+}
+
+impl AskError {
+    /// Whether we may not ask at all.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Failed(error) if matches!(&**error, kube::Error::Api(status) if status.code == 403))
+    }
 }
 
 /// Somebody who knows what is allowed.
@@ -59,6 +72,65 @@ impl Authorizer for ReviewAuthorizer {
     }
 }
 
+/// Asks on behalf of a person: about himself everybody may ask (SelfSubjectAccessReview), about others whoever may
+/// create SubjectAccessReviews.
+#[derive(Clone)]
+pub struct CallerAuthorizer {
+    client: Client,
+    caller: Subject,
+}
+
+impl CallerAuthorizer {
+    /// Finds out who the client is.
+    ///
+    /// # Errors
+    /// The API server did not say.
+    pub async fn new(client: Client) -> Result<Self, AskError> {
+        let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+        let (review, params) = (SelfSubjectReview::default(), PostParams::default());
+        let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+        let answer =
+            asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+        let info = answer.status.and_then(|status| status.user_info).ok_or(AskError::Unanswered)?;
+        let caller = Subject {
+            user: info.username.unwrap_or_default(),
+            uid: info.uid.unwrap_or_default(),
+            groups: info.groups.unwrap_or_default(),
+            extra: info.extra.unwrap_or_default(),
+        };
+        Ok(Self { client, caller })
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> &Subject {
+        &self.caller
+    }
+}
+
+impl Authorizer for CallerAuthorizer {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        let Subject { user, groups, .. } = &question.subject;
+        if (user, groups) != (&self.caller.user, &self.caller.groups) {
+            return Box::pin(
+                async move { ReviewAuthorizer::new(self.client.clone()).allowed(question).await },
+            );
+        }
+        Box::pin(async move {
+            let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+            let spec = SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes(question)),
+                ..SelfSubjectAccessReviewSpec::default()
+            };
+            let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+            let params = PostParams::default();
+            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+            let answer =
+                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
+        })
+    }
+}
+
 fn review(question: &Question) -> SubjectAccessReview {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let subject = &question.subject;
@@ -69,18 +141,22 @@ fn review(question: &Question) -> SubjectAccessReview {
             uid: text(&subject.uid),
             groups: Some(subject.groups.clone()),
             extra: (!extra.is_empty()).then_some(extra),
-            resource_attributes: Some(ResourceAttributes {
-                verb: Some(question.verb.into()),
-                group: Some(question.group.into()),
-                version: Some("*".into()),
-                resource: Some(question.resource.into()),
-                subresource: question.subresource.map(Into::into),
-                name: question.name.clone(),
-                namespace: Some(question.namespace.clone()),
-                ..ResourceAttributes::default()
-            }),
+            resource_attributes: Some(attributes(question)),
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()
+    }
+}
+
+fn attributes(question: &Question) -> ResourceAttributes {
+    ResourceAttributes {
+        verb: Some(question.verb.into()),
+        group: Some(question.group.into()),
+        version: Some("*".into()),
+        resource: Some(question.resource.into()),
+        subresource: question.subresource.map(Into::into),
+        name: question.name.clone(),
+        namespace: Some(question.namespace.clone()),
+        ..ResourceAttributes::default()
     }
 }

@@ -12,7 +12,7 @@ mod questions;
 mod refusal;
 mod settle;
 
-pub use ask::{AskError, Authorizer, ReviewAuthorizer};
+pub use ask::{AskError, Authorizer, CallerAuthorizer, ReviewAuthorizer};
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
 pub use questions::{Question, impersonation, monitor_questions, rule_questions};
 pub use refusal::refusal;

@@ -1,10 +1,16 @@
 //! The command line: one file a command.
 
+mod columns;
+mod copies;
 mod crds;
 mod hooks;
+mod installed;
+mod manifests;
+mod plan;
 mod serve;
 mod standing;
 mod status;
+mod survey;
 
 use std::process::ExitCode;
 
@@ -31,7 +37,9 @@ enum Command {
     Crds(crds::Args),
     /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
-    /// Show rules, monitors and policies and how they stand, worst first.
+    /// Show what would be made, changed, removed and refused, and why. Touches nothing.
+    Plan(plan::Args),
+    /// Show rules with every copy, monitors and policies, and how they stand, worst first.
     Status(status::Args),
 }
 
@@ -100,6 +108,7 @@ impl Cli {
             Command::Serve(args) => args.run(),
             Command::Crds(args) => args.run(),
             Command::Hooks(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Status(args) => args.run(),
         }
     }
@@ -124,8 +133,12 @@ enum Threads {
 
 /// Says what went wrong on standard error, with its causes.
 fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
-    use std::io::Write as _;
-    let mut text = format!("copyrator: {error}");
+    note(&with_causes(error));
+    exit
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
         let inner_text = inner.to_string();
@@ -134,9 +147,14 @@ fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
         }
         cause = inner.source();
     }
+    text
+}
+
+/// Says on standard error what whoever reads the output should know.
+fn note(text: &str) {
+    use std::io::Write as _;
     // Nobody is left to be told where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{text}");
-    exit
+    let _ = writeln!(std::io::stderr(), "copyrator: {text}");
 }
 
 /// Writes data to standard output. A closed pipe is the reader's choice, no failure.

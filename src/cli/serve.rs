@@ -157,7 +157,7 @@ impl Args {
 }
 
 /// An environment variable that is set to nothing is no entry.
-fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
+pub(super) fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
     entries.into_iter().filter(|entry| !entry.is_empty())
 }
 
@@ -173,6 +173,6 @@ pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageErro
     }
 }
 
-fn duration(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
+pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
     Span::new(text).get().map_err(|error| UsageError::Value { flag, message: error.to_string() })
 }

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::{columns::aligned, copies::CopyStanding};
 use crate::api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem};
 
 /// Why nothing can be shown.
@@ -39,23 +40,35 @@ pub(super) struct Standing {
     message: String,
     degraded: bool,
     problems: Vec<Problem>,
+    /// Of a rule: every copy, the worst first; absent where they may not be seen one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copies: Option<Vec<CopyStanding>>,
 }
 
 impl Standing {
     /// Something is not as declared.
     pub(super) fn is_worrying(&self) -> bool {
-        self.ready != "True" || self.degraded
+        let copies = self.copies.iter().flatten();
+        self.ready != "True" || self.degraded || copies.into_iter().any(CopyStanding::is_worrying)
+    }
+
+    /// Hands a rule its copies.
+    pub(super) fn give(&mut self, copies: &[CopyStanding]) {
+        if self.kind == "CopyratorRule" {
+            let is_ours = |copy: &&CopyStanding| {
+                copy.rule
+                    .as_ref()
+                    .is_some_and(|it| *it.namespace == *self.namespace && *it.name == *self.name)
+            };
+            self.copies = Some(copies.iter().filter(is_ours).cloned().collect());
+        }
     }
 }
 
 /// Every rule and monitor of one namespace or all, and every policy, worst first.
 pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec<Standing>, ReadError> {
-    let mut rows = Vec::new();
-    for rule in list::<CopyratorRule>(client, namespace).await? {
-        let status = rule.status.clone().unwrap_or_default();
-        let summary = format!("{} of {} copies", status.current, status.desired);
-        rows.push(standing("CopyratorRule", &rule, summary, &status.conditions, status.problems));
-    }
+    let mut rows: Vec<Standing> =
+        list::<CopyratorRule>(client, namespace).await?.into_iter().map(of_rule).collect();
     for monitor in list::<ConfigMonitor>(client, namespace).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
@@ -76,11 +89,31 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec
             rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, status.problems));
         }
     }
+    Ok(rows)
+}
+
+/// The rules of other namespaces, of which copies land in this one.
+pub(super) async fn read_rules(
+    client: &Client,
+    is_wanted: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<Standing>, ReadError> {
+    let mut rules = list::<CopyratorRule>(client, None).await?;
+    rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
+    Ok(rules.into_iter().map(of_rule).collect())
+}
+
+/// Puts the worst first.
+pub(super) fn sort(rows: &mut [Standing]) {
     rows.sort_by_key(|row| {
-        let worst_first = (row.ready == "True", !row.degraded);
+        let worst_first = (row.ready == "True", !row.is_worrying());
         (worst_first, row.kind, row.namespace.clone(), row.name.clone())
     });
-    Ok(rows)
+}
+
+fn of_rule(rule: CopyratorRule) -> Standing {
+    let status = rule.status.clone().unwrap_or_default();
+    let summary = format!("{} of {} copies", status.current, status.desired);
+    standing("CopyratorRule", &rule, summary, &status.conditions, status.problems)
 }
 
 /// How much a policy demands, in words.
@@ -157,6 +190,7 @@ fn standing<K: ResourceExt>(
             .any(|condition| condition.type_ == "Degraded" && condition.status == "True"),
         summary,
         problems,
+        copies: None,
     }
 }
 
@@ -177,14 +211,9 @@ pub(super) fn table(rows: &[Standing]) -> String {
         ]
     });
     let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
-    });
     let mut text = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        let padded: Vec<String> =
-            line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        text.push_str(padded.join("   ").trim_end());
+    for (index, line) in aligned(&lines).iter().enumerate() {
+        text.push_str(line);
         text.push('\n');
         if let Some(row) = index.checked_sub(1).and_then(|row| rows.get(row)) {
             if row.ready != "True" && !row.message.is_empty() {

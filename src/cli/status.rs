@@ -1,8 +1,16 @@
 //! `copyrator status`
 
+use kube::Client;
+
 use super::{
-    ClusterArgs, Exit, Threads, block_on, fail, print,
-    standing::{ReadError, read, table},
+    ClusterArgs, Exit, Threads, block_on,
+    copies::{self, CopyStanding},
+    fail,
+    installed::{Installed, InstalledArgs},
+    note, print,
+    standing::{ReadError, Standing, read, read_rules, sort, table},
+    survey::survey,
+    with_causes,
 };
 use crate::run::client::{Target, client};
 
@@ -12,20 +20,23 @@ enum Output {
     /// A table for people.
     #[default]
     Table,
+    /// The same, and the copies that are in order.
+    Wide,
     /// For machines.
     Json,
 }
 
-/// Show rules, monitors and policies and how they stand, worst first.
+/// Show rules with every copy, monitors and policies, and how they stand, worst first.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o json\n\n\
+    after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o wide\n  copyrator status -o json\n\n\
+    What is said of a copy is what `copyrator plan` says of it, and what became of the last attempt.\n\
     Exit code 1 if anything is not as declared, or may not be read."
 )]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// One namespace instead of all.
+    /// One namespace instead of all: what is in it, and the copies that land in it.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// All namespaces (the default).
@@ -34,29 +45,70 @@ pub struct Args {
     /// How the output looks.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    installed: InstalledArgs,
 }
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        block_on(Threads::One, async move {
-            let target = Target::from(self.cluster);
-            let client = match client(&target).await {
-                Ok(client) => client,
-                Err(error) => return fail(&error, Exit::Unreachable),
-            };
-            let rows = match read(&client, self.namespace.as_deref()).await {
-                Ok(rows) => rows,
-                Err(error @ ReadError::Refused { .. }) => return fail(&error, Exit::Findings),
-                Err(error @ ReadError::Unreachable(_)) => return fail(&error, Exit::Unreachable),
-            };
-            let text = match self.output {
-                Output::Table => table(&rows),
-                Output::Json => serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n",
-            };
-            match print(&text) {
-                Exit::Done if rows.iter().any(|row| row.is_worrying()) => Exit::Findings,
-                exit => exit,
-            }
-        })
+        let installed = match self.installed.clone().check() {
+            Ok(installed) => installed,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        block_on(Threads::One, self.show(installed))
     }
+
+    async fn show(self, installed: Installed) -> Exit {
+        let target = Target::from(self.cluster);
+        let client = match client(&target).await {
+            Ok(client) => client,
+            Err(error) => return fail(&error, Exit::Unreachable),
+        };
+        let (rows, copies) = match look(&client, &installed, self.namespace.as_deref()).await {
+            Ok(seen) => seen,
+            Err(error @ ReadError::Refused { .. }) => return fail(&error, Exit::Findings),
+            Err(error @ ReadError::Unreachable(_)) => return fail(&error, Exit::Unreachable),
+        };
+        let text = match self.output {
+            Output::Table | Output::Wide => {
+                table(&rows) + &copies::table(&copies, self.output == Output::Wide)
+            }
+            Output::Json => serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n",
+        };
+        match print(&text) {
+            Exit::Done if rows.iter().any(|row| row.is_worrying()) => Exit::Findings,
+            exit => exit,
+        }
+    }
+}
+
+/// Every object of ours, and every copy; who may not see them one by one is told what the statuses say.
+async fn look(
+    client: &Client,
+    installed: &Installed,
+    namespace: Option<&str>,
+) -> Result<(Vec<Standing>, Vec<CopyStanding>), ReadError> {
+    let mut rows = read(client, namespace).await?;
+    let copies = match survey(client, installed, Vec::new()).await {
+        Ok(seen) => {
+            seen.notes.iter().for_each(|said| note(said));
+            let copies = copies::standings(&seen, namespace);
+            if let Some(here) = namespace {
+                let reaches = |namespace: &str, name: &str| {
+                    let is_it =
+                        |it: &crate::model::NamespacedName| *it.namespace == *namespace && *it.name == *name;
+                    namespace != here && copies.iter().filter_map(|copy| copy.rule.as_ref()).any(is_it)
+                };
+                rows.extend(read_rules(client, reaches).await?);
+            }
+            rows.iter_mut().for_each(|row| row.give(&copies));
+            copies
+        }
+        Err(error) => {
+            note(&format!("copies are not shown one by one: {}", with_causes(&error)));
+            Vec::new()
+        }
+    };
+    sort(&mut rows);
+    Ok((rows, copies))
 }

@@ -130,7 +130,11 @@ impl Contents {
         (wanted? == &*found.content.resource_version).then(|| found.content.clone())
     }
 
-    async fn fetch(&self, key: &ObjectKey) -> Result<Content, ContentError> {
+    /// The content of an object in the version it now has, read anew and not kept.
+    ///
+    /// # Errors
+    /// The object is gone, or the API server did not give it.
+    pub async fn fetch(&self, key: &ObjectKey) -> Result<Content, ContentError> {
         let path = format!("/api/v1/namespaces/{}/{}/{}", key.namespace, plural(key.kind), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
         let request =

@@ -5,6 +5,7 @@ mod annotated;
 pub mod content;
 pub mod crds;
 mod declared;
+pub mod listing;
 pub mod object;
 pub mod pods;
 mod references;

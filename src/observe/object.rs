@@ -21,6 +21,13 @@ use crate::{
     model::{ForeignField, ObjectFacts, Ownership},
 };
 
+/// Field selector of Secrets: what is never copied nor used is filtered at the server (HNC#241; Helm releases are up to
+/// 1 MiB each).
+pub const SECRETS: &str =
+    "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
+/// Field selector of ConfigMaps, for the same reason.
+pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
+
 /// An object of kind `K` of which only the metadata is asked for, and little of that is kept.
 #[derive(Clone, Debug)]
 pub struct Slim<K> {

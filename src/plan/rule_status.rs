@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    claims::{Inert, authority, claims_on, inert, slots_of, sources_of},
+    claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_slot, problem},
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
-    model::{NamespacedName, RuleFacts, World},
+    model::{NamespacedName, ObjectKey, RuleFacts, World},
 };
 
 /// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
@@ -34,10 +34,7 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             count.desired += 1;
             let plan = plan_slot(world, &slot, now);
             if plan.rule.as_ref() != Some(rule) {
-                let other = plan.rule.map_or_else(|| "nobody".to_owned(), |other| other.to_string());
-                let message =
-                    format!("rule {other} is served first here; exclude the namespace in one of the rules");
-                count.problems.push(problem(&slot, "OtherRule", &message));
+                count.problems.push(served_by_another(&slot, plan.rule.as_ref()));
                 count.hindered += 1;
                 continue;
             }
@@ -50,14 +47,7 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
                 _ => {}
             }
             for claim in claims_on(world, &slot).iter().filter(|claim| claim.rule == rule) {
-                count.problems.extend(claim.duplicates.iter().map(|other| {
-                    let message = format!(
-                        "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in \
-                         copy.name by {{namespace}}",
-                        claim.source
-                    );
-                    problem(&slot, "DuplicateName", &message)
-                }));
+                count.problems.extend(claim.duplicates.iter().map(|other| duplicate(&slot, claim, other)));
             }
         }
     }
@@ -150,6 +140,23 @@ fn status(
         status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
     }
     status
+}
+
+/// A rule wants a copy where another rule's is.
+pub(super) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Problem {
+    let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
+    let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
+    problem(slot, "OtherRule", &message)
+}
+
+/// A rule would copy another object to the same slot, too.
+pub(super) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Problem {
+    let message = format!(
+        "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
+         {{namespace}}",
+        claim.source
+    );
+    problem(slot, "DuplicateName", &message)
 }
 
 fn being_written(copies: usize) -> String {

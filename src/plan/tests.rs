@@ -11,8 +11,8 @@ use crate::{
     digest::DigestKey,
     marks::{CA_SECRET, KEY_SECRET},
     model::{
-        Attempt, Authority, Fingerprint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Repairs, Store,
-        World,
+        Attempt, Authority, Fingerprint, KeyPrint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Repairs,
+        Store, World,
     },
     observe::{object::Slim, watched::Watched},
 };
@@ -262,4 +262,67 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
     rule(&mut world, "a", 0, claimed);
     assert!(!world.rules[&name].is_granted(&key()));
     assert_eq!(rule_status(&world, &name, at(2)), world.rules[&name].status);
+}
+
+fn outlook(world: &World) -> Vec<String> {
+    let slots = everything(world).into_iter().filter_map(|key| match key {
+        Key::Slot(slot) => Some(slot),
+        _ => None,
+    });
+    let plans = slots.map(|slot| (slot.clone(), plan_slot(world, &slot, at(1_000)))).collect();
+    let line = |it: Outlook| {
+        let rule = it.rule.map_or_else(|| "nobody".into(), |rule| rule.to_string());
+        let differs = it.difference.map(|it| serde_json::to_string(&it).unwrap()).unwrap_or_default();
+        format!("{:?} {} {rule} {} {differs}", it.course, it.slot, it.reason).trim_end().to_owned()
+    };
+    outlooks(world, &plans).into_iter().map(line).collect()
+}
+
+#[test]
+fn an_outlook_speaks_to_every_rule_that_wants_the_slot() {
+    let mut world = world();
+    let (first, second) = (rule(&mut world, "first", 1, json!({})), rule(&mut world, "second", 2, json!({})));
+    secret(&mut world, "home", "app", json!({}));
+    assert_eq!(
+        outlook(&world),
+        [
+            "Unknown Secret shop/app home/first AuthorityUnknown",
+            "Refuse Secret shop/app home/second OtherRule"
+        ]
+    );
+    answer(&mut world, &first, true);
+    answer(&mut world, &second, true);
+    assert_eq!(
+        outlook(&world),
+        ["Create Secret shop/app home/first Missing", "Refuse Secret shop/app home/second OtherRule"]
+    );
+    secret(&mut world, "shop", "app", json!({}));
+    assert_eq!(outlook(&world)[0], "Refuse Secret shop/app home/first Conflict");
+    world.fingerprints.clear();
+    world.namespaces.remove("shop");
+    assert!(outlook(&world).is_empty());
+}
+
+#[test]
+fn what_differs_is_named_and_never_shown() {
+    let mut world = world();
+    let overwrite =
+        json!({"spec": {"conflictPolicy": "Overwrite", "copy": {"labels": {"set": {"tier": "infra"}}}}});
+    let rule = rule(&mut world, "rule", 1, overwrite);
+    answer(&mut world, &rule, true);
+    let (source, copy) =
+        (secret(&mut world, "home", "app", json!({})), secret(&mut world, "shop", "app", json!({})));
+    let keys = |world: &mut World, of: &ObjectKey, values: &[(&str, &str)]| {
+        let print = |value: &str| KeyPrint { digest: key().value(value.as_bytes()), size: 1, binary: false };
+        let keys = values.iter().map(|(key, value)| ((*key).to_owned(), print(value))).collect();
+        world.fingerprints.get_mut(of).unwrap().keys = keys;
+    };
+    keys(&mut world, &source, &[("a", "1"), ("b", "2"), ("c", "3")]);
+    keys(&mut world, &copy, &[("b", "else"), ("c", "3"), ("d", "4")]);
+    let expected = r#"{"keysAdded":["a"],"keysChanged":["b"],"keysRemoved":["d"],"labels":["app.kubernetes.io/managed-by","copyrator.dev/rule","tier"]"#;
+    let said = &outlook(&world)[0];
+    assert!(said.starts_with(&format!("Change Secret shop/app home/rule TakeOver {expected}")), "{said}");
+    world.fingerprints.get_mut(&copy).unwrap().type_ = Some("example.com/other".into());
+    let said = &outlook(&world)[0];
+    assert!(said.contains("home/rule Replace") && said.contains(r#""fields":["type"]"#), "{said}");
 }

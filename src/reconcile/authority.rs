@@ -16,9 +16,9 @@ use super::Again;
 use crate::{
     authority::{
         AskError, Authorizer, Identity, IdentityRequired, Question, Subject, TrustedWriters, author,
-        impersonation, settle,
+        impersonation, rule_questions, settle,
     },
-    model::{Authority, Declared, NamespacedName},
+    model::{Authority, Declared, NamespacedName, World},
 };
 
 /// How old an answer about a ServiceAccount may be when something is written with it.
@@ -39,7 +39,7 @@ pub(super) struct Asking<'a> {
 }
 
 /// What follows from it.
-pub(super) enum Decided {
+pub(crate) enum Decided {
     /// The answer at hand is good.
     Known,
     /// The answer needs no asking.
@@ -49,7 +49,7 @@ pub(super) enum Decided {
 }
 
 /// Questions to ask on behalf of one object.
-pub(super) struct Inquiry {
+pub(crate) struct Inquiry {
     of: NamespacedName,
     uid: Box<str>,
     generation: i64,
@@ -58,7 +58,7 @@ pub(super) struct Inquiry {
 }
 
 impl Inquiry {
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         authorizer: &dyn Authorizer,
         now: Timestamp,
@@ -123,6 +123,21 @@ impl<'a> Asking<'a> {
     fn authority(&self, identity: String, answer: Result<(), (String, String)>, now: Timestamp) -> Authority {
         Authority { uid: self.uid.into(), generation: self.generation, identity, answer, asked: now }
     }
+}
+
+/// What has to be asked about a rule; `None` where it is gone or not understood.
+pub(crate) fn about_rule(
+    world: &World,
+    rule: &NamespacedName,
+    trusted: &TrustedWriters,
+    now: Timestamp,
+) -> Option<Decided> {
+    let facts = world.rules.get(rule).filter(|facts| facts.compiled.is_ok())?;
+    let account = facts.spec.service_account_name.as_deref();
+    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
+    let asking = Asking::of(rule, facts, account, granted, world.rule_authority.get(rule));
+    let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
+    Some(asking.decide(trusted, declared, now))
 }
 
 /// Keeps an answer, unless what was asked about has changed or gone meanwhile.

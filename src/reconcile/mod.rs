@@ -2,7 +2,7 @@
 //! [`crate::plan`], how it is done in [`crate::act`].
 
 mod annotated;
-mod authority;
+pub(crate) mod authority;
 mod fetch;
 mod hooks;
 mod metrics;

@@ -2,11 +2,11 @@
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
+    authority::{Decided, about_rule, ask_again, forget_old, keep, says_otherwise},
     now,
 };
 use crate::{
-    authority::{AskError, rule_questions},
+    authority::AskError,
     model::NamespacedName,
     plan::{Key, slots_to_check},
 };
@@ -40,20 +40,13 @@ impl Reconciler {
     async fn settle_rule(&self, rule: &NamespacedName) -> Result<(), AskError> {
         let inquiry = {
             let world = &mut *self.world_mut();
-            let Some(facts) = world.rules.get(rule).filter(|facts| facts.compiled.is_ok()) else {
-                return Ok(());
-            };
-            let account = facts.spec.service_account_name.as_deref();
-            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-            let asking = Asking::of(rule, facts, account, granted, world.rule_authority.get(rule));
-            let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
-            match asking.decide(&self.trusted_writers, declared, now()) {
-                Decided::Known => return Ok(()),
-                Decided::Answer(authority) => {
-                    keep(&mut world.rule_authority, rule, Some(facts), authority);
+            match about_rule(world, rule, &self.trusted_writers, now()) {
+                None | Some(Decided::Known) => return Ok(()),
+                Some(Decided::Answer(authority)) => {
+                    keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
                     return Ok(());
                 }
-                Decided::Ask(inquiry) => inquiry,
+                Some(Decided::Ask(inquiry)) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;

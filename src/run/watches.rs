@@ -13,7 +13,7 @@ use crate::{
     config::Config,
     model::Store,
     observe::{
-        object::Slim,
+        object::{CONFIG_MAPS, SECRETS, Slim},
         watch::{Observer, watch},
         watched::Watched,
         workload::Workload,
@@ -22,11 +22,6 @@ use crate::{
 
 /// Objects a page of a first list: memory at start grows with it.
 const PAGE: u32 = 100;
-/// What is never copied nor used: filtered at the server (HNC#241; Helm releases are up to 1 MiB each).
-const SECRETS: &str =
-    "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
-const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
-
 /// The stores that a process with these roles keeps.
 pub(super) fn stores(config: &Config) -> Vec<Store> {
     let mut stores = vec![

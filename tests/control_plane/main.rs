@@ -18,6 +18,7 @@ mod hooks;
 mod install;
 mod observability;
 mod own_kinds;
+mod plan;
 mod pods;
 mod policies;
 mod protection;

@@ -1,0 +1,76 @@
+//! What the operator in the cluster was told, as far as its plans depend on it: a command must be told the same.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::serve::{UsageError, duration, non_empty};
+use crate::{
+    authority::TrustedWriters,
+    config::system_namespaces,
+    model::{Store, World},
+};
+
+/// What the operator in the cluster was told. The flags and their environment forms are those of `copyrator serve`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "What copyrator serve was told, where it was told anything")]
+pub(super) struct InstalledArgs {
+    /// Where Copyrator's own objects live: serve's --namespace.
+    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS", default_value = "copyrator-system")]
+    install_namespace: String,
+    /// How long a copy that nobody wants is kept, for rules that do not say.
+    #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
+    deletion_grace: String,
+    /// Never targets, beside Kubernetes' own and Copyrator's.
+    #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS")]
+    system_namespaces: Vec<String>,
+    /// Accounts of other namespaces whose own rights count.
+    #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "USER[@NS]")]
+    trusted_writers: Vec<String>,
+    /// Whether annotations of ours on other people's objects count.
+    #[arg(
+        long,
+        env = "COPYRATOR_ANNOTATIONS",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    annotations: bool,
+}
+
+/// The same, checked.
+pub(super) struct Installed {
+    /// Where Copyrator's own objects live.
+    pub namespace: String,
+    /// Whose own rights count although they are of other namespaces.
+    pub trusted: TrustedWriters,
+    system_namespaces: BTreeSet<String>,
+    grace: Duration,
+    annotations: bool,
+}
+
+impl InstalledArgs {
+    pub(super) fn check(self) -> Result<Installed, UsageError> {
+        let more: BTreeSet<String> = non_empty(self.system_namespaces).collect();
+        Ok(Installed {
+            system_namespaces: system_namespaces(&self.install_namespace, &more),
+            namespace: self.install_namespace,
+            trusted: non_empty(self.trusted_writers).collect(),
+            grace: duration("deletion-grace", &self.deletion_grace)?,
+            annotations: self.annotations,
+        })
+    }
+}
+
+impl Installed {
+    /// A world of which nothing is known yet but this.
+    pub(super) fn world(&self) -> World {
+        let mut world = World::default();
+        world.expected =
+            [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules, Store::DigestKey]
+                .into();
+        world.system_namespaces.clone_from(&self.system_namespaces);
+        world.default_grace = self.grace;
+        world.own_namespace.clone_from(&self.namespace);
+        world.annotations = self.annotations;
+        world
+    }
+}

@@ -1,0 +1,346 @@
+//! A plan for people: below each rule a line a copy, with a sign as in a diff.
+
+use std::collections::BTreeSet;
+
+use super::report::{Authority, CopyRow, Report, RuleRow, Summary};
+use crate::{
+    marks::DIGEST,
+    plan::{Course, Difference},
+    validate::printable,
+};
+
+/// Of what others have written (a status, a file) a terminal obeys nothing.
+const LONGEST_LINE: usize = 4096;
+
+/// What the signs mean is in the command's help.
+fn sign(course: Course) -> char {
+    match course {
+        Course::Create => '+',
+        Course::Change => '~',
+        Course::Remove => '-',
+        Course::Refuse => '!',
+        Course::Unknown => '?',
+        Course::Wait => '.',
+        Course::Current => '=',
+    }
+}
+
+/// Renders a plan; `colour` for terminals only.
+pub(super) fn table(report: &Report, colour: bool) -> String {
+    let mut text = String::new();
+    let paint = |course: Course, line: &str| match (printable(line, LONGEST_LINE), colour_of(course)) {
+        (line, Some(code)) if colour => format!("\x1b[{code}m{line}\x1b[0m\n"),
+        (line, _) => format!("{line}\n"),
+    };
+    for rule in &report.rules {
+        let name = format!("{}/{}", rule.namespace, rule.name);
+        // A rule of a file that would be refused has no copies: those of that name are of the rule in the cluster.
+        let is_declined =
+            rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
+        let of_rule = |row: &&CopyRow| !is_declined && row.rule.as_ref() == Some(&name);
+        let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
+        let is_held = |row: &CopyRow| {
+            rule.action.is_some()
+                && row.action == rule.action.unwrap_or(row.action)
+                && row.reason == rule.reason
+        };
+        let (held, listed): (Vec<&CopyRow>, Vec<&CopyRow>) = copies.into_iter().partition(|row| is_held(row));
+        if listed.is_empty() && held.is_empty() && rule.action.is_none() && rule.file.is_none() {
+            continue;
+        }
+        text.push_str(&heading(&name, rule));
+        if let Some(action) = rule.action {
+            text.push_str(&paint(action, &format!("  {} {}: {}", sign(action), rule.reason, rule.message)));
+        } else if !rule.message.is_empty() {
+            text.push_str(&paint(Course::Wait, &format!("  {} {}", sign(Course::Wait), rule.message)));
+        }
+        for warning in &rule.warnings {
+            text.push_str(&paint(Course::Wait, &format!("  {} warning: {warning}", sign(Course::Wait))));
+        }
+        for line in lines(&listed) {
+            text.push_str(&paint(line.0, &line.1));
+        }
+        if let (Some(action), false) = (rule.action, held.is_empty()) {
+            let number = counted(held.len(), "copy", "copies");
+            text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
+        }
+        if listed.is_empty() && held.is_empty() && rule.action.is_none() {
+            text.push_str("    everything is in order\n");
+        }
+    }
+    let rules: BTreeSet<String> =
+        report.rules.iter().map(|rule| format!("{}/{}", rule.namespace, rule.name)).collect();
+    let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
+    let gone: Vec<&CopyRow> = report.copies.iter().filter(is_gone).collect();
+    if !gone.is_empty() {
+        text.push_str("copies of rules that are gone\n");
+        for line in lines(&gone) {
+            text.push_str(&paint(line.0, &line.1));
+        }
+    }
+    text.push_str(&last_line(&report.summary));
+    text
+}
+
+fn heading(name: &str, rule: &RuleRow) -> String {
+    let mut words = format!("CopyratorRule {name}");
+    if let Some(identity) = &rule.identity {
+        let how = match rule.authority {
+            Authority::AllowedByStatus => ", as its status says",
+            Authority::NotAsked => ", authority not asked",
+            _ => "",
+        };
+        words.push_str(&format!(", acts as {identity}{how}"));
+    }
+    if let Some(file) = &rule.file {
+        words.push_str(&format!(", from {file}"));
+    }
+    printable(&words, LONGEST_LINE) + "\n"
+}
+
+/// A line a copy, in columns.
+fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
+    let place = |row: &CopyRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
+    let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
+    let line = |row: &&CopyRow| {
+        let line = format!("  {} {:width$}  {}", sign(row.action), place(row), what(row));
+        (row.action, line.trim_end().to_owned())
+    };
+    copies.iter().map(line).collect()
+}
+
+/// What happens to a copy, and why.
+fn what(row: &CopyRow) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let from = row.source.as_ref().map(|source| format!("from {source}"));
+    match row.action {
+        Course::Create | Course::Change | Course::Current => {
+            words.extend(from);
+            words.extend(Some(row.message.clone()).filter(|message| !message.is_empty()));
+            match &row.changes {
+                Some(changes) => words.push(difference(changes)),
+                None if row.reason == "Differs" => words.push("what is there could not be read".into()),
+                None => {}
+            }
+        }
+        Course::Remove => {
+            let when = match (&row.removed_at, &*row.reason) {
+                (_, "Retain") => None,
+                (Some(at), "Marked") => Some(format!("marked, goes at {}", in_seconds(*at))),
+                (Some(at), _) => Some(format!("is marked, and goes at {}", in_seconds(*at))),
+                (None, _) => Some("goes at once".into()),
+            };
+            words.extend(when);
+            words.push(row.message.clone());
+        }
+        Course::Refuse | Course::Unknown | Course::Wait => {
+            words.push(format!("{}: {}", row.reason, row.message))
+        }
+    }
+    words.extend(row.last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
+    words.retain(|word| !word.is_empty());
+    words.join("; ")
+}
+
+fn in_seconds(at: jiff::Timestamp) -> String {
+    crate::marks::write_time(at)
+}
+
+/// `keys: +new ~other -old; labels: team; type`.
+fn difference(changes: &Difference) -> String {
+    if changes.is_about_digest_only() {
+        return "labels or annotations that the rule does not set any more".into();
+    }
+    let signed =
+        |sign: char, keys: &[String]| keys.iter().map(|key| format!("{sign}{key}")).collect::<Vec<_>>();
+    let keys = [
+        signed('+', &changes.keys_added),
+        signed('~', &changes.keys_changed),
+        signed('-', &changes.keys_removed),
+    ];
+    let parts = [
+        ("keys: ", keys.concat()),
+        ("labels: ", changes.labels.clone()),
+        // Those are what it is about, and follow from the rest.
+        ("annotations: ", changes.annotations.iter().filter(|key| *key != DIGEST).cloned().collect()),
+        ("", changes.fields.clone()),
+    ];
+    let named = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let named: Vec<String> = named.map(|(what, names)| format!("{what}{}", names.join(" "))).collect();
+    if named.is_empty() { "who wrote it".into() } else { named.join("; ") }
+}
+
+fn last_line(summary: &Summary) -> String {
+    let Summary { create, change, remove, refuse, unknown, wait, current } = *summary;
+    let counts = [
+        (create, "to make"),
+        (change, "to change"),
+        (remove, "to remove"),
+        (refuse, "refused"),
+        (unknown, "not known"),
+        (wait, "waiting"),
+    ];
+    let said = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let said: Vec<String> = said.collect();
+    match said.as_slice() {
+        [] => format!("Nothing to do: {} in order.\n", counted(current, "copy", "copies")),
+        said => format!("{}, {current} in order.\n", said.join(", ")),
+    }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn colour_of(course: Course) -> Option<u8> {
+    match course {
+        Course::Create => Some(32),
+        Course::Change => Some(33),
+        Course::Remove => Some(31),
+        Course::Refuse => Some(35),
+        Course::Unknown => Some(36),
+        Course::Wait | Course::Current => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str, action: Option<Course>, reason: &str, message: &str) -> RuleRow {
+        RuleRow {
+            namespace: "platform".into(),
+            name: name.into(),
+            file: None,
+            identity: Some("user alice".into()),
+            authority: Authority::Allowed,
+            action,
+            reason: reason.into(),
+            message: message.into(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn copy(action: Course, rule: &str, namespace: &str, reason: &str, message: &str) -> CopyRow {
+        CopyRow {
+            action,
+            kind: "Secret".into(),
+            namespace: namespace.into(),
+            name: "registry".into(),
+            rule: Some(format!("platform/{rule}")),
+            source: Some("platform/registry".into()),
+            reason: reason.into(),
+            message: message.into(),
+            changes: None,
+            removed_at: None,
+            last_attempt: None,
+        }
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_plan_reads_like_a_diff() {
+        let changes = Difference {
+            keys_added: names(&["b"]),
+            keys_changed: names(&["a", "c"]),
+            keys_removed: names(&["d"]),
+            labels: names(&["tier"]),
+            fields: names(&["type"]),
+            ..Difference::default()
+        };
+        let digest = Difference { annotations: names(&[DIGEST]), ..Difference::default() };
+        let at = jiff::Timestamp::from_second(1_000).unwrap();
+        let report = Report {
+            rules: vec![
+                rule("calm", None, "", ""),
+                rule("registry", None, "", ""),
+                RuleRow {
+                    file: Some("rules.yaml:3".into()),
+                    authority: Authority::NotAsked,
+                    ..rule("asked", None, "", "authority not asked (why); planned as if it may")
+                },
+                rule("refused", Some(Course::Refuse), "Forbidden", "user \"alice\" may not create secrets"),
+            ],
+            copies: vec![
+                copy(Course::Create, "registry", "shop", "Missing", ""),
+                CopyRow { changes: Some(changes), ..copy(Course::Change, "registry", "web", "Differs", "") },
+                CopyRow { changes: Some(digest), ..copy(Course::Change, "registry", "docs", "Differs", "") },
+                CopyRow {
+                    removed_at: Some(at),
+                    ..copy(Course::Remove, "registry", "old", "Unwanted", "its source is gone")
+                },
+                CopyRow {
+                    last_attempt: Some("Forbidden: exceeded quota".into()),
+                    ..copy(Course::Create, "registry", "full", "Missing", "")
+                },
+                copy(Course::Refuse, "registry", "theirs", "Conflict", "an object is in the way"),
+                copy(Course::Refuse, "refused", "shop", "Forbidden", "user \"alice\" may not create secrets"),
+                copy(Course::Remove, "gone", "shop", "Unwanted", "its rule platform/gone is gone"),
+            ],
+            summary: Summary { create: 2, change: 2, remove: 2, refuse: 2, current: 7, ..Summary::default() },
+            ..Report::default()
+        };
+        let expected = r#"CopyratorRule platform/registry, acts as user alice
+  + Secret shop/registry    from platform/registry
+  ~ Secret web/registry     from platform/registry; keys: +b ~a ~c -d; labels: tier; type
+  ~ Secret docs/registry    from platform/registry; labels or annotations that the rule does not set any more
+  - Secret old/registry     is marked, and goes at 1970-01-01T00:16:40Z; its source is gone
+  + Secret full/registry    from platform/registry; last attempt: Forbidden: exceeded quota
+  ! Secret theirs/registry  Conflict: an object is in the way
+CopyratorRule platform/asked, acts as user alice, authority not asked, from rules.yaml:3
+  . authority not asked (why); planned as if it may
+    everything is in order
+CopyratorRule platform/refused, acts as user alice
+  ! Forbidden: user "alice" may not create secrets
+  ! 1 copy held back by that
+copies of rules that are gone
+  - Secret shop/registry  goes at once; its rule platform/gone is gone
+2 to make, 2 to change, 2 to remove, 2 refused, 7 in order.
+"#;
+        assert_eq!(table(&report, false), expected);
+        let coloured = table(&report, true);
+        assert!(coloured.contains("\u{1b}[32m  + Secret shop/registry    from platform/registry\u{1b}[0m\n"));
+        assert!(report.has_findings());
+    }
+
+    /// The rule in the cluster goes on as it is while its new version would be refused.
+    #[test]
+    fn a_rule_of_a_file_that_would_be_refused_has_no_copies() {
+        let declined = RuleRow {
+            file: Some("-:1".into()),
+            identity: None,
+            ..rule("registry", Some(Course::Refuse), "Invalid", "spec.targets: needs at least one entry")
+        };
+        let report = Report {
+            rules: vec![declined, rule("registry", None, "", "")],
+            copies: vec![copy(Course::Create, "registry", "shop", "Missing", "")],
+            summary: Summary { create: 1, ..Summary::default() },
+            ..Report::default()
+        };
+        let expected = "CopyratorRule platform/registry, from -:1
+  ! Invalid: spec.targets: needs at least one entry
+CopyratorRule platform/registry, acts as user alice
+  + Secret shop/registry  from platform/registry
+1 to make, 0 in order.
+";
+        assert_eq!(table(&report, false), expected);
+    }
+
+    #[test]
+    fn waiting_and_being_in_order_are_no_findings() {
+        let summary = Summary { wait: 3, current: 1, ..Summary::default() };
+        let report = Report {
+            summary,
+            rules: vec![rule("a", Some(Course::Wait), "Suspended", "")],
+            ..Report::default()
+        };
+        assert!(!report.has_findings());
+        let report =
+            Report { copies: vec![copy(Course::Wait, "a", "shop", "Failed", "\u{1b}[2Jgone")], ..report };
+        assert!(!table(&report, false).contains('\u{1b}'), "a terminal obeys what a status says");
+        assert_eq!(table(&Report::default(), true), "Nothing to do: 0 copies in order.\n");
+    }
+}

@@ -1,0 +1,160 @@
+//! Plans every copy, and fetches what the plans lack, until they lack nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client};
+
+use super::{
+    SurveyError,
+    trust::{believe_digests, believe_marks},
+};
+use crate::{
+    digest::DigestKey,
+    model::{Fingerprint, Kind, ObjectFacts, ObjectKey, World},
+    observe::{
+        content::{ContentError, Contents},
+        object::Slim,
+    },
+    plan::{CopyAction, Key, Need, SlotPlan, everything, plan_slot},
+};
+
+/// How many objects are read at once.
+const AT_ONCE: usize = 16;
+/// How often a plan may ask for more; then it is told as it stands.
+const ROUNDS: usize = 8;
+
+/// Every slot's plan, and why what is still lacking could not be read.
+pub(super) async fn plan_all(
+    client: &Client,
+    world: &mut World,
+    is_believed: bool,
+    now: Timestamp,
+) -> Result<(BTreeMap<ObjectKey, SlotPlan>, BTreeMap<Need, String>), SurveyError> {
+    let (mut plans, mut unread) = (BTreeMap::new(), BTreeMap::new());
+    if is_believed {
+        believe_marks(world);
+    }
+    let mut open: BTreeSet<ObjectKey> = slots(world).collect();
+    for _ in 0..ROUNDS {
+        for slot in &open {
+            plans.insert(slot.clone(), plan_slot(world, slot, now));
+        }
+        if is_believed && believe_digests(world, &plans) {
+            continue;
+        }
+        let mut lacking = BTreeSet::new();
+        open.retain(|slot| {
+            let mut lacks = lacks(world, slot, &plans[slot]);
+            lacks.retain(|key| !unread.contains_key(&Need::Fingerprint(key.clone())));
+            let is_open = !lacks.is_empty();
+            lacking.extend(lacks);
+            is_open
+        });
+        if lacking.is_empty() {
+            break;
+        }
+        read(client, world, lacking, &mut unread).await?;
+        if is_believed {
+            believe_marks(world);
+        }
+    }
+    Ok((plans, unread))
+}
+
+/// Every place where a copy is or should be.
+fn slots(world: &World) -> impl Iterator<Item = ObjectKey> {
+    everything(world).into_iter().filter_map(|key| match key {
+        Key::Slot(slot) => Some(slot),
+        _ => None,
+    })
+}
+
+/// What a plan lacks; and to say what a write changes, what is there.
+fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<ObjectKey> {
+    let needs = plan.needs.iter().filter_map(|need| match need {
+        Need::Fingerprint(key) => Some(key.clone()),
+        // Of workloads and their pods no slot asks.
+        Need::Pods(_) | Need::SelectedPods(_) => None,
+    });
+    let changes = matches!(&plan.action, Some(CopyAction::Write(write)) if write.replaces.is_some());
+    let there = (changes && world.fingerprint(slot).is_none()).then(|| slot.clone());
+    needs.chain(there).collect()
+}
+
+enum Found {
+    Print(Fingerprint),
+    /// It has changed since it was listed, or is gone.
+    Newer(Option<Box<ObjectFacts>>),
+    Unread(String),
+}
+
+async fn read(
+    client: &Client,
+    world: &mut World,
+    lacking: BTreeSet<ObjectKey>,
+    unread: &mut BTreeMap<Need, String>,
+) -> Result<(), SurveyError> {
+    let Some(key) = world.key.clone() else { return Ok(()) };
+    let contents = Contents::new(client.clone());
+    let version = |object: &ObjectKey| world.object(object).map(|facts| facts.resource_version.clone());
+    let asked: Vec<_> = lacking.into_iter().map(|object| (version(&object), object)).collect();
+    let (contents, key) = (&contents, &key);
+    let found: Vec<_> = stream::iter(asked)
+        .map(|(version, object)| async move {
+            let found = look(client, contents, key, &object, version.as_deref()).await;
+            (object, found)
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    for (object, found) in found {
+        match found? {
+            Found::Print(print) => drop(world.fingerprints.insert(object, print)),
+            Found::Newer(facts) => world.set_object(object, facts.map(|facts| *facts)),
+            Found::Unread(why) => drop(unread.insert(Need::Fingerprint(object), why)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads one object; where it has changed since it was listed, its metadata anew, so that the next round plans with it.
+async fn look(
+    client: &Client,
+    contents: &Contents,
+    key: &DigestKey,
+    object: &ObjectKey,
+    version: Option<&str>,
+) -> Result<Found, SurveyError> {
+    match contents.fetch(object).await {
+        Ok(content) if version == Some(&*content.resource_version) => {
+            Ok(Found::Print(content.fingerprint(key)))
+        }
+        Ok(_) => {
+            let failed = |source| ContentError::Fetch { object: object.clone(), source: Box::new(source) };
+            let (namespace, name) = (&*object.namespace, &*object.name);
+            let newer = match object.kind {
+                Kind::ConfigMap => {
+                    let api: Api<Slim<ConfigMap>> = Api::namespaced(client.clone(), namespace);
+                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
+                }
+                Kind::Secret => {
+                    let api: Api<Slim<Secret>> = Api::namespaced(client.clone(), namespace);
+                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
+                }
+            };
+            Ok(Found::Newer(newer.map(Box::new)))
+        }
+        Err(ContentError::Gone(_)) => Ok(Found::Newer(None)),
+        Err(ContentError::Fetch { source, object }) if !matches!(&*source, kube::Error::Api(_)) => {
+            Err(ContentError::Fetch { source, object }.into())
+        }
+        Err(ContentError::Fetch { source, object }) => Ok(Found::Unread(match *source {
+            kube::Error::Api(said) => format!("cannot read {object}: {}", said.message),
+            other => format!("cannot read {object}: {other}"),
+        })),
+        Err(error) => Ok(Found::Unread(error.to_string())),
+    }
+}
