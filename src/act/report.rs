@@ -16,7 +16,7 @@ use prometheus_client::{
 use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart::RestartOutcome};
 use crate::{
     model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{CopyAction, RemovePod, SlotPlan},
+    plan::{CopyAction, RemovePod, SlotPlan, tried_again},
 };
 
 /// Labels of the count of writes: bounded, for both come from closed lists.
@@ -90,7 +90,7 @@ impl Reporter {
                 (EventType::Normal, "CopyRemoved", format!("{slot}: no rule wants it any more"))
             }
             (_, Outcome::Refused { message, .. }) => {
-                (EventType::Warning, "CopyRefused", format!("{slot}: {message}"))
+                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(message)))
             }
             _ => return,
         };
@@ -105,6 +105,12 @@ impl Reporter {
             // of a hundred namespaces for one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
+    }
+
+    /// A source that is large for so many targets, and is copied all the same.
+    pub async fn large_spread(&self, rule: &NamespacedName, what: String) {
+        tracing::warn!(%rule, what, "a large spread");
+        self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
     }
 
     /// One restart, or the attempt at one.

@@ -35,7 +35,7 @@ use crate::{
     authority::{Authorizer, TrustedWriters},
     model::World,
     observe::{content::Contents, crds::Definitions},
-    plan::{Key, everything, is_over},
+    plan::{Key, everything, is_calm, is_over},
 };
 
 /// What every reconciling worker shares.
@@ -92,7 +92,9 @@ impl Reconciler {
     pub fn expire(&self) {
         self.contents.expire();
         let now = now();
-        self.world_mut().repairs.retain(|_, repairs| !is_over(repairs, now));
+        let mut world = self.world_mut();
+        world.repairs.retain(|_, repairs| !is_over(repairs, now));
+        world.spreads.retain(|_, spread| !is_calm(spread, now));
     }
 
     async fn look_at(&self, key: &Key) -> Again {

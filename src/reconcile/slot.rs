@@ -6,7 +6,7 @@ use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, 
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
-    plan::{CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired},
+    plan::{AGAIN, CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired, spread},
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -15,8 +15,6 @@ const ROUNDS: usize = 4;
 const SOON: Duration = Duration::from_millis(250);
 /// When to try again to remove, while our own kinds are not all there.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
-/// When to try again what was refused for good reason.
-const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// How long a status waits for further news of its rule.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
@@ -82,7 +80,7 @@ impl Reconciler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(REFUSED_AGAIN),
+            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(AGAIN),
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }
@@ -98,6 +96,9 @@ impl Reconciler {
             Outcome::Done => {
                 let repairs = repaired(world.repairs.remove(slot), digest, now());
                 world.repairs.insert(slot.clone(), repairs);
+                if let Some(spread) = spread(&world, write, now()) {
+                    world.spreads.insert(write.source.clone(), spread);
+                }
                 return true;
             }
             Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
@@ -109,7 +110,7 @@ impl Reconciler {
         let retry_at = match outcome {
             // The queue's own backoff is enough.
             Outcome::Retry { .. } => now(),
-            _ => at_after(now(), REFUSED_AGAIN),
+            _ => at_after(now(), AGAIN),
         };
         let attempt = Attempt {
             resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),

@@ -114,6 +114,7 @@ fn world(config: &Config) -> World {
     world.expected = watches::stores(config).into_iter().collect();
     world.system_namespaces = config.system_namespaces();
     world.default_grace = config.deletion_grace;
+    world.spread_limits = config.spread_limits;
     world.own_namespace.clone_from(&config.namespace);
     world.annotations = config.annotations;
     let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
