@@ -40,7 +40,7 @@ impl Args {
     pub(super) fn run(self) -> Exit {
         block_on(Threads::One, async move {
             let target = Target::from(self.cluster);
-            let client = match client(&target).await {
+            let client = match client(&target, &std::sync::Arc::default()).await {
                 Ok(client) => client,
                 Err(error) => return fail(&error, Exit::Unreachable),
             };

@@ -14,6 +14,7 @@ mod slot;
 mod status;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod workload;
 
 use std::{
@@ -27,8 +28,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use metrics::Snapshot;
-pub use queue::{Again, Lane, Queue};
+pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
 pub use requests::Requester;
+pub use throttle::Throttle;
 
 use crate::{
     act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},

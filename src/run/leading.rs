@@ -6,10 +6,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::Leader;
-use crate::reconcile::Reconciler;
+use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
-/// Workers; of them the queue lets at most 16 do anything but new namespaces.
-const WORKERS: usize = 24;
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
@@ -48,14 +46,15 @@ pub(super) async fn lead(
     }
 }
 
-/// Works until told to stop, finishes what is under way, and then lets go of the lease: only now may another write.
+/// Works on so many keys at once, and a few of new namespaces beside, until told to stop; finishes what is under way, and then lets go of the lease: only now may another write.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
+    in_flight: usize,
     stop: CancellationToken,
     release: CancellationToken,
 ) -> Result<(), tokio::task::JoinError> {
     let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
+    for _ in 0..in_flight + NEW_NAMESPACE_LANE {
         let (reconciler, stop) = (reconciler.clone(), stop.clone());
         workers.spawn(async move { reconciler.work(&stop).await });
     }

@@ -30,7 +30,7 @@ use crate::{
         crds::Definitions,
         watch::{Observer, Requests},
     },
-    reconcile::{Queue, Reconciler, Requester, Snapshot},
+    reconcile::{Queue, Reconciler, Requester, Snapshot, Throttle},
     serve::{
         Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
         serve_plain,
@@ -82,13 +82,14 @@ pub enum ServeError {
 /// Nothing can be served, or a task ended that must not.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
-    let client = client(&config.cluster).await?;
+    let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
+    let client = client(&config.cluster, &throttle).await?;
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new(stop.clone());
     let readiness = Readiness::new(stop.clone());
     let mut metrics = Registry::with_prefix("copyrator");
     let world = Arc::new(RwLock::new(world(&config)));
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::new(throttle));
     let requests = Arc::new(Requester { world: world.clone(), queue: queue.clone() });
     let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
@@ -167,7 +168,10 @@ fn reconcile(
     });
     // The lease is released only when no worker writes any more.
     let release = CancellationToken::new();
-    tasks.spawn("workers", leading::work(reconciler.clone(), tasks.shutdown(), release.clone()));
+    tasks.spawn(
+        "workers",
+        leading::work(reconciler.clone(), config.max_writes_in_flight, tasks.shutdown(), release.clone()),
+    );
     tasks.spawn("leading", leading::lead(reconciler, leader, tasks.shutdown()));
     tasks.spawn("lease", async move {
         elector.run(release).await;
