@@ -5,6 +5,7 @@ pub mod content;
 pub mod crds;
 mod declared;
 pub mod object;
+pub mod pages;
 pub mod pods;
 mod references;
 mod rollout;

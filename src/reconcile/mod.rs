@@ -15,6 +15,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod verify;
 mod workload;
 
 use std::{

@@ -186,6 +186,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Whether nothing waits but the sweep, and something may be sent.
+    pub fn is_calm(&self) -> bool {
+        let ([new, change, _], _) = self.depth();
+        new + change == 0 && self.throttle.pause().is_none()
+    }
+
     /// How many keys wait, by lane, and how many are being looked at.
     pub fn depth(&self) -> ([usize; 3], usize) {
         let inner = self.lock();

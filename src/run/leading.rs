@@ -1,4 +1,4 @@
-//! While the lease is ours: the queue is open, workers work, and everything is looked at every hour.
+//! While the lease is ours: the queue is open, workers work, and everything is looked at now and then.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use super::lease::Leader;
 use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
-const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to finish the key it is at, when we stop.
@@ -18,6 +17,7 @@ const FINISH: Duration = Duration::from_secs(5);
 pub(super) async fn lead(
     reconciler: Arc<Reconciler>,
     leader: Leader,
+    sweep_interval: Duration,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     loop {
@@ -27,7 +27,7 @@ pub(super) async fn lead(
         }
         tracing::info!("leading: looking at everything");
         reconciler.queue.open();
-        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
@@ -36,13 +36,23 @@ pub(super) async fn lead(
                     return Ok(());
                 }
                 () = leader.lost() => break,
-                _ = sweep.tick() => reconciler.sweep(),
+                never = &mut sweeping => match never {},
                 _ = expire.tick() => reconciler.expire(),
             }
         }
         tracing::warn!("not leading any more");
         reconciler.queue.close();
         reconciler.hooks.rest();
+    }
+}
+
+/// Looks at everything: now by metadata, later by content too.
+async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
+    reconciler.sweep();
+    loop {
+        tokio::time::sleep(interval).await;
+        reconciler.sweep();
+        reconciler.verify().await;
     }
 }
 

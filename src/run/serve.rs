@@ -172,7 +172,7 @@ fn reconcile(
         "workers",
         leading::work(reconciler.clone(), config.max_writes_in_flight, tasks.shutdown(), release.clone()),
     );
-    tasks.spawn("leading", leading::lead(reconciler, leader, tasks.shutdown()));
+    tasks.spawn("leading", leading::lead(reconciler, leader, config.sweep_interval, tasks.shutdown()));
     tasks.spawn("lease", async move {
         elector.run(release).await;
         Ok::<(), Infallible>(())
