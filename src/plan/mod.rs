@@ -36,6 +36,6 @@ pub use need::Need;
 pub use pods::{Removal, RemovePod};
 pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using};
 pub use restarts::{RestartAction, WorkloadPlan, WorkloadState, plan_workload};
-pub use rule_status::{large_spread, rule_status};
+pub use rule_status::{Tally, large_spread, rule_report, rule_status};
 pub use selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, plan_selected_pods};
 pub use spread::{is_calm, spread};

@@ -17,9 +17,32 @@ use crate::{
     model::{NamespacedName, RuleFacts, World},
 };
 
-/// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
-/// what the status already says: after a start of ours nothing has changed for anybody.
+/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has none: its
+/// status says why, and nobody is to be woken because its copies do not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Copies that should exist.
+    pub desired: usize,
+    /// Copies of them in order.
+    pub current: usize,
+    /// Copies that a foreign object, another rule, another source or another writer is in the way of.
+    pub conflicting: usize,
+    /// Copies that were refused, or could not be written.
+    pub failed: usize,
+}
+
+/// What a rule's status should say.
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
+    rule_report(world, rule, now).map(|(status, _)| status)
+}
+
+/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where the API server is about to be asked again
+/// what the status already says: after a start of ours nothing has changed for anybody.
+pub fn rule_report(
+    world: &World,
+    rule: &NamespacedName,
+    now: Timestamp,
+) -> Option<(CopyratorRuleStatus, Tally)> {
     let facts = world.rules.get(rule)?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if facts.compiled.is_ok()
@@ -73,7 +96,8 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let copies = world.copies_of_rule(rule).filter_map(|slot| world.object(slot));
     let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
     count.leaving = marked.count();
-    Some(status(world, rule, facts, count, now))
+    let tally = count.tally(inert(world, rule, facts).is_some());
+    Some((status(world, rule, facts, count, now), tally))
 }
 
 /// Begins what `Ready` says of a source that is large for so many targets.
@@ -101,6 +125,19 @@ struct Count {
     /// Copies that nobody wants any more, until their grace is over.
     leaving: usize,
     problems: Vec<Problem>,
+}
+
+impl Count {
+    fn tally(&self, is_inert: bool) -> Tally {
+        if is_inert {
+            return Tally::default();
+        }
+        let is_conflict =
+            |one: &&Problem| ["Conflict", "OtherRule", "DuplicateName", "Contested"].contains(&&*one.reason);
+        let conflicting = self.problems.iter().filter(is_conflict).count();
+        let failed = self.problems.len() - conflicting;
+        Tally { desired: self.desired, current: self.current, conflicting, failed }
+    }
 }
 
 fn status(

@@ -4,6 +4,7 @@
 mod authority;
 mod fetch;
 mod hooks;
+mod lag;
 mod metrics;
 mod monitor;
 mod queue;
@@ -28,7 +29,8 @@ use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use metrics::Snapshot;
+pub use lag::Lag;
+pub use metrics::{Snapshot, Tallies};
 pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
 pub use requests::Requester;
 pub use throttle::Throttle;
@@ -67,6 +69,10 @@ pub struct Reconciler {
     pub trusted_writers: TrustedWriters,
     /// Tells people and metrics.
     pub reporter: Reporter,
+    /// How long copies lag behind.
+    pub lag: Lag,
+    /// Copies in numbers.
+    pub tallies: Arc<Tallies>,
     /// When each status was last written.
     pub status_written: Mutex<HashMap<Key, Instant>>,
 }

@@ -49,7 +49,7 @@ pub const NEW_NAMESPACE_LANE: usize = 8;
 struct Inner {
     open: bool,
     lanes: [VecDeque<Key>; 3],
-    waiting: HashMap<Key, Lane>,
+    waiting: HashMap<Key, Waiting>,
     running: HashMap<Key, Running>,
     later: BTreeMap<(Instant, u64), Key>,
     later_of: HashMap<Key, (Instant, u64)>,
@@ -57,9 +57,17 @@ struct Inner {
     tickets: u64,
 }
 
+/// In which lane, and since when.
+#[derive(Clone, Copy)]
+struct Waiting {
+    lane: Lane,
+    since: Instant,
+}
+
 struct Running {
     again: Option<Lane>,
     lane: Lane,
+    since: Instant,
 }
 
 /// The keyed queue.
@@ -198,6 +206,26 @@ impl Queue {
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
     }
 
+    /// How long the first key of each lane has waited.
+    pub fn ages(&self) -> [Duration; 3] {
+        let inner = self.lock();
+        [Lane::NewNamespace, Lane::Change, Lane::Sweep].map(|lane| {
+            let waits = |key| inner.waiting.get(key).filter(|waiting| waiting.lane == lane);
+            let first = inner.lanes[lane as usize].iter().find_map(waits);
+            first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
+        })
+    }
+
+    /// How long ago somebody asked for a key that is being looked at.
+    pub fn waited(&self, key: &Key) -> Duration {
+        self.lock().running.get(key).map_or(Duration::ZERO, |running| running.since.elapsed())
+    }
+
+    /// What bounds how much is under way.
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,10 +244,11 @@ impl Inner {
             self.later.remove(&at);
         }
         match self.waiting.get(&key) {
-            Some(other) if *other <= lane => false,
-            _ => {
+            Some(other) if other.lane <= lane => false,
+            other => {
                 // An older entry in a slower lane is skipped when its turn comes.
-                self.waiting.insert(key.clone(), lane);
+                let since = other.map_or_else(Instant::now, |other| other.since);
+                self.waiting.insert(key.clone(), Waiting { lane, since });
                 self.lanes[lane as usize].push_back(key);
                 true
             }
@@ -266,9 +295,11 @@ impl Inner {
         };
         for &lane in open {
             while let Some(key) = self.lanes[lane as usize].pop_front() {
-                if self.waiting.get(&key) == Some(&lane) {
+                if let Some(Waiting { since, .. }) =
+                    self.waiting.get(&key).filter(|it| it.lane == lane).copied()
+                {
                     self.waiting.remove(&key);
-                    self.running.insert(key.clone(), Running { again: None, lane });
+                    self.running.insert(key.clone(), Running { again: None, lane, since });
                     return Some(key);
                 }
             }

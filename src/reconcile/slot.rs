@@ -37,6 +37,7 @@ impl Reconciler {
                 self.queue.add(Key::Rule(rule), Lane::NewNamespace);
                 return Again::After(SOON);
             }
+            self.lag.planned(slot, &plan, self.queue.waited(&Key::Slot(slot.clone())));
             let again = self.carry_out(slot, &plan).await;
             self.tell_rules(slot, &plan);
             return again;
@@ -71,6 +72,7 @@ impl Reconciler {
             return Again::After(WHEN_INTACT);
         }
         let outcome = self.copies.act(slot, action).await;
+        self.lag.acted(slot, action, &outcome);
         let is_news = self.remember(slot, action, &outcome);
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {

@@ -21,7 +21,7 @@ use crate::{
         set_condition,
     },
     model::NamespacedName,
-    plan::{Key, large_spread, monitor_status, rule_status},
+    plan::{Key, large_spread, monitor_status, rule_report},
 };
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
@@ -33,8 +33,13 @@ impl Reconciler {
         }
         let (uid, before, after) = {
             let world = self.world();
-            let Some(facts) = world.rules.get(rule) else { return self.forget_status(key) };
-            (facts.uid.clone(), facts.status.clone(), rule_status(&world, rule, now()))
+            let Some(facts) = world.rules.get(rule) else {
+                self.tallies.set(rule, None);
+                return self.forget_status(key);
+            };
+            let (status, tally) = rule_report(&world, rule, now()).unzip();
+            self.tallies.set(rule, tally);
+            (facts.uid.clone(), facts.status.clone(), status)
         };
         let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
         let news = said(&after).filter(|_| said(&before).is_none());

@@ -215,6 +215,8 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         trusted_writers: TrustedWriters::default(),
         definitions: Definitions::new(client.clone()),
         reporter: Reporter::new(client, "host", world),
+        lag: Lag::default(),
+        tallies: Arc::default(),
         status_written: Mutex::default(),
     }
 }

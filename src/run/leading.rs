@@ -43,6 +43,7 @@ pub(super) async fn lead(
         tracing::warn!("not leading any more");
         reconciler.queue.close();
         reconciler.hooks.rest();
+        reconciler.tallies.clear();
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
         crds::Definitions,
         watch::{Observer, Requests},
     },
-    reconcile::{Queue, Reconciler, Requester, Snapshot, Throttle},
+    reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
     serve::{
         Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
         serve_plain,
@@ -150,7 +150,9 @@ fn reconcile(
     // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being so.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
-    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), world: world.clone() }));
+    let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
+    lag.register(metrics);
+    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), tallies: tallies.clone() }));
     let reconciler = Arc::new(Reconciler {
         client: client.clone(),
         world: world.clone(),
@@ -164,6 +166,8 @@ fn reconcile(
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,
+        lag,
+        tallies,
         status_written: Mutex::default(),
     });
     // The lease is released only when no worker writes any more.
