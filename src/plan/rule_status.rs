@@ -230,7 +230,7 @@ fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> Stri
         1 => "1 copy waits".into(),
         number => format!("{number} copies wait"),
     };
-    let wait = format!("{wait} until {until}, since their source keeps changing");
+    let wait = format!("{wait} until {until}, because the source keeps changing");
     if copies == 0 { wait } else { format!("{written}; {wait}") }
 }
 
