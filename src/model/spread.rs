@@ -59,7 +59,9 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match UNITS.iter().find(|(_, factor)| self.0 >= *factor) {
             None => write!(f, "{} bytes", self.0),
-            Some((unit, factor)) if self.0 % factor == 0 => write!(f, "{} {unit}B", self.0 / factor),
+            Some((unit, factor)) if self.0.is_multiple_of(*factor) => {
+                write!(f, "{} {unit}B", self.0 / factor)
+            }
             Some((unit, factor)) => write!(f, "{:.1} {unit}B", self.0 as f64 / *factor as f64),
         }
     }

@@ -53,18 +53,18 @@ where
         let (throttle, answer) = (self.throttle.clone(), self.inner.call(request));
         Box::pin(async move {
             let response = answer.await?;
-            waiting.is_over();
+            waiting.end();
             hear(&throttle, response).await
         })
     }
 }
 
 /// A request whose answer nobody waits for any more has taken too long, and one that fails has met a server that
-/// cannot be reached: unless it is over, dropping it counts.
+/// cannot be reached: unless it has ended, dropping it counts.
 struct Waiting(Option<Arc<Throttle>>);
 
 impl Waiting {
-    fn is_over(mut self) {
+    fn end(mut self) {
         self.0 = None;
     }
 }

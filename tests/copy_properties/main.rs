@@ -30,7 +30,7 @@ use copy_model::{
     acting::{at, authorize, fetch, new_world, observe},
     stored::Stored,
 };
-use events::{Event, story};
+use events::{Event, flapping_story, story};
 use operator::{Looked, Operator, braked_until, slots};
 use oracle::copy_of;
 use queue::Queue;
@@ -102,7 +102,7 @@ fn where_it_rests_everything_is_right() {
 #[test]
 fn with_the_brake_on_the_last_content_arrives() {
     let braked = Cell::new(0);
-    always(long_story(), |story| {
+    always(flapping_story(), |story| {
         let mut cluster = Cluster::default();
         let mut operator = Operator::start_braked(&mut cluster.server);
         for event in &story {
