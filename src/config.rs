@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use crate::{hooks::Endpoint, run::client::Target};
+use crate::{hooks::Endpoint, model::SpreadLimits, run::client::Target};
 
 /// Configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
@@ -25,6 +25,12 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// Bound of admission reviews in flight.
     pub max_in_flight: usize,
+    /// How fast and how far one source may spread.
+    pub spread_limits: SpreadLimits,
+    /// Bound of the reconciler's requests in flight, new namespaces aside.
+    pub max_writes_in_flight: usize,
+    /// How often everything is listed and compared anew.
+    pub sweep_interval: Duration,
     /// Grace of rules that name none.
     pub deletion_grace: Duration,
     /// Never targets, beside Kubernetes' own.

@@ -85,9 +85,19 @@ fn api_outcome(status: &Status) -> Outcome {
         422 if about_field("immutable") || about_field("type") || is_immutable_data(status) => {
             Outcome::NeedsReplacing(readable(status))
         }
-        400..=499 if status.code != 429 => Outcome::Refused { reason: "Refused", message: readable(status) },
+        400..=499 if status.code != 429 || is_refusal(status) => {
+            Outcome::Refused { reason: "Refused", message: readable(status) }
+        }
         _ => Outcome::Retry { after, message: readable(status) },
     }
+}
+
+/// Whether an answer of "too many requests" is about the object alone: a disruption budget or another webhook said
+/// it. Else the API server is too busy for anything.
+pub fn is_refusal(status: &Status) -> bool {
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    status.message.starts_with("admission webhook")
+        || causes.iter().any(|cause| cause.reason == "DisruptionBudget")
 }
 
 fn is_immutable_data(status: &Status) -> bool {

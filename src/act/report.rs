@@ -16,7 +16,7 @@ use prometheus_client::{
 use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart::RestartOutcome};
 use crate::{
     model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{CopyAction, News, RemovePod, SlotPlan},
+    plan::{CopyAction, News, RemovePod, SlotPlan, tried_again},
 };
 
 /// Labels of the count of writes: bounded, for both come from closed lists.
@@ -90,7 +90,7 @@ impl Reporter {
                 (EventType::Normal, "CopyRemoved", format!("{slot}: no rule wants it any more"))
             }
             (_, Outcome::Refused { message, .. }) => {
-                (EventType::Warning, "CopyRefused", format!("{slot}: {message}"))
+                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(message)))
             }
             _ => return,
         };
@@ -111,6 +111,12 @@ impl Reporter {
     pub async fn news(&self, rule: &NamespacedName, news: News<'_>) {
         let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
         self.event(type_, news.reason, news.message, &self.about_rule(rule), None).await;
+    }
+
+    /// A source that is large for so many targets, and is copied all the same.
+    pub async fn large_spread(&self, rule: &NamespacedName, what: String) {
+        tracing::warn!(%rule, what, "a large spread");
+        self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
     }
 
     /// One restart, or the attempt at one.

@@ -6,7 +6,7 @@ use super::serve::{UsageError, duration, non_empty};
 use crate::{
     authority::TrustedWriters,
     config::system_namespaces,
-    model::{Store, World},
+    model::{Bytes, Store, World},
 };
 
 /// What the operator in the cluster was told. The flags and their environment forms are those of `copyrator serve`.
@@ -22,6 +22,9 @@ pub(super) struct InstalledArgs {
     /// Never targets, beside Kubernetes' own and Copyrator's.
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS")]
     system_namespaces: Vec<String>,
+    /// A source is not copied beyond so many bytes, times its targets.
+    #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
+    max_spread_bytes: Bytes,
     /// Accounts of other namespaces whose own rights count.
     #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "USER[@NS]")]
     trusted_writers: Vec<String>,
@@ -44,6 +47,7 @@ pub(super) struct Installed {
     pub trusted: TrustedWriters,
     system_namespaces: BTreeSet<String>,
     grace: Duration,
+    max_bytes: Bytes,
     annotations: bool,
 }
 
@@ -55,6 +59,7 @@ impl InstalledArgs {
             namespace: self.install_namespace,
             trusted: non_empty(self.trusted_writers).collect(),
             grace: duration("deletion-grace", &self.deletion_grace)?,
+            max_bytes: self.max_spread_bytes,
             annotations: self.annotations,
         })
     }
@@ -69,6 +74,7 @@ impl Installed {
                 .into();
         world.system_namespaces.clone_from(&self.system_namespaces);
         world.default_grace = self.grace;
+        world.spread_limits.max_bytes = self.max_bytes;
         world.own_namespace.clone_from(&self.namespace);
         world.annotations = self.annotations;
         world

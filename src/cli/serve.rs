@@ -7,6 +7,7 @@ use crate::{
     api::Span,
     config::Config,
     hooks::Endpoint,
+    model::{Bytes, SpreadLimits},
     run::{self, LogFormat, ServeError, client::Target, start_logging},
 };
 
@@ -57,6 +58,20 @@ pub struct Args {
     /// Admission reviews in flight at most; more are shed at once.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
+    /// A source spreads to its copies at most so often; the time doubles, to 5m, while it keeps changing.
+    #[arg(long, env = "COPYRATOR_MIN_SPREAD_INTERVAL", default_value = "5s", value_name = "DURATION")]
+    min_spread_interval: String,
+    /// Bytes of one source times its targets at most; of more nothing is written, and the rule says so.
+    #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
+    max_spread_bytes: Bytes,
+    /// Requests of the reconciler under way at most, 1 to 32; fewer while the API server is busy. New namespaces have
+    /// a lane of 8 beside.
+    #[arg(long, env = "COPYRATOR_MAX_WRITES_IN_FLIGHT", default_value_t = 16, value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=32))]
+    max_writes_in_flight: u8,
+    /// How often everything is listed anew and every copy is compared with its source by content.
+    #[arg(long, env = "COPYRATOR_SWEEP_INTERVAL", default_value = "1h", value_name = "DURATION")]
+    sweep_interval: String,
     /// How long a copy that nobody wants is kept, for rules that do not say.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
@@ -144,6 +159,13 @@ impl Args {
             admin_addr: self.admin_addr,
             endpoint,
             max_in_flight: self.max_in_flight,
+            spread_limits: SpreadLimits {
+                min_interval: duration("min-spread-interval", &self.min_spread_interval)?,
+                max_bytes: self.max_spread_bytes,
+                ..SpreadLimits::default()
+            },
+            max_writes_in_flight: self.max_writes_in_flight.into(),
+            sweep_interval: sweep_interval(&self.sweep_interval)?,
             deletion_grace: duration("deletion-grace", &self.deletion_grace)?,
             system_namespaces: non_empty(self.system_namespaces).collect::<BTreeSet<String>>(),
             trusted_writers: non_empty(self.trusted_writers).collect(),
@@ -171,6 +193,17 @@ pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageErro
             Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") })
         }
     }
+}
+
+fn sweep_interval(text: &str) -> Result<Duration, UsageError> {
+    let flag = "sweep-interval";
+    let interval = duration(flag, text)?;
+    if interval < Duration::from_secs(1) {
+        let message =
+            format!("{text:?} is less than a second, and every list would cut the one before short");
+        return Err(UsageError::Value { flag, message });
+    }
+    Ok(interval)
 }
 
 pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, UsageError> {

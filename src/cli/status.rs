@@ -60,7 +60,7 @@ impl Args {
 
     async fn show(self, installed: Installed) -> Exit {
         let target = Target::from(self.cluster);
-        let client = match client(&target).await {
+        let client = match client(&target, &std::sync::Arc::default()).await {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };

@@ -4,11 +4,13 @@
 mod key;
 mod object;
 mod rule;
+mod spread;
 mod workload;
 mod world;
 
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
+pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use workload::{PodFacts, PodsSeen, Reference, RestartAttempt, Rollout, WorkloadFacts};
 pub use world::{Attempt, Repairs, Store, World};

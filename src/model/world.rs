@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
-    PolicyFacts, RestartAttempt, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind,
+    PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -90,6 +90,8 @@ pub struct World {
     pub attempts: BTreeMap<ObjectKey, Attempt>,
     /// What was written a moment ago, so that a fight over an object is noticed.
     pub repairs: BTreeMap<ObjectKey, Repairs>,
+    /// The latest spread of each source that has changed a moment ago.
+    pub spreads: BTreeMap<ObjectKey, Spread>,
     /// What became of attempts to restart a workload that did not succeed.
     pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
     /// What became of attempts to remove pods that a monitor selects, that did not succeed.
@@ -108,6 +110,8 @@ pub struct World {
     pub system_namespaces: BTreeSet<String>,
     /// Grace of rules that name none.
     pub default_grace: Duration,
+    /// How fast and how far one source may spread.
+    pub spread_limits: SpreadLimits,
     /// Where our own objects live.
     pub own_namespace: String,
     /// The only rule that is served, where the process serves one: copies of others are not its business.

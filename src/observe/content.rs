@@ -22,7 +22,7 @@ use crate::{
 /// How long fetched content is kept for the writes that follow.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// How long one fetch may take.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The content of one version of one object. Has no `Debug`, no `Serialize`: it cannot reach a formatter.
 pub struct Content {
@@ -66,6 +66,18 @@ pub enum ContentError {
     /// The answer was no such object. The decoder's own message could quote values, so it is not kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
+    /// A page of copies could not be had.
+    #[error("cannot read a page of copies ({kind})")]
+    Page {
+        /// ConfigMaps or Secrets.
+        kind: &'static str,
+        /// The cause.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// No page of copies in time, or none that can be decoded.
+    #[error("cannot read a page of copies ({0}): no valid answer in {FETCH_TIMEOUT:?}")]
+    Pages(&'static str),
     /// No answer in time.
     #[error("cannot read {0}: no answer in {FETCH_TIMEOUT:?}")]
     Timeout(ObjectKey),
@@ -170,7 +182,7 @@ impl Content {
     }
 }
 
-fn plural(kind: Kind) -> &'static str {
+pub(super) fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::ConfigMap => "configmaps",
         Kind::Secret => "secrets",
@@ -200,7 +212,7 @@ struct RawMeta {
     annotations: BTreeMap<String, String>,
 }
 
-fn decode(kind: Kind, text: &str) -> Option<Content> {
+pub(super) fn decode(kind: Kind, text: &str) -> Option<Content> {
     let Raw { metadata, data, binary_data, immutable, type_ } = serde_json::from_str(text).ok()?;
     let mut values = BTreeMap::new();
     for (key, value) in data {

@@ -7,6 +7,7 @@ pub mod crds;
 mod declared;
 pub mod listing;
 pub mod object;
+pub mod pages;
 pub mod pods;
 mod references;
 mod rollout;

@@ -5,9 +5,11 @@ use jiff::Timestamp;
 use super::{
     Need,
     claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
-    hold::{held, last_attempt},
+    clock::at_after,
+    hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
     removal::plan_unwanted,
+    spread::{braked, follows, too_large},
 };
 use crate::{
     api::{ConflictPolicy, Problem},
@@ -39,6 +41,9 @@ pub enum SlotState {
     Current,
     /// The copy is about to be written.
     Outdated,
+    /// The copy carries what its source was a moment ago, and takes what it is now not before this time: a source
+    /// that keeps changing spreads more and more slowly.
+    Braked(Timestamp),
     /// Something that we do not touch is in the way, or the last attempt was refused.
     Blocked(Problem),
     /// Wanted by a rule that writes nothing at present.
@@ -105,6 +110,9 @@ pub struct CopyWrite {
     pub take_over: Option<Vec<ForeignField>>,
     /// Delete and create anew, because an update was refused as impossible.
     pub anew: bool,
+    /// What the copy carries until now, where all it does is follow its source: that is a spread, and counts
+    /// ([`super::spread`]).
+    pub follows: Option<String>,
 }
 
 /// What to do about one slot.
@@ -203,23 +211,30 @@ fn plan_wanted(
         Verdict::Unknown => {
             SlotPlan { needs: vec![Need::Fingerprint(slot.clone())], ..plan(SlotState::Outdated) }
         }
-        Verdict::InOrder => {
-            let marked =
-                existing.filter(|facts| facts.marks.as_ref().is_some_and(|m| m.remove_after.is_some()));
-            SlotPlan {
-                action: marked.map(|facts| CopyAction::Unmark(Version::of(facts))),
-                ..plan(SlotState::Current)
-            }
-        }
+        Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
         Verdict::Write { surplus, take_over, anew } => {
+            if let Some(message) = too_large(world, claim, print) {
+                let state = SlotState::Blocked(problem(slot, "TooLarge", &message));
+                // Namespaces come and go, and nobody tells the slots of the others.
+                return SlotPlan {
+                    action: unmark(existing.filter(|_| take_over.is_none())),
+                    recheck: Some(at_after(now, AGAIN)),
+                    ..plan(state)
+                };
+            }
             if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
                 return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
             }
+            let follows = follows(existing.filter(|_| take_over.is_none()), &intent.marks);
+            if let Some(until) = braked(world, &claim.source, follows.as_ref(), now) {
+                let action = unmark(existing);
+                return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
+            }
             let refused = last_attempt(world, slot, existing, &intent);
-            let state = refused.filter(|last| !last.replace).map_or(SlotState::Outdated, |last| {
-                SlotState::Blocked(problem(slot, last.reason, &last.message))
-            });
+            let state = refused
+                .filter(|last| !last.replace)
+                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(slot, last)));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
@@ -229,10 +244,17 @@ fn plan_wanted(
                 surplus,
                 take_over,
                 anew,
+                follows,
             };
             SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
         }
     }
+}
+
+/// A copy that somebody wants again goes without its removal mark.
+fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
+    let marked = existing.filter(|facts| facts.marks.as_ref().is_some_and(|m| m.remove_after.is_some()));
+    marked.map(|facts| CopyAction::Unmark(Version::of(facts)))
 }
 
 enum Verdict {

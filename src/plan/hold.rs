@@ -11,6 +11,8 @@ use crate::{
     model::{Attempt, ObjectFacts, ObjectKey, Repairs, World},
 };
 
+/// How often what was refused is tried again.
+pub const AGAIN: Duration = Duration::from_secs(300);
 /// So many writes of one content to one slot within [`CALM`] are repairs of what somebody else does to it.
 const REPAIRS: u32 = 10;
 /// After so long without a repair everything is forgotten.
@@ -29,7 +31,7 @@ pub(super) fn held(
 ) -> Option<(Problem, Timestamp)> {
     let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
     if let Some(last) = refused.filter(|last| now < last.retry_at) {
-        return Some((problem(slot, last.reason, &last.message), last.retry_at));
+        return Some((refused_problem(slot, last), last.retry_at));
     }
     let repairs = world.repairs.get(slot).filter(|repairs| repairs.digest == intent.marks.digest)?;
     let until = repairs.from;
@@ -46,6 +48,19 @@ pub(super) fn last_attempt<'w>(
     let version = existing.map(|facts| &facts.resource_version);
     let last = world.attempts.get(slot)?;
     (last.resource_version.as_ref() == version && last.digest == intent.marks.digest).then_some(last)
+}
+
+/// What came of the last attempt, and when the next one is.
+pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> Problem {
+    match last.reason {
+        "Failed" => problem(slot, last.reason, &last.message),
+        _ => problem(slot, last.reason, &tried_again(&last.message)),
+    }
+}
+
+/// A refusal, and how often it is put to the test.
+pub fn tried_again(refusal: &str) -> String {
+    format!("{refusal}; it is tried again every {} minutes", AGAIN.as_secs() / 60)
 }
 
 /// The repairs of a slot, with one write more of this content.

@@ -118,6 +118,13 @@ impl Intent {
     }
 }
 
+/// Bytes of what is carried over, keys and values.
+pub(super) fn carried_bytes(shape: &CompiledKeys, print: &Fingerprint) -> u64 {
+    let keys = carried_keys(shape, print);
+    let carried = keys.iter().filter_map(|(from, to)| Some(to.len() as u64 + print.keys.get(from)?.size));
+    carried.sum()
+}
+
 /// The copy's key for each key of the source that is carried over. Where a key is renamed to one that the source
 /// has too, the renamed one is meant.
 fn carried_keys(shape: &CompiledKeys, print: &Fingerprint) -> BTreeMap<String, String> {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::large_spread;
 use crate::api::CopyratorRuleStatus;
 
 /// Something new.
@@ -25,6 +26,9 @@ pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) ->
     let fresh = is.iter().filter(|now| !was.iter().any(|then| same(then, now)));
     let mut all: Vec<News<'s>> =
         fresh.map(|one| News { warns: true, reason: &one.reason, message: one.message.clone() }).collect();
+    if let Some(large) = large_spread(after).filter(|_| large_spread(before).is_none()) {
+        all.push(News { warns: true, reason: "LargeSpread", message: large.to_owned() });
+    }
     let ready = condition(after, "Ready").filter(|ready| ready.reason == "AllCopied");
     if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
         all.push(News { warns: false, reason: &ready.reason, message: ready.message.clone() });

@@ -2,7 +2,7 @@
 //! every rule that it matters to. Decides nothing; the plan has.
 //!
 //! Reasons beside those of problems ([`super::rule_status`]): `Missing`, `Differs`, `Replace`, `TakeOver`,
-//! `WantedAgain`; `Unwanted`, `Marked`, `Retain`; `UnknownKey`; `Suspended`, `Deleting`; `Unread`; `InOrder`.
+//! `WantedAgain`; `Unwanted`, `Marked`, `Retain`; `UnknownKey`; `Suspended`, `Deleting`, `Braked`, `NotServed`; `Unread`; `InOrder`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     claims::{Claim, Inert, authority, claims_on},
-    copies::{CopyAction, CopyWrite, SlotPlan, SlotState},
+    copies::{CopyAction, CopyWrite, SlotPlan, SlotState, is_anothers},
     difference::Difference,
     rule_status::{duplicate, served_by_another},
     targets::{is_named, takes_copies},
@@ -59,7 +59,7 @@ pub struct Outlook {
     pub message: String,
     /// What differs, where it is there and will be changed, and could be read.
     pub difference: Option<Difference>,
-    /// When a copy that nobody wants goes.
+    /// When a copy that nobody wants goes, or one that waits is written.
     pub at: Option<Timestamp>,
 }
 
@@ -144,6 +144,10 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             let message = "what is there is being deleted; the copy follows when it is gone";
             outlook(Course::Wait, "Deleting", message.into())
         }
+        (None, SlotState::Braked(until)) => {
+            let message = "its source keeps changing, and spreads more and more slowly";
+            Outlook { at: Some(*until), ..outlook(Course::Wait, "Braked", message.into()) }
+        }
         (None, SlotState::Kept) => kept(world, slot, outlook),
     })
 }
@@ -193,6 +197,11 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
     let going = world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if deleting || going {
         return outlook(Course::Wait, "Deleting", "it goes already, or its namespace does".into());
+    }
+    let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
+    if rule.is_some_and(|rule| is_anothers(world, rule)) {
+        let message = "annotations of sources do not count here, so that their copies stay as they are";
+        return outlook(Course::Wait, "NotServed", message.into());
     }
     let message = "nobody wants it, but its mark was made with another key, so that it is not removed: delete it by \
                    hand if it is a copy";

@@ -10,15 +10,39 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_slot, problem},
+    spread::is_large,
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, ObjectKey, RuleFacts, World},
 };
 
-/// What a rule's status should say; `None` where the rule is gone, or where the API server is about to be asked again
-/// what the status already says: after a start of ours nothing has changed for anybody.
+/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has none: its
+/// status says why, and nobody is to be woken because its copies do not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Copies that should exist.
+    pub desired: usize,
+    /// Copies of them in order.
+    pub current: usize,
+    /// Copies that a foreign object, another rule, another source or another writer is in the way of.
+    pub conflicting: usize,
+    /// Copies that were refused, or could not be written.
+    pub failed: usize,
+}
+
+/// What a rule's status should say.
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
+    rule_report(world, rule, now).map(|(status, _)| status)
+}
+
+/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where the API server is about to be asked again
+/// what the status already says: after a start of ours nothing has changed for anybody.
+pub fn rule_report(
+    world: &World,
+    rule: &NamespacedName,
+    now: Timestamp,
+) -> Option<(CopyratorRuleStatus, Tally)> {
     let facts = world.rules.get(rule)?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if facts.compiled.is_ok()
@@ -29,7 +53,11 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     }
     let mut count = Count::default();
     if let Ok(compiled) = &facts.compiled {
-        count.sources = sources_of(world, rule, compiled).count();
+        for (source, _) in sources_of(world, rule, compiled) {
+            count.sources += 1;
+            let print = world.fingerprint(source);
+            count.large.extend(print.and_then(|print| is_large(world, compiled, source, print)));
+        }
         for slot in slots_of(world, rule) {
             count.desired += 1;
             let plan = plan_slot(world, &slot, now);
@@ -40,6 +68,10 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
             match plan.state {
                 SlotState::Current => count.current += 1,
+                SlotState::Braked(until) => {
+                    count.braked += 1;
+                    count.until = count.until.max(Some(until));
+                }
                 SlotState::Blocked(problem) => {
                     count.problems.push(problem);
                     count.hindered += 1;
@@ -54,7 +86,17 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let copies = world.copies_of_rule(rule).filter_map(|slot| world.object(slot));
     let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
     count.leaving = marked.count();
-    Some(status(world, rule, facts, count, now))
+    let tally = count.tally(inert(world, rule, facts).is_some());
+    Some((status(world, rule, facts, count, now), tally))
+}
+
+/// Begins what `Ready` says of a source that is large for so many targets.
+const LARGE: &str = "; large: ";
+
+/// What a status says of a source that is large for so many targets.
+pub fn large_spread(status: &CopyratorRuleStatus) -> Option<&str> {
+    let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
+    ready.message.split_once(LARGE).map(|(_, large)| large)
 }
 
 #[derive(Default)]
@@ -64,9 +106,28 @@ struct Count {
     current: usize,
     /// Slots that something else is in the way of.
     hindered: usize,
+    /// Copies whose source keeps changing.
+    braked: usize,
+    /// When the last of those is written.
+    until: Option<Timestamp>,
+    /// Sources that are large for so many targets.
+    large: Vec<String>,
     /// Copies that nobody wants any more, until their grace is over.
     leaving: usize,
     problems: Vec<Problem>,
+}
+
+impl Count {
+    fn tally(&self, is_inert: bool) -> Tally {
+        if is_inert {
+            return Tally::default();
+        }
+        let is_conflict =
+            |one: &&Problem| ["Conflict", "OtherRule", "DuplicateName", "Contested"].contains(&&*one.reason);
+        let conflicting = self.problems.iter().filter(is_conflict).count();
+        let failed = self.problems.len() - conflicting;
+        Tally { desired: self.desired, current: self.current, conflicting, failed }
+    }
 }
 
 fn status(
@@ -104,6 +165,7 @@ fn status(
     status.problems = problems;
 
     let pending = count.desired - count.current - count.hindered;
+    let copying = || being_written(pending - count.braked, count.braked, count.until);
     let authorized = authority.map(|authority| match &authority.answer {
         Ok(()) => (true, "Allowed", format!("{} may do what this rule declares", authority.identity)),
         Err((reason, message)) => (false, reason.as_str(), message.clone()),
@@ -120,12 +182,16 @@ fn status(
         (Some(Inert::Unauthorized), None) => {
             (false, "AuthorityUnknown", "the API server has not been asked yet".into())
         }
-        (None, _) if pending > 0 => (true, "Copying", being_written(pending)),
+        (None, _) if pending > 0 => (true, "Copying", copying()),
         (None, _) => settled(facts, &status),
+    };
+    let ready = match count.large.first().filter(|_| stopped.is_none()) {
+        Some(large) => (ready.0, ready.1, format!("{}{LARGE}{large}", ready.2)),
+        None => ready,
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined)) || matches!(authorized, Some((false, ..)));
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
-    let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Copying", being_written(pending)));
+    let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Copying", copying()));
     let conditions = &mut status.conditions;
     set_condition(conditions, "Ready", Some(ready), generation, &now);
     set_condition(conditions, "Authorized", authorized.clone(), generation, &now);
@@ -159,11 +225,20 @@ pub(super) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) 
     problem(slot, "DuplicateName", &message)
 }
 
-fn being_written(copies: usize) -> String {
-    match copies {
+/// What is under way: copies that are written now, and copies that wait for their source to calm down.
+fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
+    let written = match copies {
         1 => "1 copy is being written".into(),
         number => format!("{number} copies are being written"),
-    }
+    };
+    let (Some(until), 1..) = (until, braked) else { return written };
+    let until = until.round(jiff::Unit::Second).unwrap_or(until);
+    let wait = match braked {
+        1 => "1 copy waits".into(),
+        number => format!("{number} copies wait"),
+    };
+    let wait = format!("{wait} until {until}, because the source keeps changing");
+    if copies == 0 { wait } else { format!("{written}; {wait}") }
 }
 
 /// What there is to say where nothing is under way: `AllCopied` only where there is something and all of it is there.

@@ -11,8 +11,8 @@ use crate::{
     digest::DigestKey,
     marks::{CA_SECRET, KEY_SECRET},
     model::{
-        Attempt, Authority, Fingerprint, KeyPrint, Kind, NamespaceFacts, NamespacedName, ObjectKey, Repairs,
-        Store, World,
+        Attempt, Authority, Bytes, Fingerprint, KeyPrint, Kind, NamespaceFacts, NamespacedName, ObjectKey,
+        Repairs, Store, World,
     },
     observe::{object::Slim, watched::Watched},
 };
@@ -325,4 +325,50 @@ fn what_differs_is_named_and_never_shown() {
     world.fingerprints.get_mut(&copy).unwrap().type_ = Some("example.com/other".into());
     let said = &outlook(&world)[0];
     assert!(said.contains("home/rule Replace") && said.contains(r#""fields":["type"]"#), "{said}");
+}
+
+/// A spread that waits, and one that is large, are said by the status; what neither waits nor is large is not.
+#[test]
+fn a_status_tells_of_spreads() {
+    let mut world = world();
+    let source = secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let print = world.fingerprints.get_mut(&source).unwrap();
+    let value = KeyPrint { digest: [0; 16], size: 98, binary: false };
+    print.keys.insert("ab".into(), value);
+    let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
+    let ready = |world: &World| {
+        let status = rule_status(world, &rule, at(101)).unwrap();
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+        (format!("{} {}", ready.reason, ready.message), large_spread(&status).map(str::to_owned))
+    };
+    assert_eq!(ready(&world), ("Copying 1 copy is being written".into(), None));
+
+    let our_own = json!([{"manager": crate::marks::COPY_MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:old": {}}}}]);
+    let old = crate::marks::CopyMarks { digest: "old".into(), ..marks };
+    secret(
+        &mut world,
+        "shop",
+        "app",
+        json!({"annotations": old.annotations(), "labels": old.labels(), "managedFields": our_own}),
+    );
+    let write = written(&plan_slot(&world, &slot(), at(100))).clone();
+    let mut last = spread(&world, &write, at(100)).unwrap();
+    last.contents.insert(write.follows.clone().unwrap());
+    world.spreads.insert(source, last);
+    let plan = plan_slot(&world, &slot(), at(101));
+    assert_eq!((&plan.state, &plan.action), (&SlotState::Braked(at(105)), &None));
+    let waits = "Copying 1 copy waits until 1970-01-01T00:01:45Z, because the source keeps changing";
+    assert_eq!(ready(&world), (waits.into(), None));
+
+    world.spread_limits.warn_bytes = Bytes(99);
+    let large = "Secret home/app: 100 bytes in each of 1 namespaces are 100 bytes";
+    assert_eq!(ready(&world), (format!("{waits}; large: {large}"), Some(large.into())));
+    world.spread_limits.max_bytes = Bytes(99);
+    let (said, large) = ready(&world);
+    assert!(
+        said.starts_with("Incomplete 0 of 1 copies") && large.is_none(),
+        "what is refused is no mere warning: {said}"
+    );
 }

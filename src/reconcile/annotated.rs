@@ -7,7 +7,7 @@ use crate::{
     api::CopyratorRuleStatus,
     marks::AUTHORIZED,
     model::{NamespacedName, ObjectKey},
-    plan::{Key, News, Version, news, rule_status},
+    plan::{Key, News, Version, news, rule_report},
 };
 
 /// A proof to be written on a source.
@@ -29,7 +29,8 @@ impl Reconciler {
         }
         let (before, after, grant) = {
             let world = &mut *self.world_mut();
-            let after = rule_status(world, rule, now());
+            let (after, tally) = rule_report(world, rule, now()).unzip();
+            self.tallies.set(rule, tally);
             let version = world.object(source).map(Version::of);
             let Some(facts) = world.rules.get_mut(rule) else { return self.forget_status(key) };
             let Some(after) = after else { return Again::OnChange };

@@ -1,61 +1,102 @@
 //! The queue and the rules in numbers, read when they are asked for.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    collections::BTreeMap,
+    fmt::Error,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::gauge::ConstGauge,
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
 use super::queue::Queue;
-use crate::model::World;
+use crate::{model::NamespacedName, plan::Tally};
 
-/// Shows the queue's depth by lane, what is being looked at, and copies desired, current and problems over all
-/// rules. No namespace or name is a label: their number has no bound.
+const LANES: [&str; 3] = ["new_namespace", "change", "sweep"];
+
+/// Each rule's copies in numbers, as last counted by the process that leads.
+#[derive(Debug, Default)]
+pub struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
+
+impl Tallies {
+    /// Keeps a rule's numbers, or none where it is gone.
+    pub(super) fn set(&self, rule: &NamespacedName, tally: Option<Tally>) {
+        match tally {
+            Some(tally) => self.lock().insert(rule.clone(), tally),
+            None => self.lock().remove(rule),
+        };
+    }
+
+    /// Forgets all: somebody else leads.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Tally>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows the queue's depth and age by lane, what is being looked at and how much may be, and the copies of all rules.
+/// No namespace or name is a label: their number has no bound.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The queue.
     pub queue: Arc<Queue>,
-    /// What is known.
-    pub world: Arc<RwLock<World>>,
+    /// The copies of each rule.
+    pub tallies: Arc<Tallies>,
 }
 
 impl Collector for Snapshot {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (lanes, running) = self.queue.depth();
-        let help = "Keys that wait, by lane";
-        let mut family =
-            encoder.encode_descriptor("queue_depth", help, None, ConstGauge::new(0u64).metric_type())?;
-        for (lane, depth) in ["new_namespace", "change", "sweep"].into_iter().zip(lanes) {
-            let labels = [("lane", lane)];
-            ConstGauge::new(depth as u64).encode(family.encode_family(&labels)?)?;
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let ((depths, running), ages) = (self.queue.depth(), self.queue.ages());
+        let ages = ages.map(|age| age.as_secs_f64());
+        by_lane(&mut encoder, "queue_depth", "Keys that wait", depths.map(|depth| depth as f64))?;
+        by_lane(&mut encoder, "queue_oldest_seconds", "How long the first key has waited", ages)?;
+        gauge(&mut encoder, "in_flight", "Keys that are being looked at", running)?;
+        let throttle = self.queue.throttle();
+        let help = "How many keys are looked at together at most, new namespaces aside";
+        gauge(&mut encoder, "in_flight_limit", help, throttle.limit())?;
+        let busy = ConstCounter::new(throttle.times_busy());
+        let help = "Requests that the API server was too busy for, or did not answer in time";
+        busy.encode(encoder.encode_descriptor("api_busy", help, None, busy.metric_type())?)?;
+        let all = self.tallies.lock();
+        let sum = |count: fn(&Tally) -> usize| all.values().map(count).sum();
+        for (name, help, number) in [
+            ("copies_desired", "Copies that rules want which may act", sum(|tally| tally.desired)),
+            ("copies_current", "Copies of them that are in order", sum(|tally| tally.current)),
+            (
+                "copies_conflicting",
+                "Copies that something else is in the way of",
+                sum(|tally| tally.conflicting),
+            ),
+            ("copies_failed", "Copies that were refused or could not be written", sum(|tally| tally.failed)),
+        ] {
+            gauge(&mut encoder, name, help, number)?;
         }
-        gauge(&mut encoder, "in_flight", "Keys that are being looked at", running as i64)?;
-        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let statuses = || world.rules.values().filter_map(|facts| facts.status.as_ref());
-        gauge(
-            &mut encoder,
-            "copies_desired",
-            "Copies that should exist",
-            statuses().map(|s| s.desired).sum(),
-        )?;
-        gauge(&mut encoder, "copies_current", "Copies in order", statuses().map(|s| s.current).sum())?;
-        gauge(
-            &mut encoder,
-            "copies_problems",
-            "Problems of all rules",
-            statuses().map(|s| s.problem_count).sum(),
-        )
+        Ok(())
     }
 }
 
-fn gauge(
+fn by_lane(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    value: i64,
-) -> Result<(), std::fmt::Error> {
-    let gauge = ConstGauge::new(value);
+    values: [f64; 3],
+) -> Result<(), Error> {
+    let help = format!("{help}, by lane");
+    let mut family = encoder.encode_descriptor(name, &help, None, ConstGauge::new(0.0).metric_type())?;
+    for (lane, value) in LANES.into_iter().zip(values) {
+        let labels = [("lane", lane)];
+        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: usize) -> Result<(), Error> {
+    let gauge = ConstGauge::new(value as i64);
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }

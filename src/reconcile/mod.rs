@@ -5,6 +5,7 @@ mod annotated;
 pub(crate) mod authority;
 mod fetch;
 mod hooks;
+mod lag;
 mod metrics;
 mod monitor;
 mod queue;
@@ -15,6 +16,8 @@ mod slot;
 mod status;
 #[cfg(test)]
 mod tests;
+mod throttle;
+mod verify;
 mod workload;
 
 use std::{
@@ -27,16 +30,18 @@ use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use metrics::Snapshot;
-pub use queue::{Again, Lane, Queue};
+pub use lag::Lag;
+pub use metrics::{Snapshot, Tallies};
+pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
 pub use requests::Requester;
+pub use throttle::Throttle;
 
 use crate::{
     act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},
     authority::{Authorizer, TrustedWriters},
     model::World,
     observe::{content::Contents, crds::Definitions},
-    plan::{Key, everything, is_over},
+    plan::{Key, everything, is_calm, is_over},
 };
 
 /// What every reconciling worker shares.
@@ -65,6 +70,10 @@ pub struct Reconciler {
     pub trusted_writers: TrustedWriters,
     /// Tells people and metrics.
     pub reporter: Reporter,
+    /// How long copies lag behind.
+    pub lag: Lag,
+    /// Copies in numbers.
+    pub tallies: Arc<Tallies>,
     /// When each status was last written.
     pub status_written: Mutex<HashMap<Key, Instant>>,
 }
@@ -93,7 +102,9 @@ impl Reconciler {
     pub fn expire(&self) {
         self.contents.expire();
         let now = now();
-        self.world_mut().repairs.retain(|_, repairs| !is_over(repairs, now));
+        let mut world = self.world_mut();
+        world.repairs.retain(|_, repairs| !is_over(repairs, now));
+        world.spreads.retain(|_, spread| !is_calm(spread, now));
     }
 
     async fn look_at(&self, key: &Key) -> Again {

@@ -4,12 +4,13 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
 
+use super::throttle::Throttle;
 use crate::plan::Key;
 
 /// How urgent a key is.
@@ -36,19 +37,19 @@ pub enum Again {
     Refused,
 }
 
+const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// How often what was refused is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
-/// Of the workers, so many at most do anything but new namespaces: more in flight only adds latency
-/// (measured: the rate is flat from 16 on).
-const BULK_WORKERS: usize = 16;
+/// New namespaces have so many workers of their own, beside what the throttle lets through.
+pub const NEW_NAMESPACE_LANE: usize = 8;
 
 #[derive(Default)]
 struct Inner {
     open: bool,
     lanes: [VecDeque<Key>; 3],
-    waiting: HashMap<Key, Lane>,
+    waiting: HashMap<Key, Waiting>,
     running: HashMap<Key, Running>,
     later: BTreeMap<(Instant, u64), Key>,
     later_of: HashMap<Key, (Instant, u64)>,
@@ -56,9 +57,17 @@ struct Inner {
     tickets: u64,
 }
 
+/// In which lane, and since when.
+#[derive(Clone, Copy)]
+struct Waiting {
+    lane: Lane,
+    since: Instant,
+}
+
 struct Running {
     again: Option<Lane>,
     lane: Lane,
+    since: Instant,
 }
 
 /// The keyed queue.
@@ -66,6 +75,7 @@ struct Running {
 pub struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
+    throttle: Arc<Throttle>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -75,6 +85,11 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
+    /// Lets so much be under way as the throttle says.
+    pub fn new(throttle: Arc<Throttle>) -> Self {
+        Self { throttle, ..Self::default() }
+    }
+
     /// Takes keys from now on.
     pub fn open(&self) {
         self.lock().open = true;
@@ -128,13 +143,16 @@ impl Queue {
             let due = {
                 let mut inner = self.lock();
                 inner.ripen(Instant::now());
-                if let Some(key) = inner.take() {
+                let pause = self.throttle.pause();
+                if pause.is_none()
+                    && let Some(key) = inner.take(self.throttle.limit())
+                {
                     if inner.lanes.iter().any(|lane| !lane.is_empty()) {
                         self.wake.notify_one();
                     }
                     return key;
                 }
-                inner.later.keys().next().map(|(due, _)| *due)
+                pause.or_else(|| inner.later.keys().next().map(|(due, _)| *due))
             };
             match due {
                 Some(due) => {
@@ -176,10 +194,36 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Whether nothing waits but the sweep, and something may be sent.
+    pub fn is_calm(&self) -> bool {
+        let ([new, change, _], _) = self.depth();
+        new + change == 0 && self.throttle.pause().is_none()
+    }
+
     /// How many keys wait, by lane, and how many are being looked at.
     pub fn depth(&self) -> ([usize; 3], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
+    }
+
+    /// How long the first key of each lane has waited.
+    pub fn ages(&self) -> [Duration; 3] {
+        let inner = self.lock();
+        [Lane::NewNamespace, Lane::Change, Lane::Sweep].map(|lane| {
+            let waits = |key| inner.waiting.get(key).filter(|waiting| waiting.lane == lane);
+            let first = inner.lanes[lane as usize].iter().find_map(waits);
+            first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
+        })
+    }
+
+    /// How long ago somebody asked for a key that is being looked at.
+    pub fn waited(&self, key: &Key) -> Duration {
+        self.lock().running.get(key).map_or(Duration::ZERO, |running| running.since.elapsed())
+    }
+
+    /// What bounds how much is under way.
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -200,10 +244,11 @@ impl Inner {
             self.later.remove(&at);
         }
         match self.waiting.get(&key) {
-            Some(other) if *other <= lane => false,
-            _ => {
+            Some(other) if other.lane <= lane => false,
+            other => {
                 // An older entry in a slower lane is skipped when its turn comes.
-                self.waiting.insert(key.clone(), lane);
+                let since = other.map_or_else(Instant::now, |other| other.since);
+                self.waiting.insert(key.clone(), Waiting { lane, since });
                 self.lanes[lane as usize].push_back(key);
                 true
             }
@@ -237,14 +282,24 @@ impl Inner {
         }
     }
 
-    fn take(&mut self) -> Option<Key> {
+    /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers beside, and
+    /// while they wait nothing else is begun.
+    fn take(&mut self, limit: usize) -> Option<Key> {
         let bulk = self.running.values().filter(|running| running.lane != Lane::NewNamespace).count();
-        let open_lanes = if bulk >= BULK_WORKERS { 1 } else { 3 };
-        for lane in [Lane::NewNamespace, Lane::Change, Lane::Sweep].into_iter().take(open_lanes) {
+        let new = self.running.len() - bulk;
+        let own = NEW_NAMESPACE_LANE.min(limit).max(limit.saturating_sub(bulk));
+        let open = match self.lanes[Lane::NewNamespace as usize].is_empty() {
+            false if new < own => &[Lane::NewNamespace][..],
+            true if bulk < limit => &[Lane::Change, Lane::Sweep],
+            _ => &[],
+        };
+        for &lane in open {
             while let Some(key) = self.lanes[lane as usize].pop_front() {
-                if self.waiting.get(&key) == Some(&lane) {
+                if let Some(Waiting { since, .. }) =
+                    self.waiting.get(&key).filter(|it| it.lane == lane).copied()
+                {
                     self.waiting.remove(&key);
-                    self.running.insert(key.clone(), Running { again: None, lane });
+                    self.running.insert(key.clone(), Running { again: None, lane, since });
                     return Some(key);
                 }
             }
@@ -253,13 +308,13 @@ impl Inner {
     }
 }
 
-/// 100 ms, doubling to 5 minutes, and up to a fifth more by the key's hash, so that many that failed together do
-/// not come back together.
+/// At most 200 ms, doubling to 5 minutes, and any part of it by the key's hash (full jitter), so that many that failed
+/// together do not come back together; but not at once.
 fn backoff(key: &Key, failures: u32) -> Duration {
-    let base = FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
+    let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
     let mut hasher = DefaultHasher::new();
     (key, failures).hash(&mut hasher);
-    base + base.mul_f64((hasher.finish() % 1000) as f64 / 5000.0)
+    most.mul_f64((hasher.finish() % 1000) as f64 / 1000.0).max(LEAST_BACKOFF)
 }
 
 #[cfg(test)]
@@ -352,7 +407,66 @@ mod tests {
             let running = queue.next().await;
             queue.done(&running, Again::Backoff(None));
         }
-        assert!(backoff(&key("a"), 3) > backoff(&key("a"), 1));
-        assert!(backoff(&key("a"), 40) <= LONGEST_BACKOFF.mul_f64(1.2));
+        let of_many = |failures| {
+            let delays = (0..200).map(|name| backoff(&key(&name.to_string()), failures));
+            delays.fold((LONGEST_BACKOFF * 2, Duration::ZERO), |(least, most), it| {
+                (least.min(it), most.max(it))
+            })
+        };
+        for (failures, most) in [(1, 200), (2, 400), (5, 3_200), (40, 300_000)] {
+            let (earliest, latest) = of_many(failures);
+            let most = Duration::from_millis(most);
+            assert!(LEAST_BACKOFF <= earliest && earliest < most / 5, "{failures}: {earliest:?}");
+            assert!(most.mul_f64(0.9) < latest && latest <= most, "{failures}: {latest:?}");
+        }
+    }
+
+    /// What is taken from a queue of so many changes and objects of new namespaces.
+    async fn taken(queue: &Queue, at_most: usize) -> Vec<Key> {
+        let mut taken = Vec::new();
+        while taken.len() < at_most {
+            let next = tokio::time::timeout(Duration::from_millis(1), queue.next()).await;
+            let Ok(key) = next else { break };
+            taken.push(key);
+        }
+        taken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_namespaces_have_a_lane_of_their_own_and_nothing_else_begins_meanwhile() {
+        let queue = Queue::new(Arc::new(Throttle::new(16)));
+        queue.open();
+        let add = |word: &str, lane, number: usize| {
+            (0..number).for_each(|one| queue.add(key(&format!("{word}{one}")), lane));
+        };
+        add("change", Lane::Change, 100);
+        let changes = taken(&queue, 100).await;
+        assert_eq!(changes.len(), 16);
+        add("new", Lane::NewNamespace, 20);
+        let new = taken(&queue, 100).await;
+        assert_eq!(new.len(), 8);
+        // A change that is done makes room for the new namespaces only.
+        queue.done(&changes[0], Again::OnChange);
+        assert_eq!(taken(&queue, 100).await.len(), 0, "nine beside fifteen is more than their lane");
+        queue.done(&new[0], Again::OnChange);
+        let next = taken(&queue, 100).await;
+        assert!(
+            next.iter().all(|key| matches!(key, Key::Policy(name) if name.starts_with("new"))),
+            "{next:?}"
+        );
+        assert_eq!(next.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_api_server_gets_less_and_during_a_pause_nothing() {
+        let throttle = Arc::new(Throttle::new(16));
+        let queue = Queue::new(throttle.clone());
+        queue.open();
+        (0..100).for_each(|one| queue.add(key(&one.to_string()), Lane::Change));
+        throttle.busy(Some(Duration::from_secs(3)));
+        queue.add(key("new"), Lane::NewNamespace);
+        assert_eq!(taken(&queue, 100).await, [], "no lane is open");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(taken(&queue, 100).await.len(), 1 + 8);
     }
 }

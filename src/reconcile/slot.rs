@@ -6,7 +6,7 @@ use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, 
 use crate::{
     act::outcome::Outcome,
     model::{Attempt, NamespacedName, ObjectKey},
-    plan::{CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired},
+    plan::{AGAIN, CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired, spread},
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -15,8 +15,6 @@ const ROUNDS: usize = 4;
 const SOON: Duration = Duration::from_millis(250);
 /// When to try again to remove, while our own kinds are not all there.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
-/// When to try again what was refused for good reason.
-const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// How long a status waits for further news of its rule.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
@@ -39,6 +37,7 @@ impl Reconciler {
                 self.queue.add(Key::Rule(rule), Lane::NewNamespace);
                 return Again::After(SOON);
             }
+            self.lag.planned(slot, &plan, self.queue.waited(&Key::Slot(slot.clone())));
             let again = self.carry_out(slot, &plan).await;
             self.tell_rules(slot, &plan);
             return again;
@@ -73,6 +72,7 @@ impl Reconciler {
             return Again::After(WHEN_INTACT);
         }
         let outcome = self.copies.act(slot, action).await;
+        self.lag.acted(slot, action, &outcome);
         let is_news = self.remember(slot, action, &outcome);
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
@@ -82,7 +82,7 @@ impl Reconciler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(REFUSED_AGAIN),
+            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(AGAIN),
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }
@@ -98,6 +98,9 @@ impl Reconciler {
             Outcome::Done => {
                 let repairs = repaired(world.repairs.remove(slot), digest, now());
                 world.repairs.insert(slot.clone(), repairs);
+                if let Some(spread) = spread(&world, write, now()) {
+                    world.spreads.insert(write.source.clone(), spread);
+                }
                 return true;
             }
             Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
@@ -109,7 +112,7 @@ impl Reconciler {
         let retry_at = match outcome {
             // The queue's own backoff is enough.
             Outcome::Retry { .. } => now(),
-            _ => at_after(now(), REFUSED_AGAIN),
+            _ => at_after(now(), AGAIN),
         };
         let attempt = Attempt {
             resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),

@@ -16,9 +16,12 @@ use crate::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
-    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, WORST_PROBLEMS, set_condition},
+    api::{
+        ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus, WORST_PROBLEMS,
+        set_condition,
+    },
     model::NamespacedName,
-    plan::{Key, monitor_status, rule_status},
+    plan::{Key, large_spread, monitor_status, rule_report},
 };
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
@@ -30,11 +33,22 @@ impl Reconciler {
         }
         let (uid, before, after) = {
             let world = self.world();
-            let Some(facts) = world.rules.get(rule) else { return self.forget_status(key) };
-            (facts.uid.clone(), facts.status.clone(), rule_status(&world, rule, now()))
+            let Some(facts) = world.rules.get(rule) else {
+                self.tallies.set(rule, None);
+                return self.forget_status(key);
+            };
+            let (status, tally) = rule_report(&world, rule, now()).unzip();
+            self.tallies.set(rule, tally);
+            (facts.uid.clone(), facts.status.clone(), status)
         };
+        let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
+        let news = said(&after).filter(|_| said(&before).is_none());
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
-        self.write::<CopyratorRule, _>(key, of, before, after).await
+        let again = self.write::<CopyratorRule, _>(key, of, before, after).await;
+        if let (Some(large), Again::OnChange) = (news, again) {
+            self.reporter.large_spread(rule, large).await;
+        }
+        again
     }
 
     pub(super) async fn monitor_status(&self, key: &Key, monitor: &NamespacedName) -> Again {

@@ -188,6 +188,9 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         admin_addr: ([127, 0, 0, 1], 0).into(),
         endpoint: Endpoint::Url(String::new()),
         max_in_flight: 1,
+        spread_limits: Default::default(),
+        max_writes_in_flight: 16,
+        sweep_interval: std::time::Duration::from_secs(3600),
         deletion_grace: std::time::Duration::ZERO,
         system_namespaces: Default::default(),
         trusted_writers: Vec::new(),
@@ -212,6 +215,8 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         trusted_writers: TrustedWriters::default(),
         definitions: Definitions::new(client.clone()),
         reporter: Reporter::new(client, "host", world),
+        lag: Lag::default(),
+        tallies: Arc::default(),
         status_written: Mutex::default(),
     }
 }

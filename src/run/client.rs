@@ -1,6 +1,6 @@
 //! The one HTTP stack to the API server.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
@@ -11,7 +11,10 @@ use kube::{
     client::{Body, ConfigExt},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, layer::layer_fn};
+
+use super::answers::Heard;
+use crate::reconcile::Throttle;
 
 /// How long any request may wait for the head of its answer (a watch's comes at once): a last resort, for calls
 /// that must be faster have limits of their own.
@@ -47,21 +50,21 @@ pub struct Target {
     pub context: Option<String>,
 }
 
-/// A client with a User-Agent of ours.
+/// A client with a User-Agent of ours; what its answers say of how busy the API server is, the throttle is told.
 ///
 /// Kube's stock stack lacks `TCP_NODELAY`, so that the first request on each new connection waits some 40 ms for a
 /// delayed acknowledgement (measured), and retries inside the call while a worker waits. This one does neither.
 ///
 /// # Errors
 /// No usable configuration.
-pub async fn client(target: &Target) -> Result<Client, ClientError> {
+pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
     let mut config = config(target).await?;
     config.headers.push((
         http::header::USER_AGENT,
         http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION"))),
     ));
     config.default_retry = false;
-    build(config).map_err(|error| ClientError::Build(Box::new(error)))
+    build(config, throttle).map_err(|error| ClientError::Build(Box::new(error)))
 }
 
 async fn config(target: &Target) -> Result<Config, ClientError> {
@@ -78,7 +81,7 @@ async fn config(target: &Target) -> Result<Config, ClientError> {
     Config::from_custom_kubeconfig(kubeconfig.map_err(failed)?, &options).await.map_err(failed)
 }
 
-fn build(config: Config) -> kube::Result<Client> {
+fn build(config: Config, throttle: &Arc<Throttle>) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
@@ -89,6 +92,7 @@ fn build(config: Config) -> kube::Result<Client> {
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
     let service = ServiceBuilder::new()
+        .layer(layer_fn(|inner| Heard::new(inner, throttle.clone())))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

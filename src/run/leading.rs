@@ -1,4 +1,4 @@
-//! While the lease is ours: the queue is open, workers work, and everything is looked at every hour.
+//! While the lease is ours: the queue is open, workers work, and everything is looked at now and then.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -6,11 +6,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::Leader;
-use crate::reconcile::Reconciler;
+use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
-/// Workers; of them the queue lets at most 16 do anything but new namespaces.
-const WORKERS: usize = 24;
-const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to finish the key it is at, when we stop.
@@ -20,6 +17,7 @@ const FINISH: Duration = Duration::from_secs(5);
 pub(super) async fn lead(
     reconciler: Arc<Reconciler>,
     leader: Leader,
+    sweep_interval: Duration,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     loop {
@@ -29,7 +27,7 @@ pub(super) async fn lead(
         }
         tracing::info!("leading: looking at everything");
         reconciler.queue.open();
-        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
@@ -38,24 +36,36 @@ pub(super) async fn lead(
                     return Ok(());
                 }
                 () = leader.lost() => break,
-                _ = sweep.tick() => reconciler.sweep(),
+                never = &mut sweeping => match never {},
                 _ = expire.tick() => reconciler.expire(),
             }
         }
         tracing::warn!("not leading any more");
         reconciler.queue.close();
         reconciler.hooks.rest();
+        reconciler.tallies.clear();
     }
 }
 
-/// Works until told to stop, finishes what is under way, and then lets go of the lease: only now may another write.
+/// Looks at everything: now by metadata, later by content too.
+async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
+    reconciler.sweep();
+    loop {
+        tokio::time::sleep(interval).await;
+        reconciler.sweep();
+        reconciler.verify().await;
+    }
+}
+
+/// Works on so many keys at once, and a few of new namespaces beside, until told to stop; finishes what is under way, and then lets go of the lease: only now may another write.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
+    in_flight: usize,
     stop: CancellationToken,
     release: CancellationToken,
 ) -> Result<(), tokio::task::JoinError> {
     let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
+    for _ in 0..in_flight + NEW_NAMESPACE_LANE {
         let (reconciler, stop) = (reconciler.clone(), stop.clone());
         workers.spawn(async move { reconciler.work(&stop).await });
     }

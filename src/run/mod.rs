@@ -1,5 +1,6 @@
 //! The life of the process: tasks, lease, certificate, client, drain.
 
+mod answers;
 pub mod client;
 mod leading;
 mod leaf;

@@ -30,7 +30,7 @@ use crate::{
         crds::Definitions,
         watch::{Observer, Requests},
     },
-    reconcile::{Queue, Reconciler, Requester, Snapshot},
+    reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
     serve::{
         Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
         serve_plain,
@@ -82,13 +82,14 @@ pub enum ServeError {
 /// Nothing can be served, or a task ended that must not.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
-    let client = client(&config.cluster).await?;
+    let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
+    let client = client(&config.cluster, &throttle).await?;
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new(stop.clone());
     let readiness = Readiness::new(stop.clone());
     let mut metrics = Registry::with_prefix("copyrator");
     let world = Arc::new(RwLock::new(world(&config)));
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::new(throttle));
     let requests = Arc::new(Requester { world: world.clone(), queue: queue.clone() });
     let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
@@ -114,6 +115,7 @@ fn world(config: &Config) -> World {
     world.expected = watches::stores(config).into_iter().collect();
     world.system_namespaces = config.system_namespaces();
     world.default_grace = config.deletion_grace;
+    world.spread_limits = config.spread_limits;
     world.own_namespace.clone_from(&config.namespace);
     world.annotations = config.annotations;
     let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
@@ -148,7 +150,9 @@ fn reconcile(
     // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being so.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
-    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), world: world.clone() }));
+    let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
+    lag.register(metrics);
+    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), tallies: tallies.clone() }));
     let reconciler = Arc::new(Reconciler {
         client: client.clone(),
         world: world.clone(),
@@ -162,12 +166,17 @@ fn reconcile(
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,
+        lag,
+        tallies,
         status_written: Mutex::default(),
     });
     // The lease is released only when no worker writes any more.
     let release = CancellationToken::new();
-    tasks.spawn("workers", leading::work(reconciler.clone(), tasks.shutdown(), release.clone()));
-    tasks.spawn("leading", leading::lead(reconciler, leader, tasks.shutdown()));
+    tasks.spawn(
+        "workers",
+        leading::work(reconciler.clone(), config.max_writes_in_flight, tasks.shutdown(), release.clone()),
+    );
+    tasks.spawn("leading", leading::lead(reconciler, leader, config.sweep_interval, tasks.shutdown()));
     tasks.spawn("lease", async move {
         elector.run(release).await;
         Ok::<(), Infallible>(())

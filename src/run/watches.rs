@@ -1,5 +1,7 @@
 //! Which kinds are watched, and how little of each is asked for.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::{ConfigMap, Namespace, Secret},
@@ -41,7 +43,7 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
 
 /// Starts a watch for each store.
 pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observer: &Observer) {
-    let mut watches = Watches { tasks, observer, client };
+    let mut watches = Watches { tasks, observer, client, relist: config.sweep_interval };
     watches.start::<Namespace>("watch namespaces", None);
     watches.start::<Workload<Deployment>>("watch deployments", None);
     watches.start::<Workload<StatefulSet>>("watch statefulsets", None);
@@ -65,6 +67,7 @@ struct Watches<'a> {
     tasks: &'a mut Tasks,
     observer: &'a Observer,
     client: &'a Client,
+    relist: Duration,
 }
 
 impl Watches<'_> {
@@ -75,10 +78,10 @@ impl Watches<'_> {
     fn run<W: Watched>(&mut self, name: &'static str, api: Api<W>, fields: Option<&str>) {
         let config = watcher::Config::default().page_size(PAGE);
         let config = fields.map_or(config.clone(), |fields| config.fields(fields));
-        let observer = self.observer.clone();
+        let (observer, relist) = (self.observer.clone(), self.relist);
         let stop: CancellationToken = self.tasks.shutdown();
         self.tasks.spawn(name, async move {
-            watch(api, config, observer, stop).await;
+            watch(api, config, observer, relist, stop).await;
             Ok::<(), std::convert::Infallible>(())
         });
     }

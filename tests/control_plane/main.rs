@@ -16,6 +16,7 @@ mod faults;
 mod formats;
 mod hooks;
 mod install;
+mod load;
 mod observability;
 mod own_kinds;
 mod plan;

@@ -17,7 +17,7 @@ use std::{
 
 use copyrator::{
     act::outcome::Outcome,
-    model::{NamespacedName, ObjectKey, World},
+    model::{Bytes, NamespacedName, ObjectKey, World},
     plan::{Key, Need, plan_slot, slots_to_check},
 };
 
@@ -43,6 +43,15 @@ impl Case {
                 self.rest(&mut server, &mut world, &slot, 0);
             }
         }
+        if let Some(earlier) = &self.earlier {
+            earlier.happen(&mut server);
+            acting::relist(&mut server, &mut world);
+            acting::authorize(&server, &mut world);
+            for slot in slots(&world) {
+                self.rest(&mut server, &mut world, &slot, 98);
+            }
+        }
+        world.spread_limits.max_bytes = self.max_spread.map_or(world.spread_limits.max_bytes, Bytes);
         self.then.happen(&mut server);
         world.annotations = !self.without_annotations;
         acting::relist(&mut server, &mut world);

@@ -37,6 +37,7 @@ pub fn state(plan: &SlotPlan) -> Option<String> {
             let message: String = problem.message.chars().take_while(|c| *c != ':').collect();
             format!("Blocked {} ({message})", problem.reason)
         }
+        SlotState::Braked(until) => format!("Braked until {}", until.as_second()),
         SlotState::Leaving(Some(after)) => format!("Leaving at {}", after.as_second()),
         SlotState::Leaving(None) => "Leaving".into(),
         SlotState::Inert(why) => format!("Inert {why:?}"),

@@ -27,9 +27,13 @@ pub struct Case {
     pub given: Scene,
     #[serde(default)]
     pub copied: bool,
+    /// What happens at second 98, and is copied.
+    pub earlier: Option<Scene>,
     /// What happens after that.
     #[serde(default)]
     pub then: Scene,
+    /// `--max-spread-bytes`.
+    pub max_spread: Option<u64>,
     /// Sources whose content is not fetched beforehand.
     #[serde(default)]
     pub unread: bool,

@@ -9,7 +9,7 @@ use copyrator::{
     marks,
     model::{Attempt, Authority, ForeignField, Kind, NamespacedName, ObjectKey, Store, World},
     observe::{object::Slim, watched::Watched},
-    plan::{Changed, CopyAction, CopyWrite, Need, Version},
+    plan::{Changed, CopyAction, CopyWrite, Need, Version, spread},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -157,6 +157,11 @@ pub const REFUSED_AGAIN: i64 = 300;
 pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
     world.attempts.remove(slot);
     let CopyAction::Write(write) = action else { return };
+    if *outcome == Outcome::Done
+        && let Some(spread) = spread(world, write, at(now))
+    {
+        world.spreads.insert(write.source.clone(), spread);
+    }
     let (replace, reason, message) = match outcome {
         Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
         Outcome::Refused { reason, message } => (false, *reason, message),

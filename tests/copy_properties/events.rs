@@ -95,6 +95,19 @@ const MARKS: [&str; 7] = [
 
 /// What happens from an empty cluster on; the operator is at work only while time passes.
 pub fn story() -> impl Strategy<Value = Vec<Event>> {
+    story_of(vec(event(), 0..40))
+}
+
+/// The same, where sources change again and again while little time passes.
+pub fn flapping_story() -> impl Strategy<Value = Vec<Event>> {
+    let change = (source(), select(&["1", "2", "3"][..])).prop_map(|(which, value)| {
+        Event::Edit(which, How::Patch("kubectl"), vec![Change::Data("a", Some(value))])
+    });
+    let pass = select(&[0, 1, 3, 6][..]).prop_map(Event::Pass);
+    story_of(vec(prop_oneof![4 => change, 4 => pass, 1 => event()], 0..60))
+}
+
+fn story_of(later: impl Strategy<Value = Vec<Event>>) -> impl Strategy<Value = Vec<Event>> {
     let some_rule = (0..RULES.len(), any_rule()).prop_map(|(at, rule)| Event::Rule(at, Some(Box::new(rule))));
     let source = (source(), any::<bool>()).prop_map(|(which, labelled)| {
         let changes =
@@ -102,7 +115,7 @@ pub fn story() -> impl Strategy<Value = Vec<Event>> {
         Event::Edit(which, How::Patch("kubectl"), changes.to_vec())
     });
     let place = select(&[NamespaceIs::Plain, NamespaceIs::Blue][..]);
-    let start = (vec(place, NAMESPACES.len()), vec(some_rule, 2..6), vec(source, 3..7), vec(event(), 0..40));
+    let start = (vec(place, NAMESPACES.len()), vec(some_rule, 2..6), vec(source, 3..7), later);
     start.prop_map(|(places, rules, objects, later)| {
         let namespaces = NAMESPACES.iter().zip(places).map(|(name, is)| Event::Namespace(name, is));
         namespaces

@@ -12,12 +12,12 @@ mod oracle;
 mod queue;
 mod rules;
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use copyrator::{
     marks,
     model::{ObjectKey, Store},
-    plan::{Key, plan_slot, rule_status},
+    plan::{Key, SlotState, plan_slot, rule_status},
 };
 use proptest::{
     collection::vec,
@@ -30,8 +30,8 @@ use copy_model::{
     acting::{at, authorize, fetch, new_world, observe},
     stored::Stored,
 };
-use events::{Event, story};
-use operator::{Looked, Operator, slots};
+use events::{Event, flapping_story, story};
+use operator::{Looked, Operator, braked_until, slots};
 use oracle::copy_of;
 use queue::Queue;
 use rules::rule_name;
@@ -96,6 +96,46 @@ fn it_comes_to_rest_and_then_writes_nothing() {
 #[test]
 fn where_it_rests_everything_is_right() {
     always(long_story(), |story| play(&story, |before, cluster, _| none(&cluster.wrong(before))).map(drop));
+}
+
+/// Content waits for its turn, the last content arrives, and nothing else waits.
+#[test]
+fn with_the_brake_on_the_last_content_arrives() {
+    let braked = Cell::new(0);
+    always(flapping_story(), |story| {
+        let mut cluster = Cluster::default();
+        let mut operator = Operator::start_braked(&mut cluster.server);
+        for event in &story {
+            cluster.happen(event);
+            let Event::Pass(_) = event else { continue };
+            let before = cluster.clone();
+            operator.settle(&mut cluster, &mut || true).unwrap();
+            let mut unbraked = before.clone();
+            Operator::start(&mut unbraked.server).settle(&mut unbraked, &mut || true).unwrap();
+            for slot in
+                cluster.differs(&unbraked).iter().filter(|slot| before.wishers(slot) == cluster.wishers(slot))
+            {
+                let state = plan_slot(&operator.world, slot, at(cluster.now)).state;
+                prop_assert!(matches!(state, SlotState::Braked(_)), "{} differs: {:?}", slot, state);
+                let copy = cluster.server.objects.get(slot).map(|copy| &copy.values);
+                prop_assert_eq!(copy, before.server.objects.get(slot).map(|copy| &copy.values), "{}", slot);
+            }
+            while let Some(until) = braked_until(&operator.world, cluster.now) {
+                prop_assert!(
+                    until > cluster.now && until <= cluster.now + 300,
+                    "{} at {}",
+                    until,
+                    cluster.now
+                );
+                cluster.now = until;
+                braked.set(braked.get() + 1);
+                operator.settle(&mut cluster, &mut || true).unwrap();
+            }
+            none(&cluster.wrong(&before))?;
+        }
+        Ok(())
+    });
+    assert!(braked.get() > 0, "nothing was ever braked: this test looks at nothing");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Plans and acts as `reconcile/slot.rs` does, on every slot until nothing is left to do.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use copyrator::{
     act::outcome::Outcome,
     model::{ObjectKey, World},
-    plan::{CopyAction, Key, plan_slot, slots_to_check},
+    plan::{CopyAction, Key, SlotState, plan_slot, slots_to_check},
 };
 use jiff::Timestamp;
 
@@ -43,8 +43,15 @@ pub enum Looked {
 pub struct Crashed;
 
 impl Operator {
-    /// A process that has just listed everything.
+    /// A process that has just listed everything, and lets sources spread as often as they like.
     pub fn start(server: &mut Server) -> Self {
+        let mut operator = Self::start_braked(server);
+        operator.world.spread_limits.min_interval = Duration::ZERO;
+        operator
+    }
+
+    /// The same with the brake on.
+    pub fn start_braked(server: &mut Server) -> Self {
         let mut world = new_world();
         relist(server, &mut world);
         Self { world, intact: true }
@@ -102,6 +109,15 @@ impl Operator {
         }
         panic!("it does not come to rest; of the last round: {last:#?}");
     }
+}
+
+/// When the last copy may be written that waits for its source to calm down.
+pub fn braked_until(world: &World, now: i64) -> Option<i64> {
+    let until = slots(world).into_iter().filter_map(|slot| match plan_slot(world, &slot, at(now)).state {
+        SlotState::Braked(until) => Some(until.as_second()),
+        _ => None,
+    });
+    until.max()
 }
 
 /// Every slot that anybody could have a wish for.

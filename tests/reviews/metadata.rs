@@ -1,6 +1,6 @@
 //! What is added to an object, and what its writer is told.
 
-use copyrator::model::Kind;
+use copyrator::model::{Bytes, Kind};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, recorded};
@@ -102,5 +102,25 @@ async fn an_author_is_stamped_once_and_nobody_else_is() {
     for other in ["configmap-create", "namespace-create", "rule-update-metadata"] {
         let response = app.send("/mutate/author", other).await.allowed();
         assert!(response["patch"].is_null(), "{other}: {response}");
+    }
+}
+
+#[tokio::test]
+async fn large_content_is_named_to_its_writer() {
+    for (warn, most, told) in [
+        (1000, 2000, "copyrator: this change reaches 3 copies"),
+        (10, 2000, "copyrator: this change reaches 3 copies (225 bytes)"),
+        (
+            10,
+            20,
+            "copyrator: this change reaches 3 copies (225 bytes, too large: not copied beyond 20 bytes)",
+        ),
+    ] {
+        let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"namespaceSelector": {}}]});
+        let mut cluster = Cluster::new().rule("shop", "configs", spec);
+        cluster.world.spread_limits.warn_bytes = Bytes(warn);
+        cluster.world.spread_limits.max_bytes = Bytes(most);
+        let warnings = cluster.app().send("/validate/warnings", "configmap-update").await.warnings();
+        assert_eq!(warnings, [told]);
     }
 }

@@ -66,6 +66,10 @@ spec:
         - --owner-cluster-role={{ $fullname }}
         - --reconciler-account={{ include "copyrator.reconciler" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
+        - --min-spread-interval={{ $values.minSpreadInterval }}
+        - --max-spread-bytes={{ $values.maxSpreadBytes }}
+        - --max-writes-in-flight={{ $values.maxWritesInFlight }}
+        - --sweep-interval={{ $values.sweepInterval }}
         - --annotations={{ $values.annotations }}
         {{- with $values.systemNamespaces }}
         - --system-namespaces={{ join "," . }}

@@ -16,6 +16,17 @@ pub(super) struct Count {
     pub(super) at_least: bool,
 }
 
+/// How far a change of one object reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Its copies.
+    pub(super) copies: usize,
+    /// Workloads that restart.
+    pub(super) restarts: usize,
+    /// Bytes in all copies of one rule; the most that any comes to.
+    pub(super) bytes: u64,
+}
+
 /// How many objects a new namespace will get, and from how many rules.
 pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, usize) {
     let labels = object.labels.clone().unwrap_or_default();
@@ -41,15 +52,16 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
     (count, rules)
 }
 
-/// The copies of an object, and the workloads that restart, when these of its keys change.
+/// The copies of an object, and the workloads that restart, when these of its keys change to what it will be.
 pub(super) fn of_change(
     world: &World,
     kind: Kind,
     object: &Candidate<'_>,
+    new: Option<&Candidate<'_>>,
     keys: &[String],
-) -> (usize, usize) {
-    let mut copies = 0;
-    let mut restarts = restarts(world, kind, &object.namespace, &object.name, keys);
+) -> Reach {
+    let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
+    let mut reach = Reach { restarts, ..Reach::default() };
     let written = world.rules.iter().filter(|(name, _)| name.annotated().is_none());
     let written = written.filter_map(|(name, rule)| {
         acting(rule).filter(|compiled| is_source(name, compiled, kind, object)).map(Cow::Borrowed)
@@ -63,12 +75,15 @@ pub(super) fn of_change(
         }
         let source = crate::model::ObjectKey::new(kind, &*object.namespace, &*object.name);
         let copy = compiled.shape.copy_name(&source);
+        let before = reach.copies;
         for namespace in targets(world, &compiled).filter(|namespace| ***namespace != *object.namespace) {
-            copies += 1;
-            restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried);
+            reach.copies += 1;
+            reach.restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried);
         }
+        let size = new.map_or(0, |new| new.size_of(|key| compiled.shape.keys.carried(key).is_some()));
+        reach.bytes = reach.bytes.max(size.saturating_mul((reach.copies - before) as u64));
     }
-    (copies, restarts)
+    reach
 }
 
 /// The rule that an object's own annotations declare, where somebody who may has declared it: the object says so itself,

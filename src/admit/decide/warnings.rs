@@ -4,7 +4,7 @@ use super::{WriteCase, reach};
 use crate::{
     admit::decode::Operation,
     api::PolicyKind,
-    model::{Kind, World},
+    model::{Bytes, Kind, SpreadLimits, World},
     validate::Candidate,
 };
 
@@ -41,14 +41,15 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
     if keys.is_empty() {
         return None;
     }
-    let (copies, restarts) = reach::of_change(world, kind, old, &keys);
+    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, new, &keys);
     let some = |number, one, many| (number > 0).then(|| plural(number, one, many));
     let copies = some(copies, "copy", "copies");
     let changed = some(restarts, "workload restarts", "workloads restart");
     let used = some(restarts, "workload uses it", "workloads use it");
     Some(match (new.is_some(), copies) {
         (true, Some(copies)) => {
-            let copies = format!("copyrator: this change reaches {copies}");
+            let large = too_much(Bytes(bytes), world.spread_limits);
+            let copies = format!("copyrator: this change reaches {copies}{large}");
             [Some(copies), changed].into_iter().flatten().collect::<Vec<_>>().join(", ")
         }
         (true, None) => format!("copyrator: {} after this change", changed?),
@@ -61,10 +62,35 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
     })
 }
 
+/// What is said of content that is large for so many copies, and nothing of other content.
+fn too_much(bytes: Bytes, limits: SpreadLimits) -> String {
+    if bytes > limits.max_bytes {
+        format!(" ({bytes}, too large: not copied beyond {})", limits.max_bytes)
+    } else if bytes > limits.warn_bytes {
+        format!(" ({bytes})")
+    } else {
+        String::new()
+    }
+}
+
 fn counted(number: usize, noun: &str) -> String {
     plural(number, noun, &format!("{noun}s"))
 }
 
 fn plural(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_content_is_named_with_its_figure() {
+        let limits = SpreadLimits::default();
+        let said = |mebibytes: u64| too_much(Bytes(mebibytes << 20), limits);
+        assert_eq!([said(1), said(256)], ["", ""]);
+        assert_eq!(said(300), " (300 MiB)");
+        assert_eq!(said(1536), " (1.5 GiB, too large: not copied beyond 1 GiB)");
+    }
 }

@@ -73,7 +73,7 @@ impl Args {
     }
 
     async fn plan(self, documents: Vec<manifests::Document>, installed: Installed) -> Exit {
-        let client = match client(&Target::from(self.cluster)).await {
+        let client = match client(&Target::from(self.cluster), &std::sync::Arc::default()).await {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };

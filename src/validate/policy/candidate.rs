@@ -198,7 +198,13 @@ impl<'a> Candidate<'a> {
 
     /// Bytes of all keys and values.
     pub(super) fn size(&self) -> u64 {
-        self.data.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+        self.size_of(|_| true)
+    }
+
+    /// Bytes of those keys that count, and of their values.
+    pub fn size_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
+        let counted = self.data.iter().filter(|(key, _)| counts(key));
+        counted.map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 }
 

@@ -19,6 +19,10 @@ pub struct Request {
     pub namespace: String,
     /// On which object.
     pub name: String,
+    /// The path and query.
+    pub uri: String,
+    /// The answer's status code.
+    pub code: u64,
     /// Whether nothing was to be stored.
     pub dry: bool,
     /// What hooks and policies had to say.
@@ -59,6 +63,8 @@ fn request(line: &Value) -> Request {
         resource: text("/objectRef/resource"),
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
+        uri: text("/requestURI"),
+        code: line.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
         dry: text("/requestURI").contains("dryRun="),
         annotations: line["annotations"].clone(),
     }

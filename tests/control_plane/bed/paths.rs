@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 23] = [
+const KINDS: [(&str, &str, &str, bool); 25] = [
     ("Namespace", "namespaces", "/api/v1", false),
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
@@ -36,6 +36,13 @@ const KINDS: [(&str, &str, &str, bool); 23] = [
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",
         "/apis/admissionregistration.k8s.io/v1",
+        false,
+    ),
+    ("FlowSchema", "flowschemas", "/apis/flowcontrol.apiserver.k8s.io/v1", false),
+    (
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        "/apis/flowcontrol.apiserver.k8s.io/v1",
         false,
     ),
     ("CustomResourceDefinition", "customresourcedefinitions", "/apis/apiextensions.k8s.io/v1", false),

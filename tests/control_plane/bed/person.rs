@@ -74,8 +74,13 @@ impl Person {
 
     /// Creates or changes an object by server-side apply, as `kubectl apply --server-side --force-conflicts`.
     pub fn apply(&self, object: &Value) -> Answer {
+        self.apply_as("person", object)
+    }
+
+    /// The same under the name of another field manager.
+    pub fn apply_as(&self, manager: &str, object: &Value) -> Answer {
         let (kind, namespace, name) = paths::identity(object);
-        let path = format!("{}?fieldManager=person&force=true", paths::object(kind, namespace, name));
+        let path = format!("{}?fieldManager={manager}&force=true", paths::object(kind, namespace, name));
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 

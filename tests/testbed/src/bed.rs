@@ -111,6 +111,8 @@ impl Testbed {
         command
             .args(["--drain-delay", "0s"])
             .args(more)
+            // Tests change a source again and again, and wait for each change; those about the brake say so.
+            .env("COPYRATOR_MIN_SPREAD_INTERVAL", "100ms")
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, admin, log)

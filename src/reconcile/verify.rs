@@ -1,0 +1,91 @@
+//! The sweep by content. Metadata says nothing of who writes under our own field manager, or writes managedFields back;
+//! so every copy is read now and then, page by page, while nothing more urgent waits.
+
+use std::time::Duration;
+
+use super::{Lane, Reconciler, now};
+use crate::{
+    model::{Bytes, Kind, ObjectKey},
+    observe::{
+        content::{Content, ContentError},
+        pages::page,
+    },
+    plan::{Key, plan_slot},
+};
+
+/// Copies a page, where they are small; a page holds no more than so many bytes by the largest source.
+const PAGE: u64 = 100;
+const PAGE_BYTES: Bytes = Bytes(8 << 20);
+/// Between two pages. The walk must end before the API server forgets where it began (5 minutes).
+const BREATH: Duration = Duration::from_millis(100);
+/// How long a page gives way to what is more urgent.
+const GIVES_WAY: u32 = 100;
+
+impl Reconciler {
+    /// Compares every copy with its source by content, and has those looked at that differ.
+    pub async fn verify(&self) {
+        for kind in [Kind::ConfigMap, Kind::Secret] {
+            match self.verify_kind(kind).await {
+                Ok((seen, differ)) => {
+                    tracing::info!(%kind, seen, differ, "copies were compared with their sources")
+                }
+                // What is left is compared in the next sweep.
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(%kind, error, "not all copies were compared with their sources");
+                }
+            }
+        }
+    }
+
+    async fn verify_kind(&self, kind: Kind) -> Result<(usize, usize), ContentError> {
+        let (mut seen, mut differ, mut next) = (0, 0, None);
+        loop {
+            self.give_way().await;
+            let page = page(&self.client, kind, self.page_size(), next.as_deref()).await?;
+            seen += page.copies.len();
+            differ += page.copies.iter().filter(|(slot, content)| self.differs(slot, content)).count();
+            next = page.next;
+            if next.is_none() {
+                return Ok((seen, differ));
+            }
+        }
+    }
+
+    /// Whether there is something to do about a copy, by its content; it is looked at then.
+    fn differs(&self, slot: &ObjectKey, content: &Content) -> bool {
+        let world = &mut *self.world_mut();
+        let Some(key) = world.key.as_ref().filter(|_| world.is_complete()) else { return false };
+        let print = content.fingerprint(key);
+        let is_current = world
+            .object(slot)
+            .is_some_and(|facts| facts.uid == print.uid && facts.resource_version == print.resource_version);
+        // What is newer than our watch knows is on its way; what is known of this version has been looked at.
+        if !is_current || world.fingerprint(slot).is_some() {
+            return false;
+        }
+        world.fingerprints.insert(slot.clone(), print);
+        let plan = plan_slot(world, slot, now());
+        let differs = plan.action.is_some() || !plan.needs.is_empty();
+        if differs {
+            self.queue.add(Key::Slot(slot.clone()), Lane::Sweep);
+        } else {
+            world.fingerprints.remove(slot);
+        }
+        differs
+    }
+
+    async fn give_way(&self) {
+        for _ in 0..GIVES_WAY {
+            tokio::time::sleep(BREATH).await;
+            if self.queue.is_calm() {
+                return;
+            }
+        }
+    }
+
+    fn page_size(&self) -> u32 {
+        let largest = self.world().fingerprints.values().map(|print| print.size()).max().unwrap_or_default();
+        (PAGE_BYTES.0 / largest.max(1)).clamp(1, PAGE) as u32
+    }
+}
