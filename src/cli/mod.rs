@@ -1,7 +1,9 @@
 //! The command line: one file a command.
 
 mod crds;
+mod foreign;
 mod hooks;
+mod import;
 mod serve;
 mod standing;
 mod status;
@@ -33,6 +35,8 @@ enum Command {
     Hooks(hooks::Args),
     /// Show rules, monitors and policies and how they stand, worst first.
     Status(status::Args),
+    /// Turn what other tools are told into rules of ours, suspended, with every difference named.
+    Import(import::Args),
 }
 
 /// Which cluster, as whom: kubectl's own flags.
@@ -101,6 +105,7 @@ impl Cli {
             Command::Crds(args) => args.run(),
             Command::Hooks(args) => args.run(),
             Command::Status(args) => args.run(),
+            Command::Import(args) => args.run(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod dormant;
 mod faults;
 mod formats;
 mod hooks;
+mod import;
 mod install;
 mod observability;
 mod own_kinds;
