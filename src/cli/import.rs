@@ -29,15 +29,14 @@ enum Output {
 /// Understood are the annotations of kubernetes-reflector, kubernetes-replicator and config-syncer (kubed), ClusterSecrets,
 /// and the rules of the first Copyrator.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  copyrator import > rules.yaml                   # from the cluster; then: kubectl apply -f rules.yaml\n  \
-    copyrator import -n platform\n  copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
-    copyrator import -f csec.yaml --source-namespace platform\n  copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
-    From the cluster it lists the metadata of ConfigMaps and Secrets, never their data. Values in a ClusterSecret are not\n\
-    printed either.\n\n\
-    Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or\n\
-    something cannot be parsed; 3 cluster unreachable."
-)]
+#[command(after_help = "Examples:\n  copyrator import > rules.yaml\n  copyrator import -n platform\n  \
+    copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
+    copyrator import -f csec.yaml --source-namespace platform\n  \
+    copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
+    Then kubectl apply -f rules.yaml, and the steps at its top. From the cluster it lists the metadata of ConfigMaps and Secrets, \
+    never their data; values in a ClusterSecret are not printed either.\n\n\
+    Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
+    cannot be parsed; 3 cluster unreachable.")]
 pub struct Args {
     /// Manifests: a file, a folder (its .yaml, .yml and .json), or - for standard input. Without it, the cluster.
     #[arg(short, long = "filename", value_name = "FILE")]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use kube::api::ObjectMeta;
 
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
-use super::targets::without_system;
+use super::targets::{matches, without_system};
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm},
     model::Kind,
@@ -196,6 +196,8 @@ impl Joined {
         }
         let lost = findings.iter().any(|finding| finding.level == Level::NoEquivalent);
         rule.spec.targets = listed(without_system(std::mem::take(&mut rule.spec.targets), findings));
+        not_at_home(&mut rule, findings);
+        let lost = lost || findings.iter().any(|finding| finding.about == "copy.name");
         if rule.spec.targets.is_empty() {
             let told = "no namespace is chosen, so that no rule is made";
             findings.push(if lost { none("targets", told) } else { differs("targets", told) });
@@ -211,6 +213,30 @@ impl Joined {
         findings.extend(wrong.into_iter().map(|message| none("rule", format!("no rule is made: {message}"))));
         None
     }
+}
+
+/// A source's own namespace gets no copy, under another name neither.
+fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
+    let Some(name) = rule.copy_name().map(str::to_owned) else { return };
+    let home = rule.namespace.clone();
+    let reaches = |names: &Option<Vec<String>>| {
+        names.as_ref().is_none_or(|names| names.iter().any(|one| matches(one, &home)))
+    };
+    let excluded = rule.spec.exclude_targets.iter().any(|one| matches(one, &home));
+    if excluded || !rule.spec.targets.iter().any(|term| reaches(&term.names)) {
+        return;
+    }
+    findings.push(none(
+        "copy.name",
+        format!(
+            "no copy is made in the source's own namespace, under another name neither: {name} in {home}, if it is \
+             there, stays as it is and follows nobody"
+        ),
+    ));
+    for names in rule.spec.targets.iter_mut().filter_map(|term| term.names.as_mut()) {
+        names.retain(|one| *one != home);
+    }
+    rule.spec.targets.retain(|term| term.names.as_ref().is_none_or(|names| !names.is_empty()));
 }
 
 /// As many entries as the schema takes in one list.

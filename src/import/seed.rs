@@ -62,7 +62,7 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
     findings.extend([
         differs(
             "update",
-            "a change of a source reaches its copies; the first Copyrator only ever created them",
+            "a change of a source reaches its copies; the first Copyrator only ever created them, so that copies older than its last change are reported as conflicts: there conflictPolicy: Overwrite is right",
         ),
         differs(
             "copy.labels",
