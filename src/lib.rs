@@ -13,6 +13,7 @@ pub mod config;
 pub mod crds;
 pub mod digest;
 pub mod hooks;
+pub mod import;
 pub mod marks;
 pub mod model;
 pub mod observe;

@@ -3,7 +3,9 @@
 mod columns;
 mod copies;
 mod crds;
+mod foreign;
 mod hooks;
+mod import;
 mod installed;
 mod manifests;
 mod plan;
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::run::client::Target;
+use crate::run::client::{ClientError, Target, client};
 
 /// Keeps ConfigMaps and Secrets right across a Kubernetes cluster: they appear, they are valid, they stay fresh.
 #[derive(Debug, Parser)]
@@ -41,6 +43,8 @@ enum Command {
     Plan(plan::Args),
     /// Show rules with every copy, monitors and policies, and how they stand, worst first.
     Status(status::Args),
+    /// Turn what other tools are told into rules of ours, suspended, with every difference named.
+    Import(import::Args),
 }
 
 /// Which cluster, as whom: kubectl's own flags.
@@ -110,8 +114,14 @@ impl Cli {
             Command::Hooks(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Status(args) => args.run(),
+            Command::Import(args) => args.run(),
         }
     }
+}
+
+/// A client for a command: what it asks for is little, and waits for nobody.
+async fn connect(target: &Target) -> Result<kube::Client, ClientError> {
+    client(target, &std::sync::Arc::default()).await
 }
 
 /// Runs a command's future. Commands for people need one thread only.

@@ -3,7 +3,7 @@
 use kube::Client;
 
 use super::{
-    ClusterArgs, Exit, Threads, block_on,
+    ClusterArgs, Exit, Threads, block_on, connect,
     copies::{self, CopyStanding},
     fail,
     installed::{Installed, InstalledArgs},
@@ -12,7 +12,7 @@ use super::{
     survey::survey,
     with_causes,
 };
-use crate::run::client::{Target, client};
+use crate::run::client::Target;
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -60,7 +60,7 @@ impl Args {
 
     async fn show(self, installed: Installed) -> Exit {
         let target = Target::from(self.cluster);
-        let client = match client(&target, &std::sync::Arc::default()).await {
+        let client = match connect(&target).await {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };

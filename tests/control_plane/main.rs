@@ -15,6 +15,7 @@ mod dormant;
 mod faults;
 mod formats;
 mod hooks;
+mod import;
 mod install;
 mod load;
 mod observability;

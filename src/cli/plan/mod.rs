@@ -7,12 +7,12 @@ use std::{io::IsTerminal as _, path::PathBuf};
 
 use self::{report::Report, table::table};
 use super::{
-    ClusterArgs, Exit, Threads, block_on, fail,
+    ClusterArgs, Exit, Threads, block_on, connect, fail,
     installed::{Installed, InstalledArgs},
     manifests, note, print,
     survey::{rules_in, survey},
 };
-use crate::run::client::{Target, client};
+use crate::run::client::Target;
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -73,7 +73,7 @@ impl Args {
     }
 
     async fn plan(self, documents: Vec<manifests::Document>, installed: Installed) -> Exit {
-        let client = match client(&Target::from(self.cluster), &std::sync::Arc::default()).await {
+        let client = match connect(&Target::from(self.cluster)).await {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };

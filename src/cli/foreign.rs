@@ -1,0 +1,159 @@
+//! What other tools are told, read from a cluster: of ConfigMaps and Secrets only the metadata is asked for.
+
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, ListParams},
+    core::{GroupVersionKind, PartialObjectMeta},
+};
+use serde_json::{Value, json};
+
+use crate::import::{Found, Tool, is_of_interest};
+
+/// Why nothing can be imported.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// The API server said no.
+    #[error(
+        "cannot list {plural} {scope}: {message}; what you may read can be imported by -n NAMESPACE, manifests by -f FILE"
+    )]
+    Refused {
+        /// What was to be listed.
+        plural: String,
+        /// Where.
+        scope: String,
+        /// The API server's words.
+        message: String,
+    },
+    /// No answer.
+    #[error("cannot reach the cluster")]
+    Unreachable(#[source] Box<kube::Error>),
+}
+
+/// So many objects a request.
+const PAGE: u32 = 500;
+
+/// A kind that is looked at.
+struct Looked {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    in_namespaces: bool,
+    /// Custom resources are read whole: what they ask for is not in their metadata.
+    whole: bool,
+    /// Whose language it speaks, where little is lost if it may not be read.
+    optional: Option<Tool>,
+}
+
+const fn core(kind: &'static str, plural: &'static str) -> Looked {
+    Looked { group: "", kind, plural, in_namespaces: true, whole: false, optional: None }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const REPLICATOR: Option<Tool> = Some(Tool::Replicator);
+
+const KINDS: [Looked; 7] = [
+    core("ConfigMap", "configmaps"),
+    core("Secret", "secrets"),
+    Looked { optional: REPLICATOR, ..core("ServiceAccount", "serviceaccounts") },
+    Looked { optional: REPLICATOR, group: RBAC, ..core("Role", "roles") },
+    Looked { optional: REPLICATOR, group: RBAC, ..core("RoleBinding", "rolebindings") },
+    Looked {
+        group: "clustersecret.io",
+        in_namespaces: false,
+        whole: true,
+        optional: Some(Tool::ClusterSecret),
+        ..core("ClusterSecret", "clustersecrets")
+    },
+    Looked {
+        group: "flant.com",
+        whole: true,
+        optional: Some(Tool::Seed),
+        ..core("CopyratorRule", "copyrators")
+    },
+];
+
+/// Everything that other tools read or write, in one namespace or all.
+pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Found, ReadError> {
+    let mut found = Found::default();
+    labels(client, namespace, &mut found).await;
+    for looked in &KINDS {
+        let gvk = GroupVersionKind::gvk(looked.group, "v1", looked.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, looked.plural);
+        let (api, scope): (Api<DynamicObject>, _) = match namespace.filter(|_| looked.in_namespaces) {
+            Some(name) => {
+                (Api::namespaced_with(client.clone(), name, &resource), format!("in namespace {name}"))
+            }
+            None if looked.in_namespaces => {
+                (Api::all_with(client.clone(), &resource), "in all namespaces".into())
+            }
+            None => (Api::all_with(client.clone(), &resource), "in the cluster".into()),
+        };
+        let listed = match looked.whole {
+            true => whole(&api).await,
+            false => metadata(&api, looked.kind, &resource.api_version).await,
+        };
+        match (listed, looked.optional) {
+            (Ok(documents), _) => documents.into_iter().for_each(|one| found.take(one, None)),
+            // The tool is not installed.
+            (Err(kube::Error::Api(status)), Some(_)) if status.code == 404 => {}
+            (Err(kube::Error::Api(status)), Some(tool)) => {
+                found.unread(tool, looked.kind, &scope, &status.message)
+            }
+            (Err(kube::Error::Api(status)), None) => {
+                return Err(ReadError::Refused {
+                    plural: looked.plural.into(),
+                    scope,
+                    message: status.message,
+                });
+            }
+            (Err(error), _) => return Err(ReadError::Unreachable(Box::new(error))),
+        }
+    }
+    Ok(found)
+}
+
+/// The labels of namespaces: without them a few consents cannot be judged, and are reported.
+async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let known = match namespace {
+        Some(name) => api.get_metadata(name).await.map(|one| vec![document("Namespace", "v1", &one)]),
+        None => metadata(&api, "Namespace", "v1").await,
+    };
+    known.unwrap_or_default().into_iter().for_each(|one| found.take(one, None));
+}
+
+/// What is of interest of an object's metadata; the rest, which may hold whole Secrets
+/// (`last-applied-configuration`), is dropped page by page.
+fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>) -> Value {
+    let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));
+    let annotations: Value = annotations.map(|(key, value)| (key.clone(), json!(value))).collect();
+    json!({ "apiVersion": version, "kind": kind, "metadata": {
+        "name": object.name_any(), "namespace": object.namespace(), "labels": object.labels(), "annotations": annotations,
+    } })
+}
+
+async fn metadata(api: &Api<DynamicObject>, kind: &str, version: &str) -> kube::Result<Vec<Value>> {
+    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let list = api.list_metadata(&page).await?;
+        all.extend(list.items.iter().map(|object| document(kind, version, object)));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn whole(api: &Api<DynamicObject>) -> kube::Result<Vec<Value>> {
+    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let list = api.list(&page).await?;
+        all.extend(list.items.iter().map(|object| json!(object)));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What is looked at, from documents as they come. Of ConfigMaps and Secrets that is their metadata, of a ClusterSecret
+//! the names of its keys: what is secret is dropped here and reaches nothing that prints.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::finding::{Finding, Origin, Tool, none};
+use crate::model::Kind;
+
+type Texts = BTreeMap<String, String>;
+
+/// Everything that may ask for copies, and what is needed to understand it.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// ConfigMaps and Secrets.
+    pub objects: Vec<Annotated>,
+    /// ClusterSecrets.
+    pub cluster_secrets: Vec<ClusterSecret>,
+    /// Rules of the first Copyrator.
+    pub seed_rules: Vec<SeedRule>,
+    /// The labels of namespaces, where they are known.
+    pub namespaces: BTreeMap<String, Texts>,
+    /// What cannot be imported at all.
+    pub others: Vec<(Origin, Finding)>,
+    /// How many objects were looked at.
+    pub looked_at: usize,
+}
+
+/// The metadata of a ConfigMap or Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annotated {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace; empty where it says none and nobody else has.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its annotations, as far as another tool reads them.
+    pub annotations: Texts,
+}
+
+impl Annotated {
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(String::as_str)
+    }
+}
+
+/// A ClusterSecret without its values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterSecret {
+    /// Its name, which its Secrets have.
+    pub name: String,
+    /// Its labels, which its Secrets have.
+    pub labels: Texts,
+    /// Regular expressions of namespaces that get the Secret; `None`: all.
+    pub matched: Option<Vec<String>>,
+    /// Regular expressions of namespaces that do not.
+    pub avoided: Vec<String>,
+    /// The type of its Secrets, where it says one.
+    pub type_: Option<String>,
+    /// Namespace and name of the Secret it copies from, and the keys, where it says which.
+    pub from: Option<(String, String, Option<Vec<String>>)>,
+    /// The keys of the data it holds itself.
+    pub keys: Vec<String>,
+    /// Fields that are not understood.
+    pub unknown: Vec<String>,
+}
+
+/// A rule of the first Copyrator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeedRule {
+    /// Its namespace; empty where it says none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `ruleType`.
+    pub rule_type: Option<String>,
+    /// `selector`, where it is a map of texts.
+    pub selector: Option<Texts>,
+    /// `namespace` or `namespaces`: where the sources are.
+    pub sources: Vec<String>,
+}
+
+const PREFIXES: [(&str, Tool); 3] = [
+    ("reflector.v1.k8s.emberstack.com/", Tool::Reflector),
+    ("replicator.v1.mittwald.de/", Tool::Replicator),
+    ("kubed.appscode.com/", Tool::ConfigSyncer),
+];
+
+/// Whether an annotation is one that the tools known here read or write.
+pub fn is_of_interest(annotation: &str) -> bool {
+    PREFIXES.iter().any(|(prefix, _)| annotation.starts_with(prefix))
+}
+
+impl Found {
+    /// Takes in a document, or each item of a list. `namespace` is where an object is that says none.
+    pub fn take(&mut self, mut document: Value, namespace: Option<&str>) {
+        let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
+        let (kind, version) = (text("kind"), text("apiVersion"));
+        if let (Some(kind), Value::Array(items)) = (kind.strip_suffix("List"), document["items"].take()) {
+            for mut item in items {
+                // The items of a typed list do not repeat what they are.
+                if let (Some(item), false) = (item.as_object_mut(), kind.is_empty()) {
+                    item.entry("kind").or_insert_with(|| kind.into());
+                    item.entry("apiVersion").or_insert_with(|| version.as_str().into());
+                }
+                self.take(item, namespace);
+            }
+            return;
+        }
+        self.looked_at += 1;
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let meta = Meta::of(&document, namespace);
+        match (group, kind.as_str()) {
+            ("", "ConfigMap") => self.objects.push(meta.annotated(Kind::ConfigMap)),
+            ("", "Secret") => self.objects.push(meta.annotated(Kind::Secret)),
+            ("", "Namespace") => drop(self.namespaces.insert(meta.name, meta.labels)),
+            ("clustersecret.io" | "clustersecret.com", "ClusterSecret") => {
+                self.cluster_secrets.push(cluster_secret(&document, meta));
+            }
+            (group, "CopyratorRule") if group != "copyrator.dev" || document.get("ruleType").is_some() => {
+                self.seed_rules.push(seed_rule(&document, meta));
+            }
+            ("cert-manager.io", "Certificate") => self.certificate(&document, &meta),
+            _ => self.other(&kind, meta),
+        }
+    }
+
+    /// A kind could not be looked at.
+    pub fn unread(&mut self, tool: Tool, kind: &str, scope: &str, why: &str) {
+        let told = format!("could not be listed {scope}, so that what they ask for is not here: {why}");
+        self.others.push((Origin::new(tool, kind, "", "*"), none(kind, told)));
+    }
+
+    /// A Certificate's Secret has the annotations of its template.
+    fn certificate(&mut self, document: &Value, meta: &Meta) {
+        let spec = &document["spec"];
+        if let Some(name) = spec["secretName"].as_str() {
+            let annotations = texts(&spec["secretTemplate"]["annotations"]);
+            let secret = Meta { name: name.into(), annotations, ..meta.clone() };
+            let secret = secret.annotated(Kind::Secret);
+            if !secret.annotations.is_empty() {
+                self.objects.push(secret);
+            }
+        }
+    }
+
+    /// A kind that we do not copy, but another tool may.
+    fn other(&mut self, kind: &str, meta: Meta) {
+        let asked = PREFIXES.iter().find_map(|(prefix, tool)| {
+            Some((meta.annotations.keys().find(|key| key.starts_with(prefix))?, tool))
+        });
+        if let Some((annotation, tool)) = asked {
+            let message = format!(
+                "only ConfigMaps and Secrets are copied: keep {tool} for this {kind}, or have what makes the \
+                 namespaces write it"
+            );
+            let origin = Origin::new(*tool, kind, &meta.namespace, &meta.name);
+            self.others.push((origin, none(annotation, message)));
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Meta {
+    namespace: String,
+    name: String,
+    labels: Texts,
+    annotations: Texts,
+}
+
+impl Meta {
+    fn of(document: &Value, namespace: Option<&str>) -> Self {
+        let meta = &document["metadata"];
+        let text = |key: &str| meta[key].as_str().filter(|text| !text.is_empty());
+        let mut annotations = texts(&meta["annotations"]);
+        annotations.retain(|key, _| is_of_interest(key));
+        Self {
+            namespace: text("namespace").or(namespace).unwrap_or_default().into(),
+            name: text("name").unwrap_or_default().into(),
+            labels: texts(&meta["labels"]),
+            annotations,
+        }
+    }
+
+    fn annotated(self, kind: Kind) -> Annotated {
+        let mut annotations = self.annotations;
+        annotations.retain(|key, _| is_of_interest(key));
+        Annotated { kind, namespace: self.namespace, name: self.name, annotations }
+    }
+}
+
+fn texts(value: &Value) -> Texts {
+    let pairs = value.as_object().into_iter().flatten();
+    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// A list of texts; `None` where it is something else.
+fn list(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+}
+
+fn cluster_secret(document: &Value, meta: Meta) -> ClusterSecret {
+    let none = Map::new();
+    // Its fields stand at the top; newer ones below spec.
+    let fields = match document["spec"].as_object() {
+        Some(spec) => spec,
+        None => document.as_object().unwrap_or(&none),
+    };
+    let mut read = ClusterSecret { name: meta.name, labels: meta.labels, ..ClusterSecret::default() };
+    for (field, value) in fields {
+        match (field.as_str(), list(value)) {
+            ("apiVersion" | "kind" | "metadata" | "status" | "spec", _) => {}
+            (_, _) if value.is_null() => {}
+            ("matchNamespace", Some(patterns)) => read.matched = Some(patterns),
+            ("avoidNamespaces" | "avoidNamespace", Some(patterns)) => read.avoided = patterns,
+            ("type", _) if value.is_string() => read.type_ = value.as_str().map(str::to_owned),
+            ("data", _) => {
+                let data = value.as_object().unwrap_or(&none);
+                match data.get("valueFrom") {
+                    Some(from) if from.is_object() => read.reference(&from["secretKeyRef"], data.len()),
+                    _ => read.keys = data.keys().cloned().collect(),
+                }
+            }
+            ("valueFrom", _) => read
+                .reference(if value["secretKeyRef"].is_object() { &value["secretKeyRef"] } else { value }, 1),
+            _ => read.unknown.push(field.clone()),
+        }
+    }
+    read
+}
+
+impl ClusterSecret {
+    fn reference(&mut self, from: &Value, fields: usize) {
+        let text = |key: &str| from[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let keys = list(&from["keys"]);
+        let understood = fields == 1 && (keys.is_some() || from["keys"].is_null());
+        match (text("namespace"), text("name")) {
+            (Some(namespace), Some(name)) if understood => self.from = Some((namespace, name, keys)),
+            _ => self.unknown.push("data.valueFrom".into()),
+        }
+    }
+}
+
+fn seed_rule(document: &Value, meta: Meta) -> SeedRule {
+    let selector = document["selector"].as_object().and_then(|pairs| {
+        pairs.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    });
+    let one = |field: &str| document[field].as_str().map(|name| vec![name.to_owned()]);
+    let sources =
+        one("namespace").or_else(|| list(&document["namespace"])).or_else(|| list(&document["namespaces"]));
+    SeedRule {
+        namespace: meta.namespace,
+        name: meta.name,
+        rule_type: document["ruleType"].as_str().map(str::to_owned),
+        selector,
+        sources: sources.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// ClusterSecret logs values in debug mode, and kopf keeps them in an annotation.
+    #[test]
+    fn nothing_secret_is_kept() {
+        let mut found = Found::default();
+        let kopf = json!({"kopf.zalando.org/last-handled-configuration": "c2VjcmV0"});
+        let last = json!({"kubectl.kubernetes.io/last-applied-configuration": "c2VjcmV0"});
+        for document in [
+            json!({"apiVersion": "clustersecret.io/v1", "kind": "ClusterSecret", "data": {"k": "c2VjcmV0"},
+                "metadata": {"name": "a", "annotations": kopf}}),
+            json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "c2VjcmV0"}, "stringData": {"k": "c2VjcmV0"},
+                "metadata": {"name": "a", "annotations": last}}),
+        ] {
+            found.take(document, Some("home"));
+        }
+        assert_eq!(found.cluster_secrets[0].keys, ["k"]);
+        assert_eq!(found.objects[0].namespace, "home");
+        assert!(!format!("{found:?}").contains("c2VjcmV0"), "{found:?}");
+    }
+
+    #[test]
+    fn lists_are_taken_apart() {
+        let mut found = Found::default();
+        let named = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}});
+        found
+            .take(json!({"apiVersion": "v1", "kind": "SecretList", "items": [named("a"), named("b")]}), None);
+        let item = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+        found.take(json!({"apiVersion": "v1", "kind": "List", "items": [item]}), None);
+        let names: Vec<_> = found.objects.iter().map(|one| (one.kind, one.name.as_str())).collect();
+        assert_eq!(names, [(Kind::Secret, "a"), (Kind::Secret, "b"), (Kind::ConfigMap, "c")]);
+    }
+}

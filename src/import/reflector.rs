@@ -1,0 +1,182 @@
+//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). Read from its v10
+//! source: a list's patterns are split at commas, and each must match the whole name at its first match; names and labels
+//! are OR-ed; nothing said means every namespace; what is allowed and what is automatic must both hold.
+
+use super::{
+    assemble::{Draft, DraftRule},
+    finding::{Finding, Origin, Tool, differs, none},
+    pattern::Anchoring,
+    read::{Annotated, Found},
+    targets::{both, labelled, matches, named, patterns},
+};
+use crate::{api::DeletionPolicy, api::TargetTerm, model::NamespacedName, validate::Selector};
+
+const ALLOWED: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed";
+const ALLOWED_NAMES: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed-namespaces";
+const ALLOWED_LABELS: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed-namespaces-selector";
+const AUTO: &str = "reflector.v1.k8s.emberstack.com/reflection-auto-enabled";
+const AUTO_NAMES: &str = "reflector.v1.k8s.emberstack.com/reflection-auto-namespaces";
+const AUTO_LABELS: &str = "reflector.v1.k8s.emberstack.com/reflection-auto-namespaces-selector";
+const REFLECTS: &str = "reflector.v1.k8s.emberstack.com/reflects";
+const IS_AUTO: &str = "reflector.v1.k8s.emberstack.com/auto-reflects";
+
+/// What an object asks of reflector, as source or as mirror.
+pub(super) fn draft(found: &Found, object: &Annotated) -> Option<Draft> {
+    let says = |key| object.annotation(key).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
+    let origin = Origin::object(Tool::Reflector, object.kind, &object.namespace, &object.name);
+    if let Some(source) = object.annotation(REFLECTS) {
+        // A copy that reflector made; its source says why.
+        return (!says(IS_AUTO)).then(|| mirror(found, object, source, origin));
+    }
+    let asks = [ALLOWED, AUTO].iter().any(|key| object.annotation(key).is_some());
+    if !asks {
+        return None;
+    }
+    let mut findings = Vec::new();
+    if !says(ALLOWED) || !says(AUTO) {
+        let told = match says(ALLOWED) {
+            true => differs(
+                ALLOWED,
+                "only allows: nothing is copied unless a mirror asks for it, and each mirror that was \
+                found has a rule. Whoever applies a rule must be allowed to read the source instead",
+            ),
+            false => differs(ALLOWED, "is not \"true\": nothing is copied today, and no rule is made"),
+        };
+        return Some(Draft { origin, findings: vec![told], rule: None });
+    }
+    let allowed = chosen(object, ALLOWED_NAMES, ALLOWED_LABELS, &mut findings);
+    let auto = chosen(object, AUTO_NAMES, AUTO_LABELS, &mut findings);
+    let targets = both(allowed, auto, &mut findings);
+    findings.extend(behaviour());
+    findings.push(differs(
+        "deletionGrace",
+        "a copy that nobody wants any more goes after 5 minutes instead of at once (deletionGrace: 0s)",
+    ));
+    let rule = DraftRule::of(object.kind, &object.namespace, &object.name, targets);
+    Some(Draft { origin, findings, rule: Some(rule) })
+}
+
+/// The namespaces that a pair of annotations chooses; `None`: every one.
+fn chosen(
+    object: &Annotated,
+    names: &str,
+    labels: &str,
+    findings: &mut Vec<Finding>,
+) -> Option<Vec<TargetTerm>> {
+    let said = |key| object.annotation(key).filter(|text| !text.is_empty());
+    let (list, selector) = (said(names), said(labels));
+    if list.is_none() && selector.is_none() {
+        return None;
+    }
+    let list = list.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty());
+    let list = patterns(names, list, Anchoring::FirstMatchIsAll, findings);
+    let mut terms: Vec<_> = named(list).into_iter().collect();
+    match selector.map(term) {
+        Some(Ok(term)) => terms.push(term),
+        Some(Err(wrong)) => findings.push(none(labels, wrong)),
+        None => {}
+    }
+    Some(terms)
+}
+
+/// Reflector passes over empty values in parentheses, where Kubernetes takes them for a value.
+fn term(text: &str) -> Result<TargetTerm, String> {
+    let term = labelled(text)?;
+    let selector =
+        term.namespace_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
+    let mut values = selector.flat_map(|one| one.values.iter().flatten());
+    if text.contains('(') && values.any(String::is_empty) {
+        return Err(format!(
+            "{text:?} has an empty value in parentheses, which reflector passes over: take it out"
+        ));
+    }
+    Ok(term)
+}
+
+/// An object that somebody made in order that reflector fills it.
+fn mirror(found: &Found, object: &Annotated, source: &str, origin: Origin) -> Draft {
+    let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
+    let Some(from) = NamespacedName::parse(source) else {
+        return without(none(REFLECTS, format!("{source:?} is no namespace/name")));
+    };
+    let known = found
+        .objects
+        .iter()
+        .find(|one| one.kind == object.kind && *one.namespace == *from.namespace && *one.name == *from.name);
+    let Some(known) = known else {
+        return without(none(
+            REFLECTS,
+            format!(
+                "the source {from} was not found, so whether it allows this cannot be told: pass its manifest too, \
+                 or read it from the cluster"
+            ),
+        ));
+    };
+    let says = |key| known.annotation(key).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
+    if !says(ALLOWED) {
+        return without(differs(
+            REFLECTS,
+            format!("the source {from} does not allow it: nothing is copied today"),
+        ));
+    }
+    let mut unclear = Vec::new();
+    let allowed = chosen(known, ALLOWED_NAMES, ALLOWED_LABELS, &mut unclear);
+    let labels = found.namespaces.get(&object.namespace);
+    let mut admits = allowed.is_none();
+    for term in allowed.iter().flatten() {
+        match (&term.names, &term.namespace_selector, labels) {
+            (Some(names), ..) => admits |= names.iter().any(|name| matches(name, &object.namespace)),
+            (None, Some(selector), Some(labels)) => {
+                let compiled = Selector::compile(ALLOWED_LABELS, selector, &mut Vec::new());
+                admits |= compiled.matches(|key| labels.get(key).map(String::as_str));
+            }
+            (None, Some(selector), None) if selector.match_expressions.is_none() => admits = true,
+            _ => unclear.push(none(ALLOWED_LABELS, "the namespace's labels are not known")),
+        }
+    }
+    if !admits {
+        return without(match unclear.pop() {
+            Some(why) => none(
+                REFLECTS,
+                format!("whether the source {from} allows this namespace cannot be told: {}", why.message),
+            ),
+            None => differs(
+                REFLECTS,
+                format!("the source {from} does not allow this namespace: nothing is copied today"),
+            ),
+        });
+    }
+    let target = named(vec![object.namespace.clone()]).into_iter().collect();
+    let mut rule = DraftRule::of(object.kind, &from.namespace, &from.name, target);
+    rule.copied_as(&object.name);
+    rule.pull = true;
+    rule.spec.deletion_policy = DeletionPolicy::Retain;
+    let mut findings: Vec<_> = behaviour().into();
+    findings.push(differs(
+        REFLECTS,
+        "the mirror becomes a copy: whatever writes it today (a manifest in Git, a chart) must let go of it first, or \
+         the two write against each other",
+    ));
+    Draft { origin, findings, rule: Some(rule) }
+}
+
+/// What is different whatever is asked for.
+fn behaviour() -> [Finding; 3] {
+    [
+        differs(
+            "conflictPolicy",
+            "reflector may write over an object that it did not make; this takes over what has the same content, and \
+             reports the rest",
+        ),
+        differs(
+            "repair",
+            "a copy that is edited or deleted is put right at once; reflector waits for the source to change, \
+             or for its hourly round",
+        ),
+        differs(
+            "authority",
+            "whoever applies the rule must be allowed to read the source and to write in the targets; \
+             reflector asks nobody",
+        ),
+    ]
+}

@@ -1,0 +1,210 @@
+//! How a tool chooses namespaces, as terms of a rule.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::{
+    finding::{Finding, differs, none},
+    pattern::{Anchoring, globs},
+};
+use crate::{
+    api::TargetTerm,
+    validate::{Globs, parse_selector},
+};
+
+/// Namespaces that never take copies.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+
+/// Every namespace.
+pub(super) fn everywhere() -> TargetTerm {
+    TargetTerm { namespace_selector: Some(LabelSelector::default()), names: None }
+}
+
+/// These names and globs; one that matches everything is said as the selector that does.
+pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
+    if names.iter().any(|name| name == "*") {
+        return Some(everywhere());
+    }
+    (!names.is_empty()).then_some(TargetTerm { namespace_selector: None, names: Some(names) })
+}
+
+/// These labels, written as one line; nothing but white space means every namespace.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
+    if text.trim().is_empty() {
+        return Ok(everywhere());
+    }
+    parse_selector(text)
+        .map(|selector| TargetTerm { namespace_selector: Some(selector), names: None })
+        .map_err(|wrong| format!("{text:?} cannot be said as labels: {wrong}"))
+}
+
+/// Names and globs for a list of patterns. What has no equivalent is told, and chooses nothing.
+pub(super) fn patterns<'a>(
+    about: &str,
+    patterns: impl IntoIterator<Item = &'a str>,
+    anchoring: Anchoring,
+    findings: &mut Vec<Finding>,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        match globs(pattern, anchoring) {
+            Ok(globs) => all.extend(globs),
+            Err(why) => findings.push(none(
+                about,
+                format!(
+                    "the pattern {pattern:?} {why}; nothing stands for it here: write the names or globs that \
+                     you mean into targets.names, or labels into a namespaceSelector"
+                ),
+            )),
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|glob| seen.insert(glob.clone()));
+    all
+}
+
+/// System namespaces never take copies: names of them are taken out, globs and selectors that reach them are told.
+pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>) -> Vec<TargetTerm> {
+    let mut wide = false;
+    let mut kept = Vec::new();
+    for mut term in terms {
+        if let Some(names) = &mut term.names {
+            for name in SYSTEM.iter().filter(|name| names.iter().any(|one| one == *name)) {
+                findings.push(none("targets", format!("{name} never takes copies, even if named")));
+            }
+            names.retain(|name| !SYSTEM.contains(&name.as_str()));
+            if names.is_empty() {
+                continue;
+            }
+            wide |= SYSTEM.iter().any(|name| Globs::compile("names", names, &mut Vec::new()).matches(name));
+        } else {
+            wide = true;
+        }
+        kept.push(term);
+    }
+    if wide {
+        findings.push(differs(
+            "targets",
+            "kube-system, kube-public, kube-node-lease and Copyrator's own namespace never take copies; copies \
+             that are there stay as they are",
+        ));
+    }
+    kept
+}
+
+/// What both lists of terms choose; `None` in place of a list means every namespace. What cannot be decided is told
+/// and chooses nothing.
+pub(super) fn both(
+    one: Option<Vec<TargetTerm>>,
+    other: Option<Vec<TargetTerm>>,
+    findings: &mut Vec<Finding>,
+) -> Vec<TargetTerm> {
+    let (one, other) = match (one, other) {
+        (None, None) => return vec![everywhere()],
+        (Some(terms), None) | (None, Some(terms)) => return terms,
+        (Some(one), Some(other)) => (one, other),
+    };
+    let mut terms = Vec::new();
+    for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
+        let names = match (&left.names, &right.names) {
+            (None, None) => None,
+            (Some(names), None) | (None, Some(names)) => Some(names.clone()),
+            (Some(left), Some(right)) => Some(names_of_both(left, right, findings)),
+        };
+        if names.as_ref().is_some_and(Vec::is_empty) {
+            continue;
+        }
+        let namespace_selector = match (&left.namespace_selector, &right.namespace_selector) {
+            (None, None) => None,
+            (Some(labels), None) | (None, Some(labels)) => Some(labels.clone()),
+            (Some(left), Some(right)) => Some(labels_of_both(left, right)),
+        };
+        let term = TargetTerm { namespace_selector, names };
+        if !terms.contains(&term) {
+            terms.push(term);
+        }
+    }
+    terms
+}
+
+fn labels_of_both(left: &LabelSelector, right: &LabelSelector) -> LabelSelector {
+    let mut all: Vec<_> = left.match_expressions.iter().flatten().cloned().collect();
+    for one in right.match_expressions.iter().flatten() {
+        if !all.contains(one) {
+            all.push(one.clone());
+        }
+    }
+    LabelSelector { match_labels: None, match_expressions: (!all.is_empty()).then_some(all) }
+}
+
+fn names_of_both(left: &[String], right: &[String], findings: &mut Vec<Finding>) -> Vec<String> {
+    let mut both = Vec::new();
+    for (a, b) in left.iter().flat_map(|a| right.iter().map(move |b| (a, b))) {
+        let narrower = match (is_glob(a), is_glob(b)) {
+            _ if a == b => Some(a),
+            (false, _) => matches(b, a).then_some(a),
+            (true, false) => matches(a, b).then_some(b),
+            (true, true) if covers(a, b) => Some(b),
+            (true, true) if covers(b, a) => Some(a),
+            (true, true) => {
+                let (x, y) = (start(a), start(b));
+                if x.starts_with(y) || y.starts_with(x) {
+                    findings.push(none(
+                        "targets",
+                        format!("what both {a} and {b} match is no glob: write the names that you mean"),
+                    ));
+                }
+                None
+            }
+        };
+        both.extend(narrower.filter(|name| !both.contains(*name)).cloned());
+    }
+    both
+}
+
+fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+fn start(glob: &str) -> &str {
+    glob.split(['*', '?', '[']).next().unwrap_or_default()
+}
+
+/// Whether a glob matches a name.
+pub(super) fn matches(glob: &str, name: &str) -> bool {
+    Globs::compile("names", &[glob.to_owned()], &mut Vec::new()).matches(name)
+}
+
+/// Whether everything that `inner` matches, `outer` does: told for `prefix*` only.
+fn covers(outer: &str, inner: &str) -> bool {
+    outer.strip_suffix('*').is_some_and(|prefix| !is_glob(prefix) && start(inner).starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intersect(left: &[&str], right: &[&str]) -> (Vec<String>, usize) {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut findings = Vec::new();
+        let names = names_of_both(&owned(left), &owned(right), &mut findings);
+        (names, findings.len())
+    }
+
+    #[test]
+    fn what_both_choose_is_never_more_than_one_of_them() {
+        for (left, right, expected, told) in [
+            (&["dev", "prod"][..], &["prod", "test"][..], "prod", 0),
+            (&["team-*"], &["team-a", "shop"], "team-a", 0),
+            (&["team-*"], &["team-a-*"], "team-a-*", 0),
+            (&["team-*"], &["shop-*"], "", 0),
+            (&["*-dev"], &["team-*"], "", 1),
+            (&["team-*"], &["team-*"], "team-*", 0),
+        ] {
+            let (names, findings) = intersect(left, right);
+            assert_eq!((names.join(" ").as_str(), findings), (expected, told), "{left:?} {right:?}");
+        }
+    }
+}

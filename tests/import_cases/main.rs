@@ -1,0 +1,95 @@
+//! Imports as data: manifests in (`NAME.yaml`), rules and findings out (`NAME.out`, without the steps at the top).
+//! `UPDATE_CASES=1` writes what came out into the files. Whatever comes out must be what we take.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
+
+use std::{fs, path::Path};
+
+use copyrator::{
+    api::CopyratorRule,
+    import::{Found, Imported, Options, import, json, yaml},
+    validate::CompiledRule,
+};
+use serde_json::Value;
+
+/// Every value of the cases that must not come out.
+const SECRET: &str = "c2VjcmV0";
+
+fn read(text: &str) -> Found {
+    let mut found = Found::default();
+    for document in serde_saphyr::from_multiple::<Value>(text).unwrap() {
+        found.take(document, None);
+    }
+    found
+}
+
+/// The options that a case's first line says.
+fn options(text: &str) -> Options {
+    let said = text.lines().next().and_then(|line| line.strip_prefix("# --source-namespace "));
+    Options { source_namespace: said.map(str::to_owned) }
+}
+
+/// What comes out below the steps at its top.
+fn body(text: &str) -> &str {
+    text.find("---\n").or_else(|| text.find("#\n# Without")).map_or("", |at| &text[at..])
+}
+
+#[test]
+fn cases() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    let update = std::env::var_os("UPDATE_CASES").is_some();
+    let mut cases: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    cases.sort();
+    assert!(cases.len() >= 6, "cases are missing in {folder:?}");
+    let mut wrong = Vec::new();
+    for path in cases {
+        let text = fs::read_to_string(&path).unwrap();
+        let imported = import(&read(&text), &options(&text));
+        let out = yaml(&imported).unwrap();
+        is_what_we_take(&path, &imported, &out);
+        let verdict = if imported.lacks_something() { "exit code 1" } else { "exit code 0" };
+        let out = format!("{verdict}\n{}", body(&out));
+        let expected = path.with_extension("out");
+        if update {
+            fs::write(&expected, out).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != out {
+            wrong.push(format!("{}:\n{out}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The output is read as `kubectl apply` would read it: the same rules, suspended, which the one validator accepts, and
+/// nothing besides.
+fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
+    let at = path.display();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(out).unwrap();
+    let documents: Vec<&Value> = documents.iter().filter(|one| !one.is_null()).collect();
+    assert_eq!(documents.len(), imported.rules(), "{at}");
+    let rules = imported.proposals.iter().filter_map(|one| one.rule.as_ref());
+    for (document, rule) in documents.into_iter().zip(rules) {
+        let read: CopyratorRule = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!((&read.spec, &read.metadata), (&rule.spec, &rule.metadata), "{at}");
+        assert!(read.spec.suspend && document.get("status").is_none(), "{at}");
+        CompiledRule::compile(&read.spec).unwrap_or_else(|problems| panic!("{at}: {problems:?}"));
+    }
+    assert!(!out.contains(SECRET), "{at}: a Secret's value came out");
+    let machines = json(imported);
+    assert_eq!(machines["rules"].as_array().unwrap().len(), imported.rules(), "{at}");
+    assert!(!machines.to_string().contains(SECRET), "{at}: a Secret's value came out");
+}
+
+#[test]
+fn the_steps_come_first_and_nothing_found_is_nothing_printed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    let text = fs::read_to_string(folder.join("seed.yaml")).unwrap();
+    let out = yaml(&import(&read(&text), &Options::default())).unwrap();
+    let steps: Vec<_> =
+        ["Apply these rules", "copyrator plan", "Stop the other tool", "Unsuspend", "copyrator status"]
+            .iter()
+            .map(|step| out.find(step).unwrap_or_else(|| panic!("{step} is missing in {out}")))
+            .collect();
+    assert!(steps.is_sorted() && steps[4] < out.find("---\n").unwrap(), "{out}");
+    assert_eq!(yaml(&import(&Found::default(), &Options::default())).unwrap(), "");
+}
