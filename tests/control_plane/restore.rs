@@ -123,7 +123,7 @@ fn rules_and_copies_that_a_backup_tool_restores_lose_nothing_and_restart_nobody(
 fn what_was_written_while_we_were_away_is_asked_about_before_anything_is_done() {
     let (bed, _turn) = rough();
     bed.unhook();
-    let story = Story::new(bed, "unattended");
+    let story = Story::new(bed, "written-meanwhile");
     let target = story.target("a");
     bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
     bed.admin.create(&binding(&story.home, "alice", "edit")).ok();
