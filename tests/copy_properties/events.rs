@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::{
     copy_model::server::Answer,
-    rules::{RULES, Rule, any_rule, rarely},
+    rules::{ASKS, RULES, Rule, any_rule, rarely},
 };
 
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub enum Change {
     Binary(&'static str, bool),
     Label(&'static str, bool),
     Note(bool),
+    /// Annotations that ask for copies: which of [`ASKS`], or none any more.
+    Asks(Option<usize>),
     Immutable,
     Type,
 }
@@ -96,10 +98,11 @@ const MARKS: [&str; 7] = [
 /// What happens from an empty cluster on; the operator is at work only while time passes.
 pub fn story() -> impl Strategy<Value = Vec<Event>> {
     let some_rule = (0..RULES.len(), any_rule()).prop_map(|(at, rule)| Event::Rule(at, Some(Box::new(rule))));
-    let source = (source(), any::<bool>()).prop_map(|(which, labelled)| {
-        let changes =
-            [Change::Data("a", Some("1")), Change::Data("b", Some("2")), Change::Label("app", labelled)];
-        Event::Edit(which, How::Patch("kubectl"), changes.to_vec())
+    let asks = proptest::option::weighted(0.2, 0..ASKS.len());
+    let source = (source(), any::<bool>(), asks).prop_map(|(which, labelled, asks)| {
+        let content = [Change::Data("a", Some("1")), Change::Data("b", Some("2"))];
+        let changes = content.into_iter().chain([Change::Label("app", labelled), Change::Asks(asks)]);
+        Event::Edit(which, How::Patch("kubectl"), changes.collect())
     });
     let place = select(&[NamespaceIs::Plain, NamespaceIs::Blue][..]);
     let start = (vec(place, NAMESPACES.len()), vec(some_rule, 2..6), vec(source, 3..7), vec(event(), 0..40));
@@ -184,6 +187,7 @@ fn written() -> impl Strategy<Value = Event> {
         2 => (select(&["a", "c"][..]), any::<bool>()).prop_map(|(key, on)| Change::Binary(key, on)),
         3 => (select(&["app", "tier", "theirs"][..]), any::<bool>()).prop_map(|(key, on)| Change::Label(key, on)),
         1 => any::<bool>().prop_map(Change::Note),
+        2 => proptest::option::weighted(0.8, 0..ASKS.len()).prop_map(Change::Asks),
         1 => Just(Change::Immutable),
         1 => Just(Change::Type),
     ];

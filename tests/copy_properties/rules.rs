@@ -1,6 +1,9 @@
 //! Rules as they are drawn, and what each means: stated naively, from DESIGN §2.1 and §3.1 alone.
 
-use copyrator::model::{Kind, NamespacedName, ObjectKey};
+use copyrator::{
+    marks,
+    model::{Kind, NamespacedName, ObjectKey},
+};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
@@ -15,6 +18,8 @@ pub const RULES: [&str; 4] = ["home/one", "home/two", "a/three", "b/four"];
 pub struct Rule {
     pub kind: Kind,
     pub names: Option<&'static [&'static str]>,
+    /// The object whose own annotations say so, and that alone is copied.
+    pub annotated: Option<ObjectKey>,
     /// `objectSelector: {matchLabels: {app: x}}`.
     pub labelled: bool,
     pub from: &'static [&'static str],
@@ -53,6 +58,42 @@ pub enum Shape {
     Labels,
     /// A ConfigMap of keys `a` and `c`; only of Secrets.
     Public,
+}
+
+/// What annotations of a source may say (`copy-to`, `copy-to-selector`), and what that means; `None`: nothing that is
+/// understood.
+pub const ASKS: [(Option<&str>, Option<&str>, Option<&[Target]>); 5] = [
+    (Some("a, b"), None, Some(&[Target::Names(&["a", "b"])])),
+    (Some("*"), None, Some(&[Target::Names(&["*"])])),
+    (None, Some("team=blue"), Some(&[Target::Blue])),
+    (Some("c*,home"), Some("team in (blue)"), Some(&[Target::Names(&["c*", "home"]), Target::Blue])),
+    (Some("sh[op"), None, None),
+];
+
+/// The rule that an object declares by its own annotations, if it does.
+pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rule)> {
+    let annotations = object.annotations();
+    let says = |mark: &str| annotations.get(mark).map(String::as_str);
+    let said = (says(marks::COPY_TO), says(marks::COPY_TO_SELECTOR));
+    let (.., targets) = ASKS.iter().find(|(to, selector, _)| (*to, *selector) == said)?;
+    let rule = Rule {
+        kind: key.kind,
+        names: None,
+        annotated: Some(key.clone()),
+        labelled: false,
+        from: &[],
+        targets: targets.unwrap_or(&[]),
+        exclude: &[],
+        shape: Shape::Plain,
+        conflict: "Refuse",
+        retain: false,
+        grace: None,
+        suspend: false,
+        broken: targets.is_none(),
+        created: 0,
+    };
+    let kind = if key.kind == Kind::Secret { "secret" } else { "configmap" };
+    Some((NamespacedName::new(key.namespace.clone(), format!("{kind}:{}", key.name)), rule))
 }
 
 pub fn rule_name(index: usize) -> NamespacedName {
@@ -101,6 +142,7 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
         Rule {
             kind,
             names,
+            annotated: None,
             labelled,
             from,
             targets,
@@ -175,6 +217,7 @@ impl Rule {
         };
         key.kind == self.kind
             && is_here
+            && self.annotated.as_ref().is_none_or(|annotated| annotated == key)
             && self.names.is_none_or(|names| matches(names, &key.name))
             && (!self.labelled || object.labels().get("app").is_some_and(|app| app == "x"))
     }
