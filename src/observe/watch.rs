@@ -42,7 +42,8 @@ pub struct Observer {
 pub trait Requests: Send + Sync {
     /// Looks at these soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Every store is complete.
+    /// Every store is complete, and one of them has just been listed: what came and went before that, unseen, is
+    /// found only by looking at everything.
     fn complete(&self);
 }
 
@@ -129,11 +130,13 @@ impl Observer {
         for object in listed.into_values() {
             self.put(object);
         }
-        let completed = {
+        let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            world.complete.insert(W::STORE) && world.is_complete()
+            world.complete.insert(W::STORE);
+            world.is_complete()
         };
-        if completed {
+        // A copy that we made and somebody deleted while the watch was cut is neither in the list nor known.
+        if complete {
             self.requests.complete();
         }
     }
