@@ -15,7 +15,7 @@ use crate::{
         stored::{Entry, Field, Stored},
     },
     events::{Change, Event, How, Marking, NamespaceIs, Turn, Which},
-    rules::{ASKS, Rule, declared, home_of, rule_name},
+    rules::{COPY_TO, Rule, SELECTORS, declared, home_of, rule_name},
 };
 
 /// A cluster, and the rules in it as they were drawn, with those that annotations declare.
@@ -148,8 +148,9 @@ impl How {
 
 impl Change {
     fn edits(&self, kind: Kind) -> Vec<(Field, Option<Vec<u8>>)> {
-        let Self::Asks(which) = self else { return vec![self.edit(kind)] };
-        let (names, selector, _) = which.map_or((None, None, None), |which| ASKS[which]);
+        let Self::Asks(names, selector) = self else { return vec![self.edit(kind)] };
+        let names = names.map(|at| COPY_TO[at].0);
+        let selector = selector.map(|at| SELECTORS[at].0);
         [(marks::COPY_TO, names), (marks::COPY_TO_SELECTOR, selector)]
             .map(|(key, text)| (Field::Annotation(key.into()), text.map(Into::into)))
             .to_vec()
@@ -162,7 +163,7 @@ impl Change {
             (Self::Binary(key, set), Kind::ConfigMap) => (Field::Binary((*key).into()), on(set, &[0, 255])),
             (Self::Binary(key, set), Kind::Secret) => (Field::Data((*key).into()), on(set, &[0, 255])),
             (Self::Label(key, set), _) => (Field::Label((*key).into()), on(set, b"x")),
-            (Self::Asks(_), _) => (Field::Annotation("asks".into()), None),
+            (Self::Asks(..), _) => (Field::Annotation("asks".into()), None),
             (Self::Note(set), _) => (Field::Annotation("note".into()), on(set, b"x")),
             (Self::Immutable, _) | (Self::Type, Kind::ConfigMap) => {
                 (Field::Immutable, Some(b"true".to_vec()))

@@ -13,11 +13,11 @@ mod queue;
 mod rules;
 mod watches;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     marks,
-    model::{ObjectKey, Store},
+    model::{Kind, ObjectKey, Store},
     plan::{Key, plan_slot, rule_status},
 };
 use proptest::{
@@ -25,6 +25,8 @@ use proptest::{
     prelude::*,
     test_runner::{RngSeed, TestCaseResult, TestRunner},
 };
+
+use serde_json::json;
 
 use cluster::Cluster;
 use copy_model::{
@@ -126,6 +128,8 @@ fn what_a_status_says_is_so() {
     });
 }
 
+/// Objects of the same name that nobody of us made, and sources, are neither written nor deleted (reflector#238, #256;
+/// NCO#61).
 #[test]
 fn what_is_not_ours_is_not_touched() {
     always(long_story(), |story| play(&story, |before, cluster, _| none(&cluster.touched(before))).map(drop));
@@ -221,6 +225,31 @@ fn after_crashes_it_comes_to_the_same() {
         })
         .map(drop)
     });
+}
+
+/// As many namespaces as peers crashed at, and ten times more (replicator#214, #215: 100 to 155).
+#[test]
+fn a_thousand_namespaces_get_their_copies() {
+    let mut cluster = Cluster::default();
+    let source = Event::Edit(
+        events::Which::At(Kind::ConfigMap, "home", "x"),
+        events::How::Patch("kubectl"),
+        vec![events::Change::Data("a", Some("1"))],
+    );
+    let server = &mut cluster.server;
+    let names = (0..1_000).map(|number| format!("n-{number}")).chain(["home".to_owned()]);
+    names.for_each(|name| server.set_namespace(&name, BTreeMap::new(), false));
+    let spec =
+        json!({"source": {"kind": "ConfigMap", "names": ["x"]}, "targets": [{"namespaceSelector": {}}]});
+    server.set_rule(&rule_name(0), spec, 0);
+    cluster.happen(&source);
+    let mut operator = Operator::start(&mut cluster.server);
+    operator.settle(&mut cluster, &mut || true).unwrap();
+    let is_copy = |(key, object): &(&ObjectKey, &Stored)| copy_of(key, object).is_some();
+    assert_eq!(cluster.server.objects.iter().filter(is_copy).count(), 1_000);
+    let written = cluster.server.versions;
+    operator.settle(&mut cluster, &mut || true).unwrap();
+    assert_eq!(cluster.server.versions, written);
 }
 
 #[test]

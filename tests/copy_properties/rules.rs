@@ -23,7 +23,7 @@ pub struct Rule {
     /// `objectSelector: {matchLabels: {app: x}}`.
     pub labelled: bool,
     pub from: &'static [&'static str],
-    pub targets: &'static [Target],
+    pub targets: Vec<Target>,
     pub exclude: &'static [&'static str],
     pub shape: Shape,
     pub conflict: &'static str,
@@ -35,7 +35,7 @@ pub struct Rule {
     pub created: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     Names(&'static [&'static str]),
     Everywhere,
@@ -60,36 +60,43 @@ pub enum Shape {
     Public,
 }
 
-/// What annotations of a source may say (`copy-to`, `copy-to-selector`), and what that means; `None`: nothing that is
-/// understood.
-pub const ASKS: [(Option<&str>, Option<&str>, Option<&[Target]>); 5] = [
-    (Some("a, b"), None, Some(&[Target::Names(&["a", "b"])])),
-    (Some("*"), None, Some(&[Target::Names(&["*"])])),
-    (None, Some("team=blue"), Some(&[Target::Blue])),
-    (Some("c*,home"), Some("team in (blue)"), Some(&[Target::Names(&["c*", "home"]), Target::Blue])),
-    (Some("sh[op"), None, None),
+/// What `copy-to` of a source may say, and what that means; `None`: nothing that is understood.
+pub const COPY_TO: [(&str, Option<Target>); 4] = [
+    ("a, b", Some(Target::Names(&["a", "b"]))),
+    ("*", Some(Target::Names(&["*"]))),
+    ("c*,home", Some(Target::Names(&["c*", "home"]))),
+    ("sh[op", None),
 ];
+/// The same of `copy-to-selector`.
+pub const SELECTORS: [(&str, Option<Target>); 2] = [("team in (blue)", Some(Target::Blue)), ("=", None)];
 
 /// The rule that an object declares by its own annotations, if it does.
 pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rule)> {
     let annotations = object.annotations();
-    let says = |mark: &str| annotations.get(mark).map(String::as_str);
-    let said = (says(marks::COPY_TO), says(marks::COPY_TO_SELECTOR));
-    let (.., targets) = ASKS.iter().find(|(to, selector, _)| (*to, *selector) == said)?;
+    let said = |mark: &str, words: &[(&str, Option<Target>)]| {
+        let text = annotations.get(mark)?;
+        words.iter().find(|(word, _)| word == text).map(|(_, target)| *target)
+    };
+    let said = [said(marks::COPY_TO, &COPY_TO), said(marks::COPY_TO_SELECTOR, &SELECTORS)];
+    let said: Vec<Option<Target>> = said.into_iter().flatten().collect();
+    if said.is_empty() {
+        return None;
+    }
+    let broken = said.contains(&None);
     let rule = Rule {
         kind: key.kind,
         names: None,
         annotated: Some(key.clone()),
         labelled: false,
         from: &[],
-        targets: targets.unwrap_or(&[]),
+        targets: said.into_iter().flatten().collect(),
         exclude: &[],
         shape: Shape::Plain,
         conflict: "Refuse",
         retain: false,
         grace: None,
         suspend: false,
-        broken: targets.is_none(),
+        broken,
         created: 0,
     };
     let kind = if key.kind == Kind::Secret { "secret" } else { "configmap" };
@@ -145,7 +152,7 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
             annotated: None,
             labelled,
             from,
-            targets,
+            targets: targets.to_vec(),
             exclude,
             shape,
             conflict,

@@ -19,6 +19,12 @@ pub struct Request {
     pub namespace: String,
     /// On which object.
     pub name: String,
+    /// By which token of his.
+    pub credential: String,
+    /// How it ended.
+    pub code: u64,
+    /// When it came, and when it was answered.
+    pub at: (String, String),
     /// Whether nothing was to be stored.
     pub dry: bool,
     /// What hooks and policies had to say.
@@ -59,6 +65,9 @@ fn request(line: &Value) -> Request {
         resource: text("/objectRef/resource"),
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
+        credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
+        code: line["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        at: (text("/requestReceivedTimestamp"), text("/stageTimestamp")),
         dry: text("/requestURI").contains("dryRun="),
         annotations: line["annotations"].clone(),
     }
