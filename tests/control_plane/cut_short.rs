@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::bed::objects::{config_map, data, ours, uid, version};
-use crate::bed::{Bed, Crowd, Fate, Gate, Story, eventually, rough};
+use crate::bed::{Bed, Crowd, Fate, Gate, Story, eventually, shaky};
 
 /// The writes that [`Plan`] takes: a key nulled and a copy changed, one made, one removed, one found to be
 /// immutable, deleted and made anew.
@@ -80,7 +80,7 @@ impl<'a> Plan<'a> {
 fn killed_after_any_one_of_its_writes_it_finishes_when_started_again() {
     const STORIES: [&str; WRITES + 1] =
         ["cut-0", "cut-1", "cut-2", "cut-3", "cut-4", "cut-5", "cut-6", "cut-7"];
-    let (bed, _turn) = rough();
+    let (bed, _turn) = shaky();
     let mut crew = bed.man();
     for (writes, story) in STORIES.into_iter().enumerate() {
         let plan = Plan::prepare(bed, story);
@@ -116,7 +116,7 @@ fn killed_after_any_one_of_its_writes_it_finishes_when_started_again() {
 #[test]
 fn no_copy_is_left_out_because_of_errors() {
     const TARGETS: usize = 20;
-    let (bed, _turn) = rough();
+    let (bed, _turn) = shaky();
     let crew = bed.man();
     crew.reconciler.kill();
     bed.release_lease();

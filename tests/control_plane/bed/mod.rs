@@ -130,7 +130,7 @@ pub fn rough() -> (&'static Bed, MutexGuard<'static, ()>) {
     in_turn("rough", &BED, &TURN)
 }
 
-/// The same for tests that stop the control plane itself, one at a time.
+/// The same for tests that stop the control plane itself, or come between it and the operator.
 pub fn shaky() -> (&'static Bed, MutexGuard<'static, ()>) {
     static BED: OnceLock<Bed> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
