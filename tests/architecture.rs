@@ -145,6 +145,7 @@ fn no_event_payload_reaches_the_planner() {
     ));
 }
 
+/// So none of ours can be stuck on what nobody is left to finish (ESO#6677, #5426; NCO#89, #119).
 #[test]
 fn no_finalizer_is_ever_written() {
     assert_none(forbidden(
@@ -215,6 +216,74 @@ fn one_validator_and_one_planner_serve_all_roles() {
         "invariant 10: webhook, reconciler and command line share one validator",
         "compile it in validate/ and use the compiled form",
     ));
+}
+
+/// A consumer that does anything else between two events of a watch is cut off by the API server (reflector#468: after
+/// some 130 events).
+#[test]
+fn nothing_is_waited_for_between_two_events_of_a_watch() {
+    let source = read(&root().join("src/observe/watch.rs"));
+    let follow = Regex::new(r"(?s)async fn follow<.*?\n\}\n").unwrap();
+    let follow =
+        follow.find(&source.code).expect("src/observe/watch.rs: follow is gone: correct this test").as_str();
+    let waits: Vec<&str> = follow.lines().filter(|line| line.contains(".await")).map(str::trim).collect();
+    assert_eq!(waits, ["while let Some(event) = events.next().await {"], "put a key into the queue instead");
+    let mut intake = product();
+    intake.retain(|source| {
+        ["watched", "annotated", "declared", "object", "workload"]
+            .iter()
+            .any(|name| source.path == format!("src/observe/{name}.rs"))
+    });
+    assert_eq!(intake.len(), 5, "a file is gone: correct this test");
+    assert_none(forbidden(
+        &intake,
+        &[],
+        r"\basync\b|\.await\b|block_on|\bClient\b",
+        "reflector#468: nothing is waited for between two events of a watch",
+        "put a key into the queue, and do it when the key is looked at",
+    ));
+}
+
+/// docs/failure-classes.md promises tests: each is there, and one of each class says of which peer's trouble it knows.
+#[test]
+fn every_failure_class_has_the_tests_that_it_names() {
+    let table = fs::read_to_string(root().join("docs/failure-classes.md")).unwrap();
+    let named = Regex::new(r"`([a-z_/-]+\.(?:rs|yaml))::([^`]+)`").unwrap();
+    let issue = Regex::new(r"[A-Za-z-]+#[0-9]+").unwrap();
+    let mut findings = Vec::new();
+    for class in 1..=20 {
+        let Some(row) = table.lines().find(|line| line.starts_with(&format!("| F{class} |"))) else {
+            findings.push(format!("docs/failure-classes.md: F{class} is missing"));
+            continue;
+        };
+        let issues: Vec<&str> = issue.find_iter(row).map(|found| found.as_str()).collect();
+        let tests: Vec<_> =
+            named.captures_iter(row).map(|found| (found[1].to_owned(), found[2].to_owned())).collect();
+        let mut knows = false;
+        for (path, name) in &tests {
+            let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let is_it = |line: &&str| {
+                line.contains(&format!("fn {name}(")) || line.trim_start() == format!("- name: {name}")
+            };
+            let Some(at) = lines.iter().position(is_it) else {
+                findings
+                    .push(format!("F{class}: {path} has no test {name}: correct docs/failure-classes.md"));
+                continue;
+            };
+            let about = lines[..at].iter().rev().map(|line| line.trim());
+            let about: Vec<&str> =
+                about.take_while(|line| line.starts_with("//") || line.starts_with('#')).collect();
+            knows |= issues.iter().any(|issue| about.iter().any(|line| line.contains(issue)));
+        }
+        if !knows {
+            findings.push(format!(
+                "F{class}: none of its {} tests says which of {issues:?} it prevents",
+                tests.len()
+            ));
+        }
+    }
+    assert_none(findings);
 }
 
 #[test]

@@ -77,6 +77,8 @@ fn api_outcome(status: &Status) -> Outcome {
         404 if about_namespace => Outcome::NamespaceGone,
         404 => Outcome::Stale,
         403 if caused_by("NamespaceTerminating") => Outcome::NamespaceGone,
+        // Also what an API server says to everybody until it has read its roles, some seconds after its start.
+        403 if lacks_right(status) => Outcome::Retry { after, message: readable(status) },
         403 => Outcome::Refused { reason: "Forbidden", message: readable(status) },
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: "TooLarge", message: readable(status) },
@@ -98,6 +100,11 @@ pub fn is_refusal(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     status.message.starts_with("admission webhook")
         || causes.iter().any(|cause| cause.reason == "DisruptionBudget")
+}
+
+/// Our own account may not; nobody looked at what was to be written.
+fn lacks_right(status: &Status) -> bool {
+    status.message.contains("is forbidden: User \"") && status.message.contains("\" cannot ")
 }
 
 fn is_immutable_data(status: &Status) -> bool {
@@ -146,6 +153,26 @@ mod tests {
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))
         );
+    }
+
+    /// A copy must not wait five minutes because the API server was restarted.
+    #[test]
+    fn a_right_that_is_not_known_yet_is_tried_again_soon() {
+        let forbidden = |message: &str| {
+            outcome(serde_json::json!({"code": 403, "reason": "Forbidden", "message": message}))
+        };
+        let account = "system:serviceaccount:copyrator-system:copyrator-reconciler";
+        let starting = forbidden(&format!(
+            "configmaps \"app\" is forbidden: User \"{account}\" cannot patch resource \"configmaps\" in API group \"\" in \
+             the namespace \"shop\""
+        ));
+        assert!(matches!(starting, Outcome::Retry { after: None, .. }), "{starting:?}");
+        for message in [
+            "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1",
+            "admission webhook \"guard.example.com\" denied the request: no",
+        ] {
+            assert!(matches!(forbidden(message), Outcome::Refused { reason: "Forbidden", .. }), "{message}");
+        }
     }
 
     /// ClusterSecret's debug log and API errors that quote values: nothing of a value gets out.

@@ -38,7 +38,8 @@ pub struct Observer {
 pub trait Requests: Send + Sync {
     /// Looks at these soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Every store is complete.
+    /// Every store is complete, and one of them has just been listed: what came and went before that, unseen, is
+    /// found only by looking at everything.
     fn complete(&self);
 }
 
@@ -64,19 +65,40 @@ pub async fn watch<W: Watched>(
 
 async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, observer: &Observer) {
     let mut events = pin!(watcher(api, config).default_backoff());
-    let mut listed: BTreeMap<Changed, W> = BTreeMap::new();
+    let mut intake = Intake::new(observer.clone());
     // An error is an item, not the end: the stream recovers by itself (kube#1615).
     while let Some(event) = events.next().await {
         observer.events.inc();
         match event {
-            Ok(watcher::Event::Init) => listed.clear(),
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.insert(object.changed(), object);
-            }
-            Ok(watcher::Event::InitDone) => observer.swap(std::mem::take(&mut listed)),
-            Ok(watcher::Event::Apply(object)) => observer.put(object),
-            Ok(watcher::Event::Delete(object)) => observer.forget::<W>(&object.changed()),
+            Ok(event) => intake.take(event),
             Err(error) => tracing::warn!(store = ?W::STORE, %error, "watch failed; it is tried again"),
+        }
+    }
+}
+
+/// Takes in the events of one watch, one after the other, without waiting for anything.
+pub struct Intake<W> {
+    observer: Observer,
+    /// A list that has begun, as far as it has come.
+    listed: BTreeMap<Changed, W>,
+}
+
+impl<W: Watched> Intake<W> {
+    /// Of a watch that has told nothing yet.
+    pub fn new(observer: Observer) -> Self {
+        Self { observer, listed: BTreeMap::new() }
+    }
+
+    /// Takes in one event.
+    pub fn take(&mut self, event: watcher::Event<W>) {
+        match event {
+            watcher::Event::Init => self.listed.clear(),
+            watcher::Event::InitApply(object) => {
+                self.listed.insert(object.changed(), object);
+            }
+            watcher::Event::InitDone => self.observer.swap(std::mem::take(&mut self.listed)),
+            watcher::Event::Apply(object) => self.observer.put(object),
+            watcher::Event::Delete(object) => self.observer.forget::<W>(&object.changed()),
         }
     }
 }
@@ -107,11 +129,13 @@ impl Observer {
         for object in listed.into_values() {
             self.put(object);
         }
-        let completed = {
+        let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            world.complete.insert(W::STORE) && world.is_complete()
+            world.complete.insert(W::STORE);
+            world.is_complete()
         };
-        if completed {
+        // A copy that we made and somebody deleted while the watch was cut is neither in the list nor known.
+        if complete {
             self.requests.complete();
         }
     }

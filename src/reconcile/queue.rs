@@ -328,6 +328,8 @@ mod tests {
         Key::Policy(name.into())
     }
 
+    /// A namespace is provisioned before its first pods need it, whatever else is being copied (reflector#282: pods began
+    /// without their pull secret; imagepullsecret-patcher#10).
     #[tokio::test]
     async fn a_key_waits_once_and_new_namespaces_go_first() {
         let queue = Queue::default();

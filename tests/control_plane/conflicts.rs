@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::bed::objects::{condition, config_map, ours, secret, version};
 use crate::bed::{Story, eventually, peaceful};
 
+/// What is there already is not ours to write (replicator#56, #312).
 #[test]
 fn a_foreign_object_is_never_overwritten_and_the_rule_says_so() {
     let story = Story::new(peaceful(), "foreign");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::bed::objects::{annotation, config_map, data, label, namespace, ours, secret};
-use crate::bed::{Story, peaceful};
+use crate::bed::{Crowd, Request, Story, peaceful};
 
 /// Copyrator's own story: a labelled ConfigMap is copied into whatever namespace shows up.
 #[test]
@@ -101,6 +101,7 @@ fn excluded_refusing_and_system_namespaces_are_never_targets() {
     assert_eq!(places, [wanted.as_str()], "{excluded}, {refusing} and system namespaces take nothing");
 }
 
+/// A copied tracking label has Argo CD prune the copy (ClusterSecret#146, #150; config-syncer#509; replicator#151).
 #[test]
 fn a_copy_is_shaped_as_its_rule_says_and_carries_no_marks_of_other_tools() {
     let story = Story::new(peaceful(), "shaped");
@@ -130,6 +131,7 @@ fn a_copy_is_shaped_as_its_rule_says_and_carries_no_marks_of_other_tools() {
 }
 
 /// Helm's releases and tokens of accounts are of their namespace; copying them breaks Helm and lends rights.
+/// Nor is what Kubernetes itself puts into every namespace (HNC#241).
 #[test]
 fn helm_releases_and_account_tokens_are_never_copied() {
     let story = Story::new(peaceful(), "private");
@@ -158,8 +160,17 @@ fn helm_releases_and_account_tokens_are_never_copied() {
         .map(|it| it["metadata"]["name"].clone())
         .collect();
     assert_eq!(names, ["plain"]);
+    // Of all ConfigMaps, kube-root-ca.crt among them, one is a source.
+    story.admin().create(&config_map(&story.home, "plain", [("k", "v")])).ok();
+    let mut rule = story.rule("ConfigMap", &["*"]);
+    rule["metadata"]["name"] = "config-maps".into();
+    story.admin().create(&rule).ok();
+    story.until("ConfigMap", &target, "plain", [("k", "v")]);
+    let rule = story.until_condition("CopyratorRule", "config-maps", "Ready", "True", "AllCopied");
+    assert_eq!(rule["status"]["sources"], 1);
 }
 
+/// A rule that matches its own copies does not copy in circles (replicator#407, #319; config-syncer#474).
 #[test]
 fn a_copy_of_a_copy_is_never_made() {
     let story = Story::new(peaceful(), "chained");
@@ -172,4 +183,37 @@ fn a_copy_of_a_copy_is_never_made() {
     story.admin().create(&ours("CopyratorRule", &middle, "onwards", spec)).ok();
     story.marker("then");
     assert!(story.admin().get("ConfigMap", &end, "app").is_none(), "a copy was copied on");
+}
+
+/// A namespace that goes in the middle of a fan-out is nobody's trouble: not the other targets', which get theirs, and
+/// not the API server's, which is not asked again and again (deckhouse#5280: 59 failures and a blocked queue;
+/// educates#323).
+#[test]
+fn namespaces_deleted_in_a_fan_out_hold_up_nobody() {
+    const TARGETS: usize = 20;
+    let crowd = Crowd::new(peaceful(), "going", TARGETS);
+    let (story, admin) = (&crowd.story, crowd.story.admin());
+    let going: Vec<String> = (0..4).map(|number| story.called(&format!("{:02}", 5 * number))).collect();
+    let before = story.bed.requests().len();
+    admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    admin.create(&story.rule("ConfigMap", &["app"])).ok();
+    admin.delete("Namespace", "", &going[0]).ok();
+    admin.delete("Namespace", "", &going[1]).ok();
+    crowd.until_some_hold(&data([("k", "1")]), 1);
+    admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    admin.delete("Namespace", "", &going[2]).ok();
+    admin.delete("Namespace", "", &going[3]).ok();
+    let wanted = data([("k", "2")]);
+    crowd.until_some_hold(&wanted, TARGETS - going.len());
+    going.iter().for_each(|place| story.until_gone("Namespace", "", place));
+    let rule = story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    assert_eq!(rule["status"]["desired"], TARGETS - going.len());
+    assert_eq!(rule["status"]["problemCount"], 0, "{}", rule["status"]);
+    for place in &going {
+        let ours = |it: &&Request| {
+            it.namespace == *place && it.resource == "configmaps" && it.verb == "patch" && it.code >= 400
+        };
+        let refused = story.bed.requests().split_off(before).iter().filter(ours).count();
+        assert!(refused <= 2, "{place}: it was tried {refused} times");
+    }
 }

@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{config_map, data, namespace, ours, secret};
+use crate::bed::objects::{annotation, config_map, data, namespace, ours, secret, uid};
 use crate::bed::{Story, eventually, rough, same};
 
+const COPY_TO: &str = "copyrator.dev/copy-to";
+
+/// A webhook that is away freezes nobody (HNC#352, #152, #147; multi-tenancy#1023, #1275).
 #[test]
 fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
     let (bed, _turn) = rough();
@@ -139,4 +142,99 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     assert_eq!(story.until_running("calm"), calm);
     crew.reconciler.kill();
     crew.webhook.kill();
+}
+
+/// Orphans: whatever stops being wanted while nobody looks is found at the start (replicator#357, #241, #73;
+/// config-syncer#381; reflector#485). What is still wanted, and what is not ours, stays.
+#[test]
+fn what_is_orphaned_while_we_were_away_goes() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "orphans");
+    let (kept, left) = (story.target("kept"), story.target("left"));
+    let sources = ["source-goes", "rule-goes", "rule-narrowed", "annotation-narrowed"];
+    for name in &sources[..3] {
+        bed.admin.create(&config_map(&story.home, name, [("k", "v")])).ok();
+        let mut rule = story.rule("ConfigMap", &[name]);
+        rule["metadata"]["name"] = (*name).into();
+        bed.admin.create(&rule).ok();
+    }
+    let mut annotated = config_map(&story.home, sources[3], [("k", "v")]);
+    annotated["metadata"]["annotations"] = json!({ COPY_TO: format!("{kept},{left}") });
+    bed.admin.create(&annotated).ok();
+    bed.admin.create(&config_map(&left, "theirs", [("k", "v")])).ok();
+    for (target, name) in [&kept, &left].into_iter().flat_map(|target| sources.map(|name| (target, name))) {
+        story.until("ConfigMap", target, name, [("k", "v")]);
+    }
+    crew.reconciler.kill();
+
+    bed.admin.delete("ConfigMap", &story.home, "source-goes").ok();
+    bed.admin.delete("CopyratorRule", &story.home, "rule-goes").ok();
+    let narrower = json!({ "spec": { "excludeTargets": [left] } });
+    bed.admin.merge("CopyratorRule", &story.home, "rule-narrowed", &narrower).ok();
+    let narrower = json!({ "metadata": { "annotations": { COPY_TO: kept } } });
+    bed.admin.merge("ConfigMap", &story.home, "annotation-narrowed", &narrower).ok();
+    bed.release_lease();
+    crew.reconciler = bed.reconciler(0);
+    for name in ["source-goes", "rule-goes"] {
+        story.until_gone("ConfigMap", &kept, name);
+        story.until_gone("ConfigMap", &left, name);
+    }
+    story.until_gone("ConfigMap", &left, "rule-narrowed");
+    // Annotations have the default grace.
+    story.until_leaving("ConfigMap", &left, "annotation-narrowed");
+    for name in ["rule-narrowed", "annotation-narrowed"] {
+        let copy = bed.admin.get("ConfigMap", &kept, name).expect("a wanted copy was removed");
+        assert_eq!(annotation(&copy, "copyrator.dev/remove-after"), None);
+    }
+    assert!(bed.admin.get("ConfigMap", &left, "theirs").is_some());
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+/// Kubernetes' own controllers clear up while nothing of ours runs: no finalizer, policy or hook of ours is in their way
+/// (HNC#352, #152; multi-tenancy#1023; ESO#6677: namespaces stuck in Terminating).
+#[test]
+fn with_us_dead_namespaces_and_garbage_go_by_the_controllers_own_accounts() {
+    let (bed, _turn) = rough();
+    let crew = bed.man();
+    let story = Story::new(bed, "cleared");
+    let (whole, owned) = (story.target("whole"), story.target("owned"));
+    for kind in ["ConfigMap", "Secret"] {
+        let mut rule = story.rule(kind, &["app"]);
+        rule["metadata"]["name"] = kind.to_lowercase().into();
+        bed.admin.create(&rule).ok();
+    }
+    bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    bed.admin.create(&secret(&story.home, "app", [("k", "v")])).ok();
+    for (kind, target) in [("ConfigMap", &whole), ("Secret", &whole), ("ConfigMap", &owned)] {
+        story.until(kind, target, "app", [("k", "v")]);
+    }
+    let strict = json!({ "match": {}, "failurePolicy": "Fail", "labels": { "required": ["owner"] } });
+    bed.admin.create(&story.policy(&["ConfigMap", "Secret"], strict)).ok();
+    eventually("the strict policy has a hook of its own", || {
+        let hooks = bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").ok_or("no hooks")?;
+        let hooks = hooks["webhooks"].to_string();
+        if hooks.contains("cleared.policies-fail.copyrator.dev") { Ok(()) } else { Err(hooks) }
+    });
+    // Somebody hangs a copy on an object of his, of a kind that the policy does not speak of.
+    let owner = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": owned, "name": "owner" } });
+    let owner = bed.admin.create(&owner).ok();
+    let reference =
+        json!([{ "apiVersion": "v1", "kind": "ServiceAccount", "name": "owner", "uid": uid(&owner) }]);
+    bed.admin
+        .merge("ConfigMap", &owned, "app", &json!({ "metadata": { "ownerReferences": reference } }))
+        .ok();
+    crew.webhook.kill();
+    crew.reconciler.kill();
+    eventually("the API server has the hook, and holds writes up", || {
+        let answer = bed.admin.try_create(&config_map(&whole, "probe", [("k", "v")]));
+        if answer.code >= 500 { Ok(()) } else { Err(answer.code.to_string()) }
+    });
+
+    bed.admin.delete("Namespace", "", &whole).ok();
+    story.until_gone("Namespace", "", &whole);
+    bed.admin.delete("ServiceAccount", &owned, "owner").ok();
+    story.until_gone("ConfigMap", &owned, "app");
+    bed.admin.delete("ConfigPolicy", "", "cleared").ok();
 }

@@ -139,6 +139,7 @@ fn a_process_for_one_rule_serves_that_rule_only() {
 }
 
 /// Logs and Events show names and counts, never values.
+/// (ClusterSecret logs and stores them; zalando/postgres-operator#2182.)
 #[test]
 fn no_secret_value_reaches_a_log_or_an_event() {
     let story = Story::new(peaceful(), "discreet");

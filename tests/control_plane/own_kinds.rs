@@ -10,6 +10,7 @@ fn refusal(story: &Story<'_>, kind: &str, spec: Value) -> String {
     story.admin().try_create(&ours(kind, namespace, "wrong", spec)).refused()
 }
 
+/// It never gets as far as to harm anybody (config-syncer#472, #407).
 #[test]
 fn a_senseless_rule_is_refused_with_its_field() {
     let story = Story::new(peaceful(), "senseless-rule");

@@ -3,6 +3,7 @@
 use crate::bed::objects::{config_map, secret, uid};
 use crate::bed::{Story, eventually, peaceful};
 
+/// An immutable copy does not keep its old content for ever (ClusterSecret#12).
 #[test]
 fn an_immutable_source_that_was_recreated_with_other_content_replaces_its_copies() {
     let story = Story::new(peaceful(), "immutable");

@@ -57,6 +57,7 @@ fn without_workloads_a_monitor_restarts_what_references_the_object() {
     assert_eq!(story.revisions("by-key"), 2);
 }
 
+/// A write that says nothing new is no reason to restart (config-syncer#474: Deployments flapped until out of memory).
 #[test]
 fn writes_that_leave_the_content_alone_restart_nobody() {
     let story = Story::new(peaceful(), "untouched");

@@ -15,10 +15,10 @@ use crate::{
         stored::{Entry, Field, Stored},
     },
     events::{Change, Event, How, Marking, NamespaceIs, Turn, Which},
-    rules::{Rule, home_of, rule_name},
+    rules::{COPY_TO, Rule, SELECTORS, declared, home_of, rule_name},
 };
 
-/// A cluster, and the rules in it as they were drawn.
+/// A cluster, and the rules in it as they were drawn, with those that annotations declare.
 #[derive(Clone, Default)]
 pub struct Cluster {
     pub server: Server,
@@ -27,8 +27,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Takes in what annotations say by now.
+    pub fn declare(&mut self) {
+        self.rules.retain(|_, rule| rule.annotated.is_none());
+        self.rules.extend(self.server.objects.iter().filter_map(|(key, object)| declared(key, object)));
+    }
+
     /// What the API server does not allow does not happen.
     pub fn happen(&mut self, event: &Event) {
+        self.occur(event);
+        self.declare();
+    }
+
+    fn occur(&mut self, event: &Event) {
         let server = &mut self.server;
         match event {
             Event::Namespace(name, is) => {
@@ -116,7 +127,7 @@ impl Which {
 
 impl How {
     fn write(self, server: &mut Server, key: &ObjectKey, changes: &[Change]) -> Option<()> {
-        let edit: Edit = changes.iter().map(|change| change.edit(key.kind)).collect();
+        let edit: Edit = changes.iter().flat_map(|change| change.edits(key.kind)).collect();
         let set = || edit.iter().filter_map(|(field, value)| Some((field.clone(), value.clone()?)));
         let there = server.objects.get(key).map(Stored::version);
         match self {
@@ -136,6 +147,15 @@ impl How {
 }
 
 impl Change {
+    fn edits(&self, kind: Kind) -> Vec<(Field, Option<Vec<u8>>)> {
+        let Self::Asks(names, selector) = self else { return vec![self.edit(kind)] };
+        let names = names.map(|at| COPY_TO[at].0);
+        let selector = selector.map(|at| SELECTORS[at].0);
+        [(marks::COPY_TO, names), (marks::COPY_TO_SELECTOR, selector)]
+            .map(|(key, text)| (Field::Annotation(key.into()), text.map(Into::into)))
+            .to_vec()
+    }
+
     fn edit(&self, kind: Kind) -> (Field, Option<Vec<u8>>) {
         let on = |on: &bool, value: &[u8]| on.then(|| value.to_vec());
         match (self, kind) {
@@ -143,6 +163,7 @@ impl Change {
             (Self::Binary(key, set), Kind::ConfigMap) => (Field::Binary((*key).into()), on(set, &[0, 255])),
             (Self::Binary(key, set), Kind::Secret) => (Field::Data((*key).into()), on(set, &[0, 255])),
             (Self::Label(key, set), _) => (Field::Label((*key).into()), on(set, b"x")),
+            (Self::Asks(..), _) => (Field::Annotation("asks".into()), None),
             (Self::Note(set), _) => (Field::Annotation("note".into()), on(set, b"x")),
             (Self::Immutable, _) | (Self::Type, Kind::ConfigMap) => {
                 (Field::Immutable, Some(b"true".to_vec()))

@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::{
     copy_model::server::Answer,
-    rules::{RULES, Rule, any_rule, rarely},
+    rules::{COPY_TO, RULES, Rule, SELECTORS, any_rule, rarely},
 };
 
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub enum Change {
     Binary(&'static str, bool),
     Label(&'static str, bool),
     Note(bool),
+    /// Annotations that ask for copies: which of [`COPY_TO`] and of [`SELECTORS`], or none any more.
+    Asks(Option<usize>, Option<usize>),
     Immutable,
     Type,
 }
@@ -109,10 +111,10 @@ pub fn flapping_story() -> impl Strategy<Value = Vec<Event>> {
 
 fn story_of(later: impl Strategy<Value = Vec<Event>>) -> impl Strategy<Value = Vec<Event>> {
     let some_rule = (0..RULES.len(), any_rule()).prop_map(|(at, rule)| Event::Rule(at, Some(Box::new(rule))));
-    let source = (source(), any::<bool>()).prop_map(|(which, labelled)| {
-        let changes =
-            [Change::Data("a", Some("1")), Change::Data("b", Some("2")), Change::Label("app", labelled)];
-        Event::Edit(which, How::Patch("kubectl"), changes.to_vec())
+    let source = (source(), any::<bool>(), asks(0.2)).prop_map(|(which, labelled, asks)| {
+        let content = [Change::Data("a", Some("1")), Change::Data("b", Some("2"))];
+        let changes = content.into_iter().chain([Change::Label("app", labelled), asks]);
+        Event::Edit(which, How::Patch("kubectl"), changes.collect())
     });
     let place = select(&[NamespaceIs::Plain, NamespaceIs::Blue][..]);
     let start = (vec(place, NAMESPACES.len()), vec(some_rule, 2..6), vec(source, 3..7), later);
@@ -126,6 +128,12 @@ fn story_of(later: impl Strategy<Value = Vec<Event>>) -> impl Strategy<Value = V
             .chain([Event::Pass(1)])
             .collect()
     })
+}
+
+fn asks(likely: f64) -> impl Strategy<Value = Change> {
+    use proptest::option::weighted;
+    let (names, selector) = (weighted(likely, 0..COPY_TO.len()), weighted(likely / 2., 0..SELECTORS.len()));
+    (names, selector).prop_map(|(names, selector)| Change::Asks(names, selector))
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -197,6 +205,7 @@ fn written() -> impl Strategy<Value = Event> {
         2 => (select(&["a", "c"][..]), any::<bool>()).prop_map(|(key, on)| Change::Binary(key, on)),
         3 => (select(&["app", "tier", "theirs"][..]), any::<bool>()).prop_map(|(key, on)| Change::Label(key, on)),
         1 => any::<bool>().prop_map(Change::Note),
+        2 => asks(0.8),
         1 => Just(Change::Immutable),
         1 => Just(Change::Type),
     ];

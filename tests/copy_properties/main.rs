@@ -11,12 +11,16 @@ mod operator;
 mod oracle;
 mod queue;
 mod rules;
+mod watches;
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use copyrator::{
     marks,
-    model::{ObjectKey, Store},
+    model::{Kind, ObjectKey, Store},
     plan::{Key, SlotState, plan_slot, rule_status},
 };
 use proptest::{
@@ -24,6 +28,8 @@ use proptest::{
     prelude::*,
     test_runner::{RngSeed, TestCaseResult, TestRunner},
 };
+
+use serde_json::json;
 
 use cluster::Cluster;
 use copy_model::{
@@ -35,6 +41,7 @@ use operator::{Looked, Operator, braked_until, slots};
 use oracle::copy_of;
 use queue::Queue;
 use rules::rule_name;
+use watches::Watches;
 
 /// Longer than any grace.
 const LONG: Event = Event::Pass(1_000_000);
@@ -164,6 +171,8 @@ fn what_a_status_says_is_so() {
     });
 }
 
+/// Objects of the same name that nobody of us made, and sources, are neither written nor deleted (reflector#238, #256;
+/// NCO#61).
 #[test]
 fn what_is_not_ours_is_not_touched() {
     always(long_story(), |story| play(&story, |before, cluster, _| none(&cluster.touched(before))).map(drop));
@@ -261,6 +270,31 @@ fn after_crashes_it_comes_to_the_same() {
     });
 }
 
+/// As many namespaces as peers crashed at, and ten times more (replicator#214, #215: 100 to 155).
+#[test]
+fn a_thousand_namespaces_get_their_copies() {
+    let mut cluster = Cluster::default();
+    let source = Event::Edit(
+        events::Which::At(Kind::ConfigMap, "home", "x"),
+        events::How::Patch("kubectl"),
+        vec![events::Change::Data("a", Some("1"))],
+    );
+    let server = &mut cluster.server;
+    let names = (0..1_000).map(|number| format!("n-{number}")).chain(["home".to_owned()]);
+    names.for_each(|name| server.set_namespace(&name, BTreeMap::new(), false));
+    let spec =
+        json!({"source": {"kind": "ConfigMap", "names": ["x"]}, "targets": [{"namespaceSelector": {}}]});
+    server.set_rule(&rule_name(0), spec, 0);
+    cluster.happen(&source);
+    let mut operator = Operator::start(&mut cluster.server);
+    operator.settle(&mut cluster, &mut || true).unwrap();
+    let is_copy = |(key, object): &(&ObjectKey, &Stored)| copy_of(key, object).is_some();
+    assert_eq!(cluster.server.objects.iter().filter(is_copy).count(), 1_000);
+    let written = cluster.server.versions;
+    operator.settle(&mut cluster, &mut || true).unwrap();
+    assert_eq!(cluster.server.versions, written);
+}
+
 #[test]
 fn what_is_affected_is_all_there_is_to_look_at() {
     always((long_story(), vec(any::<u8>(), 1..200)), |(story, dice)| {
@@ -276,6 +310,56 @@ fn what_is_affected_is_all_there_is_to_look_at() {
                 // The reconciler asks again every 30 s.
                 Event::Answer(rule, _) => queue.request(Key::Rule(rule_name(*rule))),
                 _ => queue.work_a_little(&mut cluster),
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Watches that are cut and miss things, lists that are cut and begun anew while the other watches go on, events told
+/// twice, kinds in any order: nothing is lost by it, and nothing removed by mistake (replicator#357, HNC#228).
+#[test]
+fn however_watches_fail_it_converges() {
+    always((long_story(), vec(any::<u8>(), 1..300)), |(story, dice)| {
+        let mut cluster = Cluster::default();
+        let mut queue = Queue::start_in_trouble(&mut cluster, dice);
+        for event in &story {
+            cluster.happen(event);
+            match event {
+                Event::Pass(_) => {
+                    let before = cluster.clone();
+                    queue.drain(&mut cluster);
+                    none(&cluster.touched(&before))?;
+                    overlooked(&mut cluster, &queue)?;
+                    none(&cluster.wrong(&cluster))?;
+                }
+                Event::Answer(rule, _) => queue.request(Key::Rule(rule_name(*rule))),
+                _ => queue.work_a_little(&mut cluster),
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A first list that is cut and begun anew is no knowledge: until every list is complete nothing is removed
+/// (HNC#228: propagated objects were deleted after a restart, before the cache was complete).
+#[test]
+fn nothing_is_removed_during_the_first_lists() {
+    always((long_story(), vec(any::<u8>(), 1..99)), |(story, dice)| {
+        let (mut cluster, _) = play(&story, |_, _, _| Ok(()))?;
+        let mut watches = Watches::begin(&mut cluster.server);
+        let mut world = new_world();
+        world.complete.clear();
+        for dice in dice {
+            drop(watches.tell(&mut cluster.server, &mut world, usize::from(dice)));
+            if world.is_complete() {
+                return Ok(());
+            }
+            authorize(&cluster.server, &mut world);
+            for slot in slots(&world) {
+                let plan = plan_slot(&world, &slot, at(cluster.now));
+                let removes = plan.action.as_ref().is_some_and(|action| action.removes());
+                prop_assert!(!removes, "{}: {:?}", slot, plan);
             }
         }
         Ok(())

@@ -87,6 +87,12 @@ impl Operator {
 
     /// Looks at every slot until none is written any more, while the process lives.
     pub fn settle(&mut self, cluster: &mut Cluster, leads: &mut dyn FnMut() -> bool) -> Result<(), Crashed> {
+        let settled = self.work(cluster, leads);
+        cluster.declare();
+        settled
+    }
+
+    fn work(&mut self, cluster: &mut Cluster, leads: &mut dyn FnMut() -> bool) -> Result<(), Crashed> {
         let (server, now) = (&mut cluster.server, cluster.now);
         let mut last = Vec::new();
         for _ in 0..ROUNDS {

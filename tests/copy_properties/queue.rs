@@ -10,8 +10,9 @@ use copyrator::{
 
 use crate::{
     cluster::Cluster,
-    copy_model::acting::{REFUSED_AGAIN, authorize_one, observe},
+    copy_model::acting::{REFUSED_AGAIN, authorize_one, new_world, observe},
     operator::{Looked, Operator},
+    watches::Watches,
 };
 
 /// So many keys and events are more than any story needs.
@@ -23,6 +24,8 @@ pub struct Queue {
     /// Tried again when the watches have told more.
     later: BTreeSet<Key>,
     due: BTreeMap<ObjectKey, i64>,
+    /// Where things go wrong with watches: else each event is told once.
+    watches: Option<Watches>,
     /// Whether to take an event or a key next, and which key.
     dice: std::iter::Cycle<std::vec::IntoIter<u8>>,
 }
@@ -32,7 +35,17 @@ impl Queue {
         let operator = Operator::start(&mut cluster.server);
         let keys = everything(&operator.world);
         let dice = dice.into_iter().cycle();
-        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), dice }
+        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), watches: None, dice }
+    }
+
+    /// A process that knows nothing yet, and whose watches are cut now and then, and say things twice.
+    pub fn start_in_trouble(cluster: &mut Cluster, dice: Vec<u8>) -> Self {
+        let watches = Some(Watches::begin(&mut cluster.server));
+        let mut world = new_world();
+        world.complete.clear();
+        let dice = dice.into_iter().cycle();
+        let operator = Operator { world, intact: true };
+        Self { operator, keys: BTreeSet::new(), later: BTreeSet::new(), due: BTreeMap::new(), watches, dice }
     }
 
     pub fn request(&mut self, key: Key) {
@@ -44,6 +57,7 @@ impl Queue {
         for _ in 0..self.dice.next().unwrap_or(0) % 8 {
             self.step(cluster);
         }
+        cluster.declare();
     }
 
     /// Does everything that there is to do by now.
@@ -56,6 +70,7 @@ impl Queue {
         }
         for _ in 0..STEPS {
             if !self.step(cluster) {
+                cluster.declare();
                 return;
             }
         }
@@ -69,7 +84,10 @@ impl Queue {
 
     fn step(&mut self, cluster: &mut Cluster) -> bool {
         let dice = usize::from(self.dice.next().unwrap_or(0));
-        let has_news = !cluster.server.log.is_empty();
+        let has_news = match &self.watches {
+            Some(watches) => watches.has_news(&cluster.server),
+            None => !cluster.server.log.is_empty(),
+        };
         if self.keys.is_empty() && !has_news {
             self.keys = std::mem::take(&mut self.later);
         }
@@ -87,6 +105,11 @@ impl Queue {
     /// As `observe/watch.rs` does: asked on both sides of the change. Each kind has its own watch, and none waits
     /// for another.
     fn hear(&mut self, cluster: &mut Cluster, dice: usize) {
+        if let Some(watches) = &mut self.watches {
+            self.keys.extend(watches.tell(&mut cluster.server, &mut self.operator.world, dice));
+            self.keys.append(&mut self.later);
+            return;
+        }
         let log = &mut cluster.server.log;
         let watch = |changed: &Changed| match changed {
             Changed::Object(key) => (std::mem::discriminant(changed), Some(key.kind)),

@@ -1,6 +1,9 @@
 //! Rules as they are drawn, and what each means: stated naively, from DESIGN §2.1 and §3.1 alone.
 
-use copyrator::model::{Kind, NamespacedName, ObjectKey};
+use copyrator::{
+    marks,
+    model::{Kind, NamespacedName, ObjectKey},
+};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
@@ -15,10 +18,12 @@ pub const RULES: [&str; 4] = ["home/one", "home/two", "a/three", "b/four"];
 pub struct Rule {
     pub kind: Kind,
     pub names: Option<&'static [&'static str]>,
+    /// The object whose own annotations say so, and that alone is copied.
+    pub annotated: Option<ObjectKey>,
     /// `objectSelector: {matchLabels: {app: x}}`.
     pub labelled: bool,
     pub from: &'static [&'static str],
-    pub targets: &'static [Target],
+    pub targets: Vec<Target>,
     pub exclude: &'static [&'static str],
     pub shape: Shape,
     pub conflict: &'static str,
@@ -30,7 +35,7 @@ pub struct Rule {
     pub created: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     Names(&'static [&'static str]),
     Everywhere,
@@ -53,6 +58,49 @@ pub enum Shape {
     Labels,
     /// A ConfigMap of keys `a` and `c`; only of Secrets.
     Public,
+}
+
+/// What `copy-to` of a source may say, and what that means; `None`: nothing that is understood.
+pub const COPY_TO: [(&str, Option<Target>); 4] = [
+    ("a, b", Some(Target::Names(&["a", "b"]))),
+    ("*", Some(Target::Names(&["*"]))),
+    ("c*,home", Some(Target::Names(&["c*", "home"]))),
+    ("sh[op", None),
+];
+/// The same of `copy-to-selector`.
+pub const SELECTORS: [(&str, Option<Target>); 2] = [("team in (blue)", Some(Target::Blue)), ("=", None)];
+
+/// The rule that an object declares by its own annotations, if it does.
+pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rule)> {
+    let annotations = object.annotations();
+    let said = |mark: &str, words: &[(&str, Option<Target>)]| {
+        let text = annotations.get(mark)?;
+        words.iter().find(|(word, _)| word == text).map(|(_, target)| *target)
+    };
+    let said = [said(marks::COPY_TO, &COPY_TO), said(marks::COPY_TO_SELECTOR, &SELECTORS)];
+    let said: Vec<Option<Target>> = said.into_iter().flatten().collect();
+    if said.is_empty() {
+        return None;
+    }
+    let broken = said.contains(&None);
+    let rule = Rule {
+        kind: key.kind,
+        names: None,
+        annotated: Some(key.clone()),
+        labelled: false,
+        from: &[],
+        targets: said.into_iter().flatten().collect(),
+        exclude: &[],
+        shape: Shape::Plain,
+        conflict: "Refuse",
+        retain: false,
+        grace: None,
+        suspend: false,
+        broken,
+        created: 0,
+    };
+    let kind = if key.kind == Kind::Secret { "secret" } else { "configmap" };
+    Some((NamespacedName::new(key.namespace.clone(), format!("{kind}:{}", key.name)), rule))
 }
 
 pub fn rule_name(index: usize) -> NamespacedName {
@@ -101,9 +149,10 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
         Rule {
             kind,
             names,
+            annotated: None,
             labelled,
             from,
-            targets,
+            targets: targets.to_vec(),
             exclude,
             shape,
             conflict,
@@ -170,6 +219,7 @@ impl Rule {
     pub fn copies(&self, rule: &NamespacedName, key: &ObjectKey, object: &Stored) -> bool {
         key.kind == self.kind
             && self.looks_in(rule, &key.namespace)
+            && self.annotated.as_ref().is_none_or(|annotated| annotated == key)
             && self.names.is_none_or(|names| matches(names, &key.name))
             && (!self.labelled || object.labels().get("app").is_some_and(|app| app == "x"))
     }

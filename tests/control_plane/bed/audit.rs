@@ -21,8 +21,12 @@ pub struct Request {
     pub name: String,
     /// The path and query.
     pub uri: String,
-    /// The answer's status code.
+    /// By which token of his.
+    pub credential: String,
+    /// How it ended.
     pub code: u64,
+    /// When it came, and when it was answered.
+    pub at: (String, String),
     /// Whether nothing was to be stored.
     pub dry: bool,
     /// What hooks and policies had to say.
@@ -64,7 +68,9 @@ fn request(line: &Value) -> Request {
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
         uri: text("/requestURI"),
-        code: line.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
+        credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
+        code: line["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        at: (text("/requestReceivedTimestamp"), text("/stageTimestamp")),
         dry: text("/requestURI").contains("dryRun="),
         annotations: line["annotations"].clone(),
     }

@@ -6,11 +6,14 @@
 //! reaper sees to that.
 
 mod audit;
+mod crowd;
 mod eventually;
+mod gate;
 mod logs;
 pub mod objects;
 mod paths;
 mod person;
+mod recorder;
 mod story;
 mod workloads;
 
@@ -21,7 +24,9 @@ use devcluster::{Options, User};
 use testbed::{Operator, Role, Testbed};
 
 pub use audit::Request;
+pub use crowd::Crowd;
 pub use eventually::{eventually, same, within};
+pub use gate::{Fate, Gate};
 pub use person::Person;
 pub use story::Story;
 
@@ -76,6 +81,12 @@ impl Bed {
         self.testbed.operator(Role::Reconciler, replica, &[]).expect("the reconciler starts")
     }
 
+    /// Starts a reconciler behind a gate.
+    pub fn gated(&self, gate: &Gate) -> Operator {
+        let started = self.testbed.operator_as(Role::Reconciler, 0, &gate.kubeconfig, &[]);
+        started.expect("the reconciler starts")
+    }
+
     /// A ServiceAccount, by a token of its own.
     pub fn account(&self, namespace: &str, name: &str) -> Person {
         let cluster = self.testbed.cluster();
@@ -116,9 +127,24 @@ pub fn peaceful() -> &'static Bed {
 pub fn rough() -> (&'static Bed, MutexGuard<'static, ()>) {
     static BED: OnceLock<Bed> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
+    in_turn("rough", &BED, &TURN)
+}
+
+/// The same for tests that stop the control plane itself, or come between it and the operator.
+pub fn shaky() -> (&'static Bed, MutexGuard<'static, ()>) {
+    static BED: OnceLock<Bed> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    in_turn("shaky", &BED, &TURN)
+}
+
+fn in_turn(
+    name: &str,
+    bed: &'static OnceLock<Bed>,
+    turn: &'static Mutex<()>,
+) -> (&'static Bed, MutexGuard<'static, ()>) {
     // A test that failed leaves nothing that the next one minds.
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let bed = BED.get_or_init(|| Bed::start("rough", Options::default()));
+    let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let bed = bed.get_or_init(|| Bed::start(name, Options::default()));
     bed.release_lease();
     (bed, turn)
 }

@@ -128,3 +128,13 @@ pub fn condition(object: &Value, kind: &str) -> Option<(String, String)> {
     let found = all.iter().find(|condition| condition["type"] == kind)?;
     Some((found["status"].as_str()?.to_owned(), found["reason"].as_str()?.to_owned()))
 }
+
+/// An object as a backup tool writes it back.
+pub fn as_saved(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().expect("metadata");
+    for of_the_server in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+        metadata.remove(of_the_server);
+    }
+    object.as_object_mut().expect("an object").remove("status");
+    object
+}

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::paths;
 
-static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+pub(super) static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -20,7 +20,7 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
 
 /// Somebody who talks to the API server, with the rights of a kubeconfig.
 pub struct Person {
-    client: Client,
+    pub(super) client: Client,
 }
 
 /// What the API server said.
@@ -32,6 +32,17 @@ pub struct Answer {
     pub body: Value,
     /// The warnings that kubectl would print.
     pub warnings: Vec<String>,
+}
+
+/// A client of a kubeconfig's cluster that says nothing of who asks: each request does.
+pub(super) fn anonymous(kubeconfig: &Path) -> Client {
+    let _context = RUNTIME.enter();
+    let file = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
+    let config = RUNTIME.block_on(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()));
+    let mut config = config.expect("the kubeconfig is complete");
+    config.auth_info = Default::default();
+    config.default_retry = false;
+    Client::try_from(config).expect("a client")
 }
 
 impl Person {

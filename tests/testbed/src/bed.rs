@@ -47,8 +47,8 @@ impl Testbed {
             ports: Ports::reserve()?,
             copyrator: copyrator.to_owned(),
             logs: logs.to_owned(),
-            webhook: account(&cluster, Role::Webhook)?,
-            reconciler: account(&cluster, Role::Reconciler)?,
+            webhook: credentials(&cluster, Role::Webhook, "0")?,
+            reconciler: credentials(&cluster, Role::Reconciler, "0")?,
             cluster,
         })
     }
@@ -95,9 +95,30 @@ impl Testbed {
     /// Starts a process of the operator. A role's replicas, counted from 0 to 2, have ports and logs of their own;
     /// a webhook has one replica only.
     pub fn operator(&self, role: Role, replica: u16, more: &[&str]) -> Result<Operator, Error> {
-        let (kubeconfig, slot) = match role {
-            Role::Webhook => (&self.webhook, 0),
-            Role::Reconciler | Role::Both => (&self.reconciler, 1 + replica),
+        match (role, replica) {
+            (Role::Webhook, _) => self.operator_as(role, replica, &self.webhook, more),
+            (_, 0) => self.operator_as(role, replica, &self.reconciler, more),
+            // As each pod has: the audit log tells them apart.
+            _ => self.operator_as(role, replica, &self.credentials(&replica.to_string())?, more),
+        }
+    }
+
+    /// A kubeconfig of the reconciler's account with a token of its own, called so.
+    pub fn credentials(&self, called: &str) -> Result<PathBuf, Error> {
+        credentials(&self.cluster, Role::Reconciler, called)
+    }
+
+    /// As [`operator`](Self::operator), with a kubeconfig of one's own.
+    pub fn operator_as(
+        &self,
+        role: Role,
+        replica: u16,
+        kubeconfig: &Path,
+        more: &[&str],
+    ) -> Result<Operator, Error> {
+        let slot = match role {
+            Role::Webhook => 0,
+            Role::Reconciler | Role::Both => 1 + replica,
         };
         let admin = self.ports.admin(slot);
         let webhook = format!("127.0.0.1:{}", self.ports.webhook());
@@ -129,12 +150,12 @@ fn install(cluster: &DevCluster) -> Result<Command, Error> {
     Ok(helm)
 }
 
-/// A kubeconfig of a role's ServiceAccount, as the kubelet would give it to a pod.
-fn account(cluster: &DevCluster, role: Role) -> Result<PathBuf, Error> {
+/// A kubeconfig of a role's ServiceAccount, as the kubelet would give it to a pod called so.
+fn credentials(cluster: &DevCluster, role: Role, called: &str) -> Result<PathBuf, Error> {
     let name = format!("{RELEASE}-{}", role.name());
     let mut kubectl = cluster.kubectl();
     kubectl.args(["create", "token", &name, "--namespace", NAMESPACE, "--duration", "24h"]);
-    Ok(cluster.kubeconfig_with_token(&name, run(&mut kubectl)?.trim())?)
+    Ok(cluster.kubeconfig_with_token(&format!("{name}-{called}"), run(&mut kubectl)?.trim())?)
 }
 
 /// Runs a command that must succeed: what it wrote.
