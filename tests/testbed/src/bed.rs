@@ -63,6 +63,14 @@ impl Testbed {
         self.cluster
     }
 
+    /// The kubeconfig of a role's ServiceAccount, with exactly the chart's rights.
+    pub fn account(&self, role: Role) -> &Path {
+        match role {
+            Role::Webhook => &self.webhook,
+            Role::Reconciler | Role::Both => &self.reconciler,
+        }
+    }
+
     /// The folder of the operator's logs.
     pub fn logs(&self) -> &Path {
         &self.logs
@@ -95,10 +103,8 @@ impl Testbed {
     /// Starts a process of the operator. A role's replicas, counted from 0 to 2, have ports and logs of their own;
     /// a webhook has one replica only.
     pub fn operator(&self, role: Role, replica: u16, more: &[&str]) -> Result<Operator, Error> {
-        let (kubeconfig, slot) = match role {
-            Role::Webhook => (&self.webhook, 0),
-            Role::Reconciler | Role::Both => (&self.reconciler, 1 + replica),
-        };
+        let kubeconfig = self.account(role);
+        let slot = if role == Role::Webhook { 0 } else { 1 + replica };
         let admin = self.ports.admin(slot);
         let webhook = format!("127.0.0.1:{}", self.ports.webhook());
         let mut command = Command::new(&self.copyrator);
@@ -111,6 +117,8 @@ impl Testbed {
         command
             .args(["--drain-delay", "0s"])
             .args(more)
+            // As in the chart's pods.
+            .env("MALLOC_ARENA_MAX", "1")
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, admin, log)
