@@ -70,7 +70,13 @@ async fn main() -> ExitCode {
     match run(&Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bench: {error}");
+            eprint!("bench: {error}");
+            let mut cause = error.source();
+            while let Some(inner) = cause {
+                eprint!(": {inner}");
+                cause = inner.source();
+            }
+            eprintln!();
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::Role;
 
 use crate::Outcome;
@@ -35,6 +35,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     arena.create_rule(rule("start", "start-*", json!({"names": ["team-*"]}))).await?;
     let is_copy = |it: &Request| it.is_done_write() && it.resource == "secrets" && it.namespace != HOME;
     arena.collect("copies at first", copies, |it| Arena::is_ours(it) && is_copy(it)).await?;
+    until_told(&arena, copies).await?;
     arena.settle().await?;
 
     let mut figures = Figures::default();
@@ -57,6 +58,25 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         }
     }
     Ok(figures)
+}
+
+/// Waits until the rule's status tells of all copies, so that nothing is owed when the first life ends.
+async fn until_told(arena: &Arena, copies: usize) -> Outcome<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let path = format!("/apis/copyrator.dev/v1alpha1/namespaces/{HOME}/copyratorrules/start");
+        let rule: Value = arena.admin.request(http::Request::get(path).body(Vec::new())?).await?;
+        if rule["status"]["current"] == copies {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let status = &rule["status"];
+            return Err(
+                format!("the status tells not of {copies} copies after {PATIENCE:?}: {status}").into()
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// What the reconciler asked for since it started.
@@ -86,6 +106,10 @@ fn look_back(figures: &mut Figures, requests: &[Request]) -> Outcome<()> {
         return Err("the reconciler has read no source: it has not looked at anything".into());
     }
     figures.add("reconciler: sources read", "", bodies(true) as f64);
+    let is_page =
+        |it: &&&Request| it.verb == "list" && ["secrets", "configmaps"].contains(&it.resource.as_str());
+    let pages = ours.iter().filter(is_page).count();
+    figures.add("reconciler: pages of ConfigMaps and Secrets listed", "", pages as f64);
     Ok(())
 }
 
@@ -116,7 +140,8 @@ fn is_idle(metrics: &str) -> bool {
             line.starts_with("copyrator_queue_depth{") || line.starts_with("copyrator_in_flight ")
         })
     };
-    lines().count() > 1 && lines().all(|line| line.ends_with(" 0"))
+    let is_zero = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse().ok()) == Some(0.0f64);
+    lines().count() > 1 && lines().all(is_zero)
 }
 
 #[cfg(test)]
