@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test build image clean prerequisites prerequisites-of-image
+.PHONY: help demo test bench build image clean prerequisites prerequisites-of-image
 
 # Tests wait for clusters more than they compute.
 TEST_THREADS ?= 6
@@ -29,6 +29,11 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router an
 	$(STAGE) 'tests'
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
 	$(STAGE) 'all passed'
+
+bench: prerequisites ## Measure against the budgets (docs/benchmarks.md); ARGS=fan-out for one, ARGS=--quick for a minute
+	$(STAGE) 'building the release binary (some 10 minutes the first time)'
+	@cargo build --locked --release --package copyrator --package benches
+	@cargo run --locked --release --quiet --package benches -- $(ARGS)
 
 build: prerequisites ## The release binary: target/release/copyrator
 	@cargo build --locked --release --package copyrator

@@ -63,7 +63,8 @@ pub struct Repairs {
 pub struct World {
     /// Namespaces by name.
     pub namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
-    objects: BTreeMap<ObjectKey, ObjectFacts>,
+    /// Boxed: lists come in order, which leaves a tree's nodes half empty, and there are tens of thousands.
+    objects: BTreeMap<ObjectKey, Box<ObjectFacts>>,
     copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     /// Rules.
@@ -128,12 +129,12 @@ impl World {
 
     /// What is known of one ConfigMap or Secret.
     pub fn object(&self, key: &ObjectKey) -> Option<&ObjectFacts> {
-        self.objects.get(key)
+        self.objects.get(key).map(Box::as_ref)
     }
 
     /// Every ConfigMap and Secret, in order.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
-        self.objects.iter()
+        self.objects.iter().map(|(key, facts)| (key, &**facts))
     }
 
     /// The ConfigMaps or Secrets of one namespace.
@@ -146,6 +147,7 @@ impl World {
         self.objects
             .range(from..)
             .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
+            .map(|(key, facts)| (key, &**facts))
     }
 
     /// The workloads of one namespace.
@@ -174,7 +176,11 @@ impl World {
     }
 
     /// Takes in one ConfigMap or Secret, or its absence.
-    pub fn set_object(&mut self, key: ObjectKey, facts: Option<ObjectFacts>) {
+    pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
+        if let Some((known, _)) = self.namespaces.get_key_value(&key.namespace) {
+            // One name for all that is in it.
+            key.namespace = known.clone();
+        }
         self.unindex(&key);
         self.attempts.remove(&key);
         match facts {
@@ -183,7 +189,7 @@ impl World {
                     self.copies_by_rule.entry(marks.rule.clone()).or_default().insert(key.clone());
                     self.copies_by_source.entry(marks.source.clone()).or_default().insert(key.clone());
                 }
-                self.objects.insert(key, facts);
+                self.objects.insert(key, Box::new(facts));
             }
             None => {
                 self.objects.remove(&key);

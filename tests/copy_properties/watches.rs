@@ -78,10 +78,10 @@ impl Watches {
         if [CUT, DOUBLED].contains(&trouble) {
             self.troubles -= 1;
         }
+        std::mem::swap(world, &mut self.observer.world.write().unwrap());
         if trouble == CUT {
             self.cut(server, watch);
         }
-        std::mem::swap(world, &mut self.observer.world.write().unwrap());
         let Stream { intake, list } = &mut self.streams[watch];
         match list.as_mut().map(VecDeque::pop_front) {
             Some(Some(object)) => intake.take(Word::Listed(object)),

@@ -63,6 +63,14 @@ impl Testbed {
         self.cluster
     }
 
+    /// The kubeconfig of a role's ServiceAccount, with exactly the chart's rights.
+    pub fn account(&self, role: Role) -> &Path {
+        match role {
+            Role::Webhook => &self.webhook,
+            Role::Reconciler | Role::Both => &self.reconciler,
+        }
+    }
+
     /// The folder of the operator's logs.
     pub fn logs(&self) -> &Path {
         &self.logs
@@ -134,6 +142,8 @@ impl Testbed {
             .args(more)
             // Tests change a source again and again, and wait for each change; those about the brake say so.
             .env("COPYRATOR_MIN_SPREAD_INTERVAL", "100ms")
+            // As in the chart's pods.
+            .env("MALLOC_ARENA_MAX", "1")
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, admin, log)

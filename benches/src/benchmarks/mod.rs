@@ -1,0 +1,67 @@
+//! What is measured: one file each.
+
+mod bare;
+mod fan_out;
+mod memory;
+mod new_namespace;
+mod rest;
+mod start_up;
+
+use crate::Outcome;
+use crate::figures::Figures;
+use crate::program::Program;
+use crate::sizes::Sizes;
+
+/// One benchmark, with a cluster of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Benchmark {
+    /// One source to many namespaces: created, and changed; beside a bare client
+    FanOut,
+    /// From a new namespace to the last of its copies
+    NewNamespace,
+    /// A start with every copy in place
+    StartUp,
+    /// Memory beside other people's Secrets
+    Memory,
+    /// Memory with much to watch and nothing to do
+    Rest,
+}
+
+/// All of them, in the order of their tables.
+pub(crate) const ALL: [Benchmark; 5] =
+    [Benchmark::FanOut, Benchmark::NewNamespace, Benchmark::StartUp, Benchmark::Memory, Benchmark::Rest];
+
+impl Benchmark {
+    /// As on the command line, in file names and in the document's marks.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Benchmark::FanOut => "fan-out",
+            Benchmark::NewNamespace => "new-namespace",
+            Benchmark::StartUp => "start-up",
+            Benchmark::Memory => "memory",
+            Benchmark::Rest => "rest",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Benchmark::FanOut => "One source to many namespaces, beside a bare client",
+            Benchmark::NewNamespace => "From a new namespace to the last of its copies",
+            Benchmark::StartUp => "A start with every copy in place",
+            Benchmark::Memory => "Memory beside other people's Secrets of 32 KiB",
+            Benchmark::Rest => "Memory with much to watch and nothing to do",
+        }
+    }
+
+    /// Measures.
+    pub(crate) async fn run(self, program: &Program, sizes: &Sizes) -> Outcome<Figures> {
+        match self {
+            Benchmark::FanOut => fan_out::run(program, sizes).await,
+            Benchmark::NewNamespace => new_namespace::run(program, sizes).await,
+            Benchmark::StartUp => start_up::run(program, sizes).await,
+            Benchmark::Memory => memory::run(program, sizes).await,
+            Benchmark::Rest => rest::run(program, sizes).await,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! How much is measured: in full, or just enough to see that it works.
+
+use serde::Serialize;
+
+/// The command line's wishes; what is not wished for has its full or its quick size.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Wishes {
+    /// Everything small, in about a minute: to see that it works, not to learn anything.
+    #[arg(long, conflicts_with = "record")]
+    pub(crate) quick: bool,
+    /// How many namespaces there are. fan-out: only this many, instead of 100, 1000 and 5000.
+    #[arg(long, value_name = "N")]
+    namespaces: Option<usize>,
+    /// fan-out: how often each side runs.
+    #[arg(long, value_name = "N")]
+    pairs: Option<usize>,
+    /// new-namespace: how many namespaces are created a round.
+    #[arg(long, value_name = "N")]
+    samples: Option<usize>,
+    /// How often everything but fan-out is measured.
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// memory: how many foreign Secrets there are, instead of 0, 5000 and 20000.
+    #[arg(long, value_name = "N")]
+    secrets: Option<usize>,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sizes {
+    pub(crate) quick: bool,
+    /// Targets of a fan-out.
+    pub(crate) fan_out: Vec<usize>,
+    /// Runs of each side of a fan-out.
+    pub(crate) pairs: usize,
+    /// Namespaces that are there, but for fan-outs.
+    pub(crate) namespaces: usize,
+    /// Copies a namespace, where there are many.
+    pub(crate) copies_a_namespace: usize,
+    /// Namespaces that are created a round.
+    pub(crate) samples: usize,
+    /// Rounds.
+    pub(crate) rounds: usize,
+    /// Foreign Secrets, fewest first.
+    pub(crate) secrets: Vec<usize>,
+    /// The size of a foreign Secret.
+    pub(crate) secret_bytes: usize,
+    /// Objects, where memory at rest is looked at.
+    pub(crate) objects: usize,
+    /// Seconds without anything to do, before memory is looked at.
+    pub(crate) rest_seconds: u64,
+    /// Milliseconds without a write of ours, before the next measurement begins: statuses wait for up to two seconds.
+    pub(crate) quiet_ms: u64,
+}
+
+impl From<&Wishes> for Sizes {
+    fn from(wishes: &Wishes) -> Sizes {
+        let quick = wishes.quick;
+        let size = |full: usize, small: usize| if quick { small } else { full };
+        let sizes = |full: &[usize], small: &[usize]| if quick { small.to_vec() } else { full.to_vec() };
+        let namespaces = wishes.namespaces.unwrap_or(size(1000, 40));
+        Sizes {
+            quick,
+            fan_out: wishes.namespaces.map_or_else(|| sizes(&[100, 1000, 5000], &[50]), |only| vec![only]),
+            pairs: wishes.pairs.unwrap_or(size(6, 1)).max(1),
+            namespaces,
+            copies_a_namespace: size(20, 3),
+            samples: wishes.samples.unwrap_or(size(200, 10)).max(1),
+            rounds: wishes.rounds.unwrap_or(size(5, 1)).max(1),
+            secrets: wishes
+                .secrets
+                .map_or_else(|| sizes(&[0, 5000, 20_000], &[0, 100]), |only| vec![0, only]),
+            secret_bytes: 32 * 1024,
+            objects: namespaces * size(30, 5),
+            rest_seconds: if quick { 1 } else { 15 },
+            quiet_ms: if quick { 300 } else { 2500 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_go_before_full_and_quick_sizes() {
+        let full = Sizes::from(&Wishes::default());
+        assert_eq!((full.fan_out, full.namespaces, full.objects), (vec![100, 1000, 5000], 1000, 30_000));
+        let wishes = Wishes { namespaces: Some(7), secrets: Some(9), quick: true, ..Wishes::default() };
+        let sizes = Sizes::from(&wishes);
+        assert_eq!((sizes.fan_out, sizes.namespaces, sizes.secrets), (vec![7], 7, vec![0, 9]));
+    }
+}

@@ -1,0 +1,72 @@
+//! What lists say has gone, also when they are interrupted.
+
+use std::sync::Mutex;
+
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+
+use super::*;
+use crate::model::Store;
+
+#[derive(Default)]
+struct Noted(Mutex<Vec<Changed>>);
+
+impl Requests for Noted {
+    fn request(&self, changed: &Changed, _keys: BTreeSet<Key>) {
+        self.0.lock().unwrap().push(changed.clone());
+    }
+
+    fn complete(&self) {}
+}
+
+fn namespace(name: &str) -> Namespace {
+    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    Namespace { metadata, ..Namespace::default() }
+}
+
+/// The namespaces known after these events, whether the list of them is complete, and the changes told of.
+fn after(events: Vec<watcher::Event<Namespace>>) -> (Vec<String>, bool, Vec<Changed>) {
+    let mut world = World::default();
+    world.expected.insert(Store::Namespaces);
+    let noted = Arc::new(Noted::default());
+    let observer =
+        Observer { world: Arc::new(RwLock::new(world)), requests: noted.clone(), events: Counter::default() };
+    let mut intake = Intake::new(observer.clone());
+    events.into_iter().for_each(|event| intake.take(event));
+    let world = observer.world.read().unwrap();
+    let names = world.namespaces.keys().map(ToString::to_string).collect();
+    let told = noted.0.lock().unwrap().clone();
+    (names, world.is_complete(), told)
+}
+
+#[test]
+fn what_a_list_lacks_has_gone_once_the_list_is_through() {
+    let [a, b] = ["a", "b"].map(namespace);
+    let first = [Init, InitApply(a.clone()), InitApply(b.clone()), InitDone];
+    let (names, complete, told) = after(first.to_vec());
+    assert_eq!((names, complete, told), (vec!["a".into(), "b".into()], true, vec![]));
+
+    let gone = |name: &str| Changed::Namespace(name.into());
+    let again = [Init, InitApply(b.clone()), InitDone];
+    let (names, _, told) = after([&first[..], &again].concat());
+    assert_eq!((names, told), (vec!["b".to_owned()], vec![gone("a")]));
+
+    // An interrupted list says of nothing that it has gone, nor does it hide that from the next one.
+    let interrupted = [Init, InitApply(a)];
+    let (names, _, told) = after([&first[..], &interrupted].concat());
+    assert_eq!((names.len(), told), (2, vec![]));
+    let (names, _, told) = after([&first[..], &interrupted, &again].concat());
+    assert_eq!((names, told), (vec!["b".to_owned()], vec![gone("a")]));
+}
+
+#[test]
+fn a_first_list_that_is_interrupted_leaves_nothing_behind() {
+    let [a, b] = ["a", "b"].map(namespace);
+    let begun = [Init, InitApply(a.clone())];
+    assert!(!after(begun.to_vec()).1, "half a list is none");
+    let again = [Init, InitApply(b.clone()), InitDone];
+    let (names, complete, _) = after([&begun[..], &again].concat());
+    assert_eq!((names, complete), (vec!["b".to_owned()], true));
+    let later = [Delete(b), Apply(a)];
+    assert_eq!(after([&again[..], &later].concat()).0, ["a"]);
+}
