@@ -65,12 +65,19 @@ pub fn claims_on<'w>(world: &'w World, slot: &ObjectKey) -> Vec<Claim<'w>> {
     }
     let claim = |(rule, facts): (&'w NamespacedName, &'w RuleFacts)| {
         let compiled = facts.compiled.as_deref().ok()?;
-        if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace) {
+        if compiled.shape.kind != slot.kind {
             return None;
         }
+        // First what rules out most rules at the least cost: this is asked for each slot of each rule.
         let mut sources = sources_for(world, rule, compiled, slot).into_iter();
         let source = sources.next()?;
-        Some(Claim { rule, facts, compiled, source, duplicates: sources.collect() })
+        is_named(compiled, &slot.namespace, namespace).then(|| Claim {
+            rule,
+            facts,
+            compiled,
+            source,
+            duplicates: sources.collect(),
+        })
     };
     world.rules.iter().filter_map(claim).collect()
 }
@@ -210,18 +217,19 @@ fn sources_for(
     compiled: &CompiledRule,
     slot: &ObjectKey,
 ) -> Vec<ObjectKey> {
+    if compiled.shape.name == "{name}" {
+        if compiled.names.as_ref().is_some_and(|names| !names.matches(&slot.name)) {
+            return Vec::new();
+        }
+        let same_name = |namespace| ObjectKey::new(compiled.kind, namespace, slot.name.clone());
+        let is_it = |key: &ObjectKey| {
+            world.object(key).is_some_and(|facts| is_source(world, rule, compiled, key, facts))
+        };
+        let elsewhere =
+            source_namespaces(rule, compiled).into_iter().filter(|other| **other != *slot.namespace);
+        return elsewhere.map(same_name).filter(is_it).collect();
+    }
     let lands_here =
         |key: &ObjectKey| *key.namespace != *slot.namespace && compiled.shape.copy_name(key) == *slot.name;
-    if compiled.shape.name == "{name}" {
-        let same_name = |namespace| ObjectKey::new(compiled.kind, namespace, slot.name.clone());
-        return source_namespaces(rule, compiled)
-            .into_iter()
-            .map(same_name)
-            .filter(|key| {
-                lands_here(key)
-                    && world.object(key).is_some_and(|facts| is_source(world, rule, compiled, key, facts))
-            })
-            .collect();
-    }
     sources_of(world, rule, compiled).map(|(key, _)| key.clone()).filter(lands_here).collect()
 }
