@@ -200,7 +200,14 @@ impl CopyMarks {
 
     /// The same marks but for the removal time.
     pub fn same_but_for_removal(&self, other: &Self) -> bool {
-        Self { remove_after: None, ..self.clone() } == Self { remove_after: None, ..other.clone() }
+        self.mark == other.mark && self.same_but_for_place(other)
+    }
+
+    /// The same marks but for the removal time and for the proof, which differs from place to place.
+    pub fn same_but_for_place(&self, other: &Self) -> bool {
+        let Self { rule, source, source_uid, digest, on_removal, mark: _, remove_after: _ } = self;
+        (rule, source, source_uid, digest, on_removal)
+            == (&other.rule, &other.source, &other.source_uid, &other.digest, &other.on_removal)
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     Need,
+    alike::Alike,
     claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
     clock::at_after,
     hold::{AGAIN, held, last_attempt, refused_problem},
@@ -117,28 +118,33 @@ pub struct CopyWrite {
 
 /// What to do about one slot.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
+    plan_claimed(world, slot, &claims_on(world, slot), &mut Alike::default(), now)
+}
+
+/// The same, where the claims on the slot are known, and perhaps what its copy has in common with others.
+pub(super) fn plan_claimed(
+    world: &World,
+    slot: &ObjectKey,
+    claims: &[Claim<'_>],
+    alike: &mut Alike,
+    now: Timestamp,
+) -> SlotPlan {
     let existing = world.object(slot);
-    let claims = claims_on(world, slot);
+    let proof = existing.and_then(|facts| proof(world, slot, facts));
+    // The rule that the mark of an existing copy names.
+    let holder = existing
+        .filter(|_| proof.is_some_and(|proof| proof != Proof::Forged))
+        .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
     if !claims.is_empty()
-        && let Some((rule, state)) = holder(world, slot, existing).and_then(|rule| out_of_reach(world, rule))
+        && let Some((rule, state)) = holder.and_then(|rule| out_of_reach(world, rule))
     {
         let rule = Some(rule.clone());
         return SlotPlan { state, rule, action: None, needs: Vec::new(), recheck: None };
     }
-    match winner(world, slot, &claims, existing) {
-        Some(claim) => plan_wanted(world, slot, claim, existing, now),
+    match winner(world, claims, holder) {
+        Some(claim) => plan_wanted(world, slot, claim, existing, proof, alike, now),
         None => plan_unwanted(world, slot, existing, now),
     }
-}
-
-/// The rule that the mark of an existing copy names.
-fn holder<'w>(
-    world: &World,
-    slot: &ObjectKey,
-    existing: Option<&'w ObjectFacts>,
-) -> Option<&'w NamespacedName> {
-    let facts = existing?;
-    (proof(world, slot, facts)? != Proof::Forged).then_some(&facts.marks.as_deref()?.rule)
 }
 
 /// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
@@ -160,13 +166,11 @@ pub(super) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
 /// Whose slot it is: the rule that the copy's mark names for as long as that rule wants it; a free one goes to the
 /// older rule, then to the alphabetically first. A rule that writes nothing takes no free slot from one that does; one
 /// whose identity has not been asked about yet is waited for, or the API server's answering times would decide.
-pub fn winner<'c, 'w>(
+fn winner<'c, 'w>(
     world: &World,
-    slot: &ObjectKey,
     claims: &'c [Claim<'w>],
-    existing: Option<&ObjectFacts>,
+    holder: Option<&NamespacedName>,
 ) -> Option<&'c Claim<'w>> {
-    let holder = holder(world, slot, existing);
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
     let stands_back = |claim: &Claim<'_>| match inert(world, claim.rule, claim.facts) {
         Some(Inert::Unauthorized) => authority(world, claim.rule, claim.facts).is_some(),
@@ -180,6 +184,8 @@ fn plan_wanted(
     slot: &ObjectKey,
     claim: &Claim<'_>,
     existing: Option<&ObjectFacts>,
+    proof: Option<Proof>,
+    alike: &mut Alike,
     now: Timestamp,
 ) -> SlotPlan {
     let plan = |state| SlotPlan {
@@ -201,11 +207,16 @@ fn plan_wanted(
             ..plan(SlotState::Outdated)
         };
     };
+    let is_ours = existing.filter(|_| proof == Some(Proof::Ours) && world.fingerprint(slot).is_none());
+    if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
+        return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
+    }
     let intent = Intent::new(claim, slot, source, print, key, world.default_grace);
+    alike.learn(claim, slot, &intent);
     let verdict = match existing {
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
         Some(facts) if facts.deleting => return plan(SlotState::Outdated),
-        Some(facts) => judge(world, slot, claim, facts, &intent),
+        Some(facts) => judge(world, slot, claim, facts, proof, &intent),
     };
     match verdict {
         Verdict::Unknown => {
@@ -271,9 +282,10 @@ fn judge(
     slot: &ObjectKey,
     claim: &Claim<'_>,
     facts: &ObjectFacts,
+    proof: Option<Proof>,
     intent: &Intent,
 ) -> Verdict {
-    if proof(world, slot, facts).is_none_or(|proof| proof == Proof::Forged) {
+    if proof.is_none_or(|proof| proof == Proof::Forged) {
         return judge_foreign(world, slot, claim.compiled.conflict, facts, intent);
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))

@@ -3,6 +3,7 @@
 //! the same answer for the same world.
 
 mod affected;
+mod alike;
 mod applied;
 mod brake;
 pub mod claims;

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
+    alike::Alike,
     claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of},
-    copies::{SlotState, plan_slot, problem},
+    copies::{SlotState, plan_claimed, problem},
     spread::is_large,
 };
 use crate::{
@@ -36,8 +37,9 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     rule_report(world, rule, now).map(|(status, _)| status)
 }
 
-/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where the API server is about to be asked again
-/// what the status already says: after a start of ours nothing has changed for anybody.
+/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where it has a status
+/// and something has to be asked or read again before there is anything to add: after a start of ours nothing has changed
+/// for anybody. Whoever asks and reads has the status looked at afterwards.
 pub fn rule_report(
     world: &World,
     rule: &NamespacedName,
@@ -58,9 +60,14 @@ pub fn rule_report(
             let print = world.fingerprint(source);
             count.large.extend(print.and_then(|print| is_large(world, compiled, source, print)));
         }
+        let mut alike = Alike::default();
         for slot in slots_of(world, rule) {
             count.desired += 1;
-            let plan = plan_slot(world, &slot, now);
+            let claims = claims_on(world, &slot);
+            let plan = plan_claimed(world, &slot, &claims, &mut alike, now);
+            if !plan.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
+                return None;
+            }
             if plan.rule.as_ref() != Some(rule) {
                 count.problems.push(served_by_another(&slot, plan.rule.as_ref()));
                 count.hindered += 1;
@@ -78,7 +85,7 @@ pub fn rule_report(
                 }
                 _ => {}
             }
-            for claim in claims_on(world, &slot).iter().filter(|claim| claim.rule == rule) {
+            for claim in claims.iter().filter(|claim| claim.rule == rule) {
                 count.problems.extend(claim.duplicates.iter().map(|other| duplicate(&slot, claim, other)));
             }
         }

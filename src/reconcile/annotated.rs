@@ -30,9 +30,14 @@ impl Reconciler {
         let (before, after, grant) = {
             let world = &mut *self.world_mut();
             let (after, tally) = rule_report(world, rule, now()).unzip();
-            self.tallies.set(rule, tally);
             let version = world.object(source).map(Version::of);
-            let Some(facts) = world.rules.get_mut(rule) else { return self.forget_status(key) };
+            let Some(facts) = world.rules.get_mut(rule) else {
+                self.tallies.set(rule, None);
+                return self.forget_status(key);
+            };
+            if tally.is_some() {
+                self.tallies.set(rule, tally);
+            }
             let Some(after) = after else { return Again::OnChange };
             let written = facts.annotations.get(AUTHORIZED);
             let proof = after.authorized_proof.clone().filter(|proof| Some(proof) != written);

@@ -15,7 +15,7 @@ use prometheus_client::{
 use super::queue::Queue;
 use crate::{model::NamespacedName, plan::Tally};
 
-const LANES: [&str; 3] = ["new_namespace", "change", "sweep"];
+const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ fn by_lane(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    values: [f64; 3],
+    values: [f64; 4],
 ) -> Result<(), Error> {
     let help = format!("{help}, by lane");
     let mut family = encoder.encode_descriptor(name, &help, None, ConstGauge::new(0.0).metric_type())?;

@@ -22,7 +22,14 @@ pub enum Lane {
     Change,
     /// A regular look.
     Sweep,
+    /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their copies or
+    /// workloads, and takes a processor for that. One after the other, so that nothing else waits for it.
+    Status,
 }
+
+const LANES: usize = 4;
+/// Statuses come after changes, but not for ever.
+const STATUS_WAITS: Duration = Duration::from_secs(1);
 
 /// When a key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +55,7 @@ pub const NEW_NAMESPACE_LANE: usize = 8;
 #[derive(Default)]
 struct Inner {
     open: bool,
-    lanes: [VecDeque<Key>; 3],
+    lanes: [VecDeque<Key>; LANES],
     waiting: HashMap<Key, Waiting>,
     running: HashMap<Key, Running>,
     later: BTreeMap<(Instant, u64), Key>,
@@ -196,24 +203,20 @@ impl Queue {
 
     /// Whether nothing waits but the sweep, and something may be sent.
     pub fn is_calm(&self) -> bool {
-        let ([new, change, _], _) = self.depth();
+        let ([new, change, ..], _) = self.depth();
         new + change == 0 && self.throttle.pause().is_none()
     }
 
     /// How many keys wait, by lane, and how many are being looked at.
-    pub fn depth(&self) -> ([usize; 3], usize) {
+    pub fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
     }
 
     /// How long the first key of each lane has waited.
-    pub fn ages(&self) -> [Duration; 3] {
+    pub fn ages(&self) -> [Duration; LANES] {
         let inner = self.lock();
-        [Lane::NewNamespace, Lane::Change, Lane::Sweep].map(|lane| {
-            let waits = |key| inner.waiting.get(key).filter(|waiting| waiting.lane == lane);
-            let first = inner.lanes[lane as usize].iter().find_map(waits);
-            first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
-        })
+        [Lane::NewNamespace, Lane::Change, Lane::Sweep, Lane::Status].map(|lane| inner.age(lane))
     }
 
     /// How long ago somebody asked for a key that is being looked at.
@@ -236,6 +239,10 @@ impl Inner {
         if !self.open {
             return false;
         }
+        let lane = match key {
+            Key::RuleStatus(_) | Key::MonitorStatus(_) => Lane::Status,
+            _ => lane,
+        };
         if let Some(running) = self.running.get_mut(&key) {
             running.again = Some(running.again.map_or(lane, |other| other.min(lane)));
             return false;
@@ -282,15 +289,25 @@ impl Inner {
         }
     }
 
+    /// How long the first key of a lane has waited.
+    fn age(&self, lane: Lane) -> Duration {
+        let waits = |key| self.waiting.get(key).filter(|waiting| waiting.lane == lane);
+        let first = self.lanes[lane as usize].iter().find_map(waits);
+        first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
+    }
+
     /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers beside, and
     /// while they wait nothing else is begun.
     fn take(&mut self, limit: usize) -> Option<Key> {
-        let bulk = self.running.values().filter(|running| running.lane != Lane::NewNamespace).count();
-        let new = self.running.len() - bulk;
+        let running = |lane| self.running.values().filter(|running| running.lane == lane).count();
+        let (new, status) = (running(Lane::NewNamespace), running(Lane::Status));
+        let bulk = self.running.len() - new;
         let own = NEW_NAMESPACE_LANE.min(limit).max(limit.saturating_sub(bulk));
         let open = match self.lanes[Lane::NewNamespace as usize].is_empty() {
             false if new < own => &[Lane::NewNamespace][..],
-            true if bulk < limit => &[Lane::Change, Lane::Sweep],
+            true if bulk < limit && status > 0 => &[Lane::Change, Lane::Sweep],
+            true if bulk < limit && self.age(Lane::Status) > STATUS_WAITS => &[Lane::Status],
+            true if bulk < limit => &[Lane::Change, Lane::Status, Lane::Sweep],
             _ => &[],
         };
         for &lane in open {
@@ -318,157 +335,4 @@ fn backoff(key: &Key, failures: u32) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::model::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
-
-    fn key(name: &str) -> Key {
-        Key::Policy(name.into())
-    }
-
-    /// A namespace is provisioned before its first pods need it, whatever else is being copied (reflector#282: pods began
-    /// without their pull secret; imagepullsecret-patcher#10).
-    #[tokio::test]
-    async fn a_key_waits_once_and_new_namespaces_go_first() {
-        let queue = Queue::default();
-        queue.add(key("lost"), Lane::Change);
-        queue.open();
-        for (name, lane) in
-            [("a", Lane::Sweep), ("b", Lane::Change), ("a", Lane::Change), ("c", Lane::NewNamespace)]
-        {
-            queue.add(key(name), lane);
-        }
-        assert_eq!(
-            [queue.next().await, queue.next().await, queue.next().await],
-            [key("c"), key("b"), key("a")]
-        );
-        assert_eq!(queue.depth().1, 3);
-    }
-
-    proptest! {
-        /// Else statuses would say at each start that nobody has been asked, and then take it back.
-        #[test]
-        fn authorities_come_before_what_waits_for_them(keys in Just(all_sorts()).prop_shuffle()) {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let taken = runtime.block_on(async {
-                let queue = Queue::default();
-                queue.open();
-                queue.sweep(keys.clone());
-                let mut taken = Vec::new();
-                for _ in &keys {
-                    taken.push(queue.next().await);
-                    queue.done(&taken[taken.len() - 1], Again::OnChange);
-                }
-                taken
-            });
-            let is_authority = |key: &Key| matches!(key, Key::Rule(_) | Key::Monitor(_));
-            let first: Vec<bool> = taken.iter().map(is_authority).collect();
-            prop_assert!(first.is_sorted_by(|one, next| one >= next), "{taken:?}");
-        }
-    }
-
-    fn all_sorts() -> Vec<Key> {
-        let named = |name: &str| NamespacedName::new("shop", name);
-        let slot = |name: &str| Key::Slot(ObjectKey::new(Kind::Secret, "shop", name));
-        let workload =
-            WorkloadKey { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
-        vec![
-            slot("a"),
-            slot("b"),
-            Key::Rule(named("a")),
-            Key::Rule(named("b")),
-            Key::Monitor(named("a")),
-            Key::RuleStatus(named("a")),
-            Key::MonitorStatus(named("a")),
-            Key::Workload(workload),
-            key("policy"),
-            Key::Hooks,
-        ]
-    }
-
-    #[tokio::test]
-    async fn a_change_during_a_run_is_not_lost() {
-        let queue = Queue::default();
-        queue.open();
-        queue.add(key("a"), Lane::Change);
-        let running = queue.next().await;
-        queue.add(key("a"), Lane::Change);
-        assert_eq!(queue.depth(), ([0, 0, 0], 1));
-        queue.done(&running, Again::OnChange);
-        assert_eq!(queue.next().await, key("a"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn failures_come_back_later_and_later() {
-        let queue = Queue::default();
-        queue.open();
-        queue.add(key("a"), Lane::Change);
-        for _ in 0..3 {
-            let running = queue.next().await;
-            queue.done(&running, Again::Backoff(None));
-        }
-        let of_many = |failures| {
-            let delays = (0..200).map(|name| backoff(&key(&name.to_string()), failures));
-            delays.fold((LONGEST_BACKOFF * 2, Duration::ZERO), |(least, most), it| {
-                (least.min(it), most.max(it))
-            })
-        };
-        for (failures, most) in [(1, 200), (2, 400), (5, 3_200), (40, 300_000)] {
-            let (earliest, latest) = of_many(failures);
-            let most = Duration::from_millis(most);
-            assert!(LEAST_BACKOFF <= earliest && earliest < most / 5, "{failures}: {earliest:?}");
-            assert!(most.mul_f64(0.9) < latest && latest <= most, "{failures}: {latest:?}");
-        }
-    }
-
-    /// What is taken from a queue of so many changes and objects of new namespaces.
-    async fn taken(queue: &Queue, at_most: usize) -> Vec<Key> {
-        let mut taken = Vec::new();
-        while taken.len() < at_most {
-            let next = tokio::time::timeout(Duration::from_millis(1), queue.next()).await;
-            let Ok(key) = next else { break };
-            taken.push(key);
-        }
-        taken
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn new_namespaces_have_a_lane_of_their_own_and_nothing_else_begins_meanwhile() {
-        let queue = Queue::new(Arc::new(Throttle::new(16)));
-        queue.open();
-        let add = |word: &str, lane, number: usize| {
-            (0..number).for_each(|one| queue.add(key(&format!("{word}{one}")), lane));
-        };
-        add("change", Lane::Change, 100);
-        let changes = taken(&queue, 100).await;
-        assert_eq!(changes.len(), 16);
-        add("new", Lane::NewNamespace, 20);
-        let new = taken(&queue, 100).await;
-        assert_eq!(new.len(), 8);
-        // A change that is done makes room for the new namespaces only.
-        queue.done(&changes[0], Again::OnChange);
-        assert_eq!(taken(&queue, 100).await.len(), 0, "nine beside fifteen is more than their lane");
-        queue.done(&new[0], Again::OnChange);
-        let next = taken(&queue, 100).await;
-        assert!(
-            next.iter().all(|key| matches!(key, Key::Policy(name) if name.starts_with("new"))),
-            "{next:?}"
-        );
-        assert_eq!(next.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_busy_api_server_gets_less_and_during_a_pause_nothing() {
-        let throttle = Arc::new(Throttle::new(16));
-        let queue = Queue::new(throttle.clone());
-        queue.open();
-        (0..100).for_each(|one| queue.add(key(&one.to_string()), Lane::Change));
-        throttle.busy(Some(Duration::from_secs(3)));
-        queue.add(key("new"), Lane::NewNamespace);
-        assert_eq!(taken(&queue, 100).await, [], "no lane is open");
-        tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(taken(&queue, 100).await.len(), 1 + 8);
-    }
-}
+mod tests;

@@ -27,8 +27,6 @@ impl Requests for Requester {
             _ => Lane::Change,
         };
         for key in keys {
-            // A status has time: it looks at all of its rule's slots, and new namespaces would wait for it.
-            let lane = if matches!(key, Key::RuleStatus(_)) { Lane::Change } else { lane };
             self.queue.add(key, lane);
         }
     }

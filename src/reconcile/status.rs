@@ -38,7 +38,9 @@ impl Reconciler {
                 return self.forget_status(key);
             };
             let (status, tally) = rule_report(&world, rule, now()).unzip();
-            self.tallies.set(rule, tally);
+            if tally.is_some() {
+                self.tallies.set(rule, tally);
+            }
             (facts.uid.clone(), facts.status.clone(), status)
         };
         let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
