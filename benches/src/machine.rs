@@ -35,6 +35,7 @@ impl Machine {
         };
         let memory = line("/proc/meminfo", "MemTotal");
         let kibibytes: f64 = memory.trim_end_matches("kB").trim().parse().unwrap_or_default();
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let before = fs::read_to_string("/proc/stat")?;
         thread::sleep(WATCHED);
         let after = fs::read_to_string("/proc/stat")?;
@@ -42,7 +43,7 @@ impl Machine {
             cores: thread::available_parallelism()?.get(),
             processor: line("/proc/cpuinfo", "model name"),
             memory_gb: (kibibytes * 1024.0 / 1e9).round(),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kernel: release.split('-').next().unwrap_or_default().trim().to_owned(),
             commit: commit(),
             busy_before_percent: busy_percent(&before, &after).ok_or("cannot read /proc/stat")?.round(),
         })
