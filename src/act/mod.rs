@@ -9,4 +9,5 @@ pub mod lead;
 pub mod outcome;
 pub mod report;
 pub mod restart;
+pub mod stamp_guard;
 pub mod status;

@@ -77,6 +77,8 @@ impl Installed {
         world.spread_limits.max_bytes = self.max_bytes;
         world.own_namespace.clone_from(&self.namespace);
         world.annotations = self.annotations;
+        // Whether they are is the reconciler's to see.
+        world.stamps_guarded = true;
         world
     }
 }

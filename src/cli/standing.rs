@@ -4,8 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{columns::aligned, copies::CopyStanding};
-use crate::api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem};
+use super::{columns::aligned, copies::CopyStanding, survey::Survey};
+use crate::{
+    api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem},
+    model::{Kind, NamespacedName},
+    plan::rule_status,
+};
 
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +34,9 @@ pub(super) enum ReadError {
 /// One object and how it stands.
 #[derive(Debug, Serialize)]
 pub(super) struct Standing {
+    /// The rule that it is, or whose source.
+    #[serde(skip)]
+    rule: Option<NamespacedName>,
     kind: &'static str,
     namespace: String,
     name: String,
@@ -54,12 +61,8 @@ impl Standing {
 
     /// Hands a rule its copies.
     pub(super) fn give(&mut self, copies: &[CopyStanding]) {
-        if self.kind == "CopyratorRule" {
-            let is_ours = |copy: &&CopyStanding| {
-                copy.rule
-                    .as_ref()
-                    .is_some_and(|it| *it.namespace == *self.namespace && *it.name == *self.name)
-            };
+        if let Some(rule) = &self.rule {
+            let is_ours = |copy: &&CopyStanding| copy.rule.as_ref() == Some(rule);
             self.copies = Some(copies.iter().filter(is_ours).cloned().collect());
         }
     }
@@ -113,7 +116,37 @@ pub(super) fn sort(rows: &mut [Standing]) {
 fn of_rule(rule: CopyratorRule) -> Standing {
     let status = rule.status.clone().unwrap_or_default();
     let summary = format!("{} of {} copies", status.current, status.desired);
-    standing("CopyratorRule", &rule, summary, &status.conditions, status.problems)
+    let name = NamespacedName::new(rule.namespace().unwrap_or_default(), rule.name_any());
+    let row = standing("CopyratorRule", &rule, summary, &status.conditions, status.problems);
+    Standing { rule: Some(name), ..row }
+}
+
+/// The sources that ask for copies by annotations of their own, of these rules: they have no status, so that it is worked
+/// out here.
+pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName) -> bool) -> Vec<Standing> {
+    let wanted = survey.world.rules.keys().filter(|rule| is_wanted(rule));
+    let row = |rule: &NamespacedName| {
+        let source = rule.annotated()?;
+        let status = rule_status(&survey.world, rule, survey.now)?;
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
+        Some(Standing {
+            rule: Some(rule.clone()),
+            kind: match source.kind {
+                Kind::ConfigMap => "ConfigMap",
+                Kind::Secret => "Secret",
+            },
+            namespace: source.namespace.to_string(),
+            name: source.name.to_string(),
+            ready: ready.status.clone(),
+            reason: ready.reason.clone(),
+            summary: format!("{} of {} copies, by annotation", status.current, status.desired),
+            message: ready.message.clone(),
+            degraded: status.conditions.iter().any(|one| one.type_ == "Degraded" && one.status == "True"),
+            problems: status.problems,
+            copies: None,
+        })
+    };
+    wanted.filter_map(row).collect()
 }
 
 /// How much a policy demands, in words.
@@ -179,6 +212,7 @@ fn standing<K: ResourceExt>(
 ) -> Standing {
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
     Standing {
+        rule: None,
         kind,
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),

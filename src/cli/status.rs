@@ -8,7 +8,7 @@ use super::{
     fail,
     installed::{Installed, InstalledArgs},
     note, print,
-    standing::{ReadError, Standing, read, read_rules, sort, table},
+    standing::{ReadError, Standing, of_annotations, read, read_rules, sort, table},
     survey::survey,
     with_causes,
 };
@@ -93,6 +93,11 @@ async fn look(
         Ok(seen) => {
             seen.notes.iter().for_each(|said| note(said));
             let copies = copies::standings(&seen, namespace);
+            let is_told = |rule: &crate::model::NamespacedName| {
+                namespace.is_none_or(|here| *rule.namespace == *here)
+                    || copies.iter().any(|copy| copy.rule.as_ref() == Some(rule))
+            };
+            rows.extend(of_annotations(&seen, is_told));
             if let Some(here) = namespace {
                 let reaches = |namespace: &str, name: &str| {
                     let is_it =

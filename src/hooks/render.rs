@@ -89,7 +89,6 @@ pub fn render<'p>(
         exempt(hook.namespace_selector.as_mut(), own_namespace);
         match STAMPING.contains(&hook.name.as_str()) {
             true if stamper == Stamper::ApiServer => hook.rules = None,
-            true if hook.name != AUTHOR_HOOK && !annotations => hook.rules = None,
             true => {}
             false => narrow(&mut hook.rules, &needs.defaults),
         }
@@ -216,7 +215,7 @@ mod tests {
     fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
         for (stamper, annotations, expected) in
-            [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 1), (Stamper::Hook, true, 2)]
+            [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 2), (Stamper::Hook, true, 2)]
         {
             let (_, mutating) = render([], stamper, &endpoint, "PEM", None, "ours", annotations);
             assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");

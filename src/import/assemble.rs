@@ -285,7 +285,8 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     }
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether this is a name that Kubernetes takes (RFC 1123).
+pub(super) fn is_name(text: &str) -> bool {
     let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     text.len() <= 253
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')

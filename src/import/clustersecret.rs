@@ -3,7 +3,7 @@
 
 use super::{
     Options,
-    assemble::{Draft, DraftRule},
+    assemble::{Draft, DraftRule, is_name},
     finding::{Origin, Tool, differs, none},
     pattern::Anchoring,
     read::ClusterSecret,
@@ -86,7 +86,10 @@ fn source(
         return Some(rule);
     }
     let home = options.source_namespace.as_deref();
-    let (place, name) = (home.unwrap_or("SOURCE-NAMESPACE"), &secret.name);
+    // What is meant to be pasted into a shell holds nothing but names.
+    let name = &secret.name;
+    let shell_name = if is_name(name) { name.as_str() } else { "NAME" };
+    let place = home.filter(|home| is_name(home)).unwrap_or("SOURCE-NAMESPACE");
     let type_ = secret.type_.as_deref().unwrap_or("Opaque");
     let also = match home {
         Some(_) => "the rule below copies it",
@@ -96,7 +99,7 @@ fn source(
         "data",
         format!(
             "holds its values itself (keys: {}), and a rule copies from a Secret: make the Secret {place}/{name} of type \
-             {type_} first; {also}. From one of its copies: kubectl get secret {name} -n NAMESPACE-OF-A-COPY -o json | jq \
+             {type_} first; {also}. From one of its copies: kubectl get secret {shell_name} -n NAMESPACE-OF-A-COPY -o json | jq \
              '{{apiVersion, kind, type, data, metadata: {{name: .metadata.name, namespace: \"{place}\"}}}}' | kubectl create \
              -f -. If {place} is itself among its namespaces, the copy there is the source; take {place} out of matchNamespace",
             if secret.keys.is_empty() { "none".into() } else { secret.keys.join(", ") },

@@ -89,6 +89,8 @@ pub struct World {
     pub monitor_authority: BTreeMap<NamespacedName, Authority>,
     /// What became of attempts that did not succeed.
     pub attempts: BTreeMap<ObjectKey, Attempt>,
+    /// Objects whose content could not be read the last time, and why.
+    pub unread: BTreeMap<ObjectKey, String>,
     /// What was written a moment ago, so that a fight over an object is noticed.
     pub repairs: BTreeMap<ObjectKey, Repairs>,
     /// The latest spread of each source that has changed a moment ago.
@@ -119,6 +121,9 @@ pub struct World {
     pub only_rule: Option<NamespacedName>,
     /// Whether annotations of ours on other people's objects count.
     pub annotations: bool,
+    /// Whether the API server has been seen to keep stamps on annotations honest: else none is believed that has not
+    /// been proven before.
+    pub stamps_guarded: bool,
 }
 
 impl World {
@@ -183,6 +188,7 @@ impl World {
         }
         self.unindex(&key);
         self.attempts.remove(&key);
+        self.unread.remove(&key);
         match facts {
             Some(facts) => {
                 if let Some(marks) = &facts.marks {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::object::Asks;
 use crate::{
     api::CopyratorRuleStatus,
-    marks::{AUTHORIZED, COPY_TO, COPY_TO_SELECTOR},
+    marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR},
     model::{ObjectKey, RuleFacts, World},
     validate::annotated_rule,
 };
@@ -53,11 +53,11 @@ fn declare(source: &ObjectKey, uid: &str, asks: Asks) -> Option<RuleFacts> {
     })
 }
 
-/// Stands for what the annotations say, as a generation does for a spec: equal as long as they are. It is part of
-/// what a proof speaks of, so it must be the same in every build.
+/// Stands for what the annotations say and for who says it, as a generation does for a spec: equal as long as they are.
+/// It is part of what a proof speaks of, so it must be the same in every build.
 fn generation(annotations: &BTreeMap<String, String>) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    for key in [COPY_TO, COPY_TO_SELECTOR] {
+    for key in [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS] {
         let value = annotations.get(key);
         let length = value.map_or(u64::MAX, |value| value.len() as u64);
         context.update(&length.to_be_bytes());

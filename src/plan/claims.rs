@@ -146,7 +146,10 @@ fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
 pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
     let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
         Ok(compiled) => is_source(world, rule, compiled, key, facts),
-        Err(_) => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
+        Err(_) => match rule.annotated() {
+            Some(source) => source == *key,
+            None => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
+        },
     };
     world.rules.iter().find(copies).map(|(rule, _)| rule)
 }

@@ -207,7 +207,8 @@ fn plan_wanted(
             ..plan(SlotState::Outdated)
         };
     };
-    let is_ours = existing.filter(|_| proof == Some(Proof::Ours) && world.fingerprint(slot).is_none());
+    let is_ours = existing
+        .filter(|facts| !facts.deleting && proof == Some(Proof::Ours) && world.fingerprint(slot).is_none());
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }

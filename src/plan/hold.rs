@@ -30,12 +30,13 @@ pub(super) fn held(
     now: Timestamp,
 ) -> Option<(Problem, Timestamp)> {
     let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
-    if let Some(last) = refused.filter(|last| now < last.retry_at) {
+    if let Some(last) = refused.filter(|last| now < last.retry_at && last.retry_at <= at_after(now, AGAIN)) {
         return Some((refused_problem(slot, last), last.retry_at));
     }
     let repairs = world.repairs.get(slot).filter(|repairs| repairs.digest == intent.marks.digest)?;
     let until = repairs.from;
-    (repairs.count >= REPAIRS && now < until).then(|| (contested(slot, existing), until))
+    (repairs.count >= REPAIRS && now < until && until <= at_after(now, LONGEST_WAIT))
+        .then(|| (contested(slot, existing), until))
 }
 
 /// What became of the last attempt to write this very content over this very version.

@@ -21,8 +21,16 @@ pub struct News<'s> {
 pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) -> Vec<News<'s>> {
     let was = wrong(before);
     let is = wrong(after);
-    let same =
-        |one: &Condition, other: &Condition| one.reason == other.reason && one.message == other.message;
+    // `Degraded` counts problems in its message: news is only another first one.
+    let first = |status: &CopyratorRuleStatus| status.problems.first().map(|one| one.message.clone());
+    let (first_was, first_is) = (first(before), first(after));
+    let same = |one: &Condition, other: &Condition| {
+        let says_same = match one.type_.as_str() {
+            "Degraded" => first_was == first_is,
+            _ => one.message == other.message,
+        };
+        one.type_ == other.type_ && one.reason == other.reason && says_same
+    };
     let fresh = is.iter().filter(|now| !was.iter().any(|then| same(then, now)));
     let mut all: Vec<News<'s>> =
         fresh.map(|one| News { warns: true, reason: &one.reason, message: one.message.clone() }).collect();

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
+    Need,
     alike::Alike,
     claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of},
     copies::{SlotState, plan_claimed, problem},
@@ -54,7 +55,9 @@ pub fn rule_report(
         return None;
     }
     let mut count = Count::default();
-    if let Ok(compiled) = &facts.compiled {
+    // Who may not do what a rule declares is not told what it would come upon either.
+    let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
+    if let (Ok(compiled), true) = (&facts.compiled, may) {
         for (source, _) in sources_of(world, rule, compiled) {
             count.sources += 1;
             let print = world.fingerprint(source);
@@ -65,6 +68,11 @@ pub fn rule_report(
             count.desired += 1;
             let claims = claims_on(world, &slot);
             let plan = plan_claimed(world, &slot, &claims, &mut alike, now);
+            if let Some(why) = plan.needs.iter().find_map(|need| unread(world, need)) {
+                count.problems.push(problem(&slot, "Failed", why));
+                count.hindered += 1;
+                continue;
+            }
             if !plan.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
                 return None;
             }
@@ -95,6 +103,14 @@ pub fn rule_report(
     count.leaving = marked.count();
     let tally = count.tally(inert(world, rule, facts).is_some());
     Some((status(world, rule, facts, count, now), tally))
+}
+
+/// Why what is needed could not be read the last time, if it could not.
+fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w String> {
+    match need {
+        Need::Fingerprint(key) => world.unread.get(key),
+        Need::Pods(_) | Need::SelectedPods(_) => None,
+    }
 }
 
 /// Begins what `Ready` says of a source that is large for so many targets.

@@ -31,7 +31,8 @@ pub(super) fn braked(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let spread = world.spreads.get(source)?;
-    (spread.contents.contains(carried?) && now < end(spread)).then(|| end(spread))
+    // A clock that was set back makes nobody wait.
+    (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
 }
 
 /// The source's latest spread, once this has been written; `None` where the write does not count.

@@ -27,18 +27,26 @@ impl Reconciler {
         if let Some(wait) = self.too_soon(key) {
             return Again::After(wait);
         }
-        let (before, after, grant) = {
-            let world = &mut *self.world_mut();
-            let (after, tally) = rule_report(world, rule, now()).unzip();
-            let version = world.object(source).map(Version::of);
-            let Some(facts) = world.rules.get_mut(rule) else {
+        let (report, uid) = {
+            let world = self.world();
+            let Some(facts) = world.rules.get(rule) else {
                 self.tallies.set(rule, None);
                 return self.forget_status(key);
             };
-            if tally.is_some() {
-                self.tallies.set(rule, tally);
-            }
-            let Some(after) = after else { return Again::OnChange };
+            (rule_report(&world, rule, now()), facts.uid.clone())
+        };
+        let Some((after, tally)) = report else { return Again::OnChange };
+        self.tallies.set(rule, Some(tally));
+        let (before, grant) = {
+            let world = &mut *self.world_mut();
+            let version = world.object(source).map(Version::of);
+            let facts = world.rules.get_mut(rule);
+            let Some(facts) =
+                facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
+            else {
+                // It changed meanwhile, and is looked at again for that.
+                return Again::OnChange;
+            };
             let written = facts.annotations.get(AUTHORIZED);
             let proof = after.authorized_proof.clone().filter(|proof| Some(proof) != written);
             // What speaks of an earlier text is no proof of this one, and none of our granting it.
@@ -49,7 +57,7 @@ impl Reconciler {
                 Grant { version, proof, identity }
             });
             let before: CopyratorRuleStatus = facts.status.replace(after.clone()).unwrap_or_default();
-            (before, after, grant)
+            (before, grant)
         };
         for news in news(&before, &after) {
             self.told(key);
@@ -78,6 +86,7 @@ impl Reconciler {
             }
             // Nothing is lost: whoever wrote the annotations is asked again after the next start.
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
+                self.told(key);
                 tracing::warn!(%source, %message, "what was granted could not be written");
                 Again::Refused
             }

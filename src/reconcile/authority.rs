@@ -115,6 +115,20 @@ impl<'a> Asking<'a> {
         Decided::Ask(Inquiry { of: of.clone(), uid: uid.into(), generation, identity, questions })
     }
 
+    /// This very spec was granted before.
+    fn is_granted(&self) -> bool {
+        let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
+        self.granted || self.known.filter(is_of_this).is_some_and(|known| known.answer.is_ok())
+    }
+
+    fn unguarded(&self, now: Timestamp) -> Decided {
+        let message = "the admission policy copyrator-annotations-honest is not in force, so anybody could have written \
+                       who asks for these copies: have an administrator apply what `copyrator crds` prints, then change the \
+                       annotation";
+        let why = (IdentityRequired::REASON.to_owned(), message.to_owned());
+        Decided::Answer(self.authority("none".into(), Err(why), now))
+    }
+
     fn refused(&self, required: &IdentityRequired, now: Timestamp) -> Decided {
         let why = (IdentityRequired::REASON.to_owned(), required.to_string());
         Decided::Answer(self.authority("none".into(), Err(why), now))
@@ -135,7 +149,11 @@ pub(crate) fn about_rule(
     let facts = world.rules.get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
     let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-    let asking = Asking::of(rule, facts, account, granted, world.rule_authority.get(rule));
+    let known = world.rule_authority.get(rule);
+    let asking = Asking::of(rule, facts, account, granted, known);
+    if rule.annotated().is_some() && !world.stamps_guarded && !asking.is_granted() {
+        return Some(asking.unguarded(now));
+    }
     let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))
 }

@@ -30,7 +30,9 @@ impl Reconciler {
         for need in needs {
             match need {
                 Need::Fingerprint(key) => {
-                    if !self.fetch_fingerprint(key).await? {
+                    let fetched_one = self.fetch_fingerprint(key).await;
+                    self.note_unread(key, fetched_one.as_ref().err());
+                    if !fetched_one? {
                         fetched = Fetched::Ahead;
                     }
                 }
@@ -50,6 +52,18 @@ impl Reconciler {
             }
         }
         Ok(fetched)
+    }
+
+    /// What cannot be read is a problem of the rules that copy it, until it can.
+    fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
+        let Some(error) = error else {
+            if self.world().unread.contains_key(object) {
+                self.world_mut().unread.remove(object);
+            }
+            return;
+        };
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.world_mut().unread.insert(object.clone(), format!("{error}{cause}"));
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.

@@ -38,6 +38,11 @@ impl Lag {
         registry.register("copy_lag_seconds", help, self.seconds.clone());
     }
 
+    /// Forgets all: somebody else leads.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
     /// A slot has been planned, `waited` after somebody asked for it.
     pub(super) fn planned(&self, slot: &ObjectKey, plan: &SlotPlan, waited: Duration) {
         let is_late = matches!(plan.state, SlotState::Outdated | SlotState::Braked(_))

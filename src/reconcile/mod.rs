@@ -37,7 +37,10 @@ pub use requests::Requester;
 pub use throttle::Throttle;
 
 use crate::{
-    act::{copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter},
+    act::{
+        copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter,
+        stamp_guard::is_guarded,
+    },
     authority::{Authorizer, TrustedWriters},
     model::World,
     observe::{content::Contents, crds::Definitions},
@@ -98,11 +101,36 @@ impl Reconciler {
         self.queue.sweep(keys);
     }
 
+    /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies by
+    /// annotation is looked at again.
+    pub async fn look_at_stamps(&self) {
+        if !self.world().annotations {
+            return;
+        }
+        let own_namespace = self.world().own_namespace.clone();
+        let Some(guarded) = is_guarded(&self.client, &own_namespace).await else { return };
+        let world = &mut *self.world_mut();
+        if std::mem::replace(&mut world.stamps_guarded, guarded) == guarded {
+            return;
+        }
+        if !guarded {
+            tracing::warn!("stamps on annotations are not guarded: new ones are not believed");
+        }
+        for rule in world.rules.keys().filter(|rule| rule.annotated().is_some()) {
+            self.queue.add(Key::Rule(rule.clone()), Lane::Change);
+        }
+    }
+
     /// Drops what nothing under way can be using any more.
     pub fn expire(&self) {
         self.contents.expire();
         let now = now();
-        let mut world = self.world_mut();
+        let world = &mut *self.world_mut();
+        let mut prints = std::mem::take(&mut world.fingerprints);
+        prints.retain(|key, print| {
+            world.object(key).is_some_and(|facts| facts.resource_version == print.resource_version)
+        });
+        world.fingerprints = prints;
         world.repairs.retain(|_, repairs| !is_over(repairs, now));
         world.spreads.retain(|_, spread| !is_calm(spread, now));
     }

@@ -306,7 +306,7 @@ impl Inner {
         let open = match self.lanes[Lane::NewNamespace as usize].is_empty() {
             false if new < own => &[Lane::NewNamespace][..],
             true if bulk < limit && status > 0 => &[Lane::Change, Lane::Sweep],
-            true if bulk < limit && self.age(Lane::Status) > STATUS_WAITS => &[Lane::Status],
+            true if bulk < limit && limit > 1 && self.age(Lane::Status) > STATUS_WAITS => &[Lane::Status],
             true if bulk < limit => &[Lane::Change, Lane::Status, Lane::Sweep],
             _ => &[],
         };

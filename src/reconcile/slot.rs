@@ -28,6 +28,7 @@ impl Reconciler {
                     Ok(Fetched::Ahead) => return Again::After(SOON),
                     Err(error) => {
                         tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
+                        self.tell_rules(slot, &plan);
                         return Again::Backoff(None);
                     }
                 }
@@ -76,7 +77,9 @@ impl Reconciler {
         let is_news = self.remember(slot, action, &outcome);
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
-            Outcome::Done | Outcome::NamespaceGone | Outcome::NotLeading => {
+            // Where we lead again before anybody noticed that we did not, nobody else looks.
+            Outcome::NotLeading => Again::After(SOON),
+            Outcome::Done | Outcome::NamespaceGone => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))
             }
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{Lane, Reconciler, now};
 use crate::{
     model::{Bytes, Kind, ObjectKey},
@@ -18,6 +20,8 @@ const PAGE: u64 = 100;
 const PAGE_BYTES: Bytes = Bytes(8 << 20);
 /// Between two pages. The walk must end before the API server forgets where it began (5 minutes).
 const BREATH: Duration = Duration::from_millis(100);
+/// How long a whole walk gives way.
+const GIVES_WAY_IN_ALL: Duration = Duration::from_secs(120);
 /// How long a page gives way to what is more urgent.
 const GIVES_WAY: u32 = 100;
 
@@ -29,7 +33,6 @@ impl Reconciler {
                 Ok((seen, differ)) => {
                     tracing::info!(%kind, seen, differ, "copies were compared with their sources")
                 }
-                // What is left is compared in the next sweep.
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(%kind, error, "not all copies were compared with their sources");
@@ -40,8 +43,12 @@ impl Reconciler {
 
     async fn verify_kind(&self, kind: Kind) -> Result<(usize, usize), ContentError> {
         let (mut seen, mut differ, mut next) = (0, 0, None);
+        let begun = Instant::now();
         loop {
-            self.give_way().await;
+            // Whoever has given way for long must hurry, or would begin anew each time and never come to the end.
+            if begun.elapsed() < GIVES_WAY_IN_ALL {
+                self.give_way().await;
+            }
             let page = page(&self.client, kind, self.page_size(), next.as_deref()).await?;
             seen += page.copies.len();
             differ += page.copies.iter().filter(|(slot, content)| self.differs(slot, content)).count();
@@ -85,7 +92,12 @@ impl Reconciler {
     }
 
     fn page_size(&self) -> u32 {
-        let largest = self.world().fingerprints.values().map(|print| print.size()).max().unwrap_or_default();
+        let world = self.world();
+        let sources = world
+            .fingerprints
+            .iter()
+            .filter(|(key, _)| world.copies_of_source(&key.named()).next().is_some());
+        let largest = sources.map(|(_, print)| print.size()).max().unwrap_or_default();
         (PAGE_BYTES.0 / largest.max(1)).clamp(1, PAGE) as u32
     }
 }

@@ -10,6 +10,8 @@ use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
 /// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// How soon it is noticed that the policies for annotations are gone, or there.
+const GUARD_EVERY: Duration = Duration::from_secs(60);
 /// How long a worker may take to finish the key it is at, when we stop.
 const FINISH: Duration = Duration::from_secs(5);
 
@@ -28,6 +30,7 @@ pub(super) async fn lead(
         tracing::info!("leading: looking at everything");
         reconciler.queue.open();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
+        let mut guarding = pin!(guard(&reconciler));
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
@@ -37,6 +40,7 @@ pub(super) async fn lead(
                 }
                 () = leader.lost() => break,
                 never = &mut sweeping => match never {},
+                never = &mut guarding => match never {},
                 _ = expire.tick() => reconciler.expire(),
             }
         }
@@ -44,16 +48,27 @@ pub(super) async fn lead(
         reconciler.queue.close();
         reconciler.hooks.rest();
         reconciler.tallies.clear();
+        reconciler.lag.clear();
     }
 }
 
 /// Looks at everything: now by metadata, later by content too.
 async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
+    // First, or sources that ask for copies would be told that nobody stands behind them.
+    reconciler.look_at_stamps().await;
     reconciler.sweep();
     loop {
         tokio::time::sleep(interval).await;
         reconciler.sweep();
         reconciler.verify().await;
+    }
+}
+
+/// Looks whether stamps on annotations are kept honest, each minute.
+async fn guard(reconciler: &Reconciler) -> Infallible {
+    loop {
+        tokio::time::sleep(GUARD_EVERY).await;
+        reconciler.look_at_stamps().await;
     }
 }
 

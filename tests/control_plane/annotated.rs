@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, binding, config_map, data, namespace, secret, version};
-use crate::bed::{Story, eventually, peaceful, rough};
+use crate::bed::{Story, eventually, peaceful, private, rough};
 
 const COPY_TO: &str = "copyrator.dev/copy-to";
 const SELECTOR: &str = "copyrator.dev/copy-to-selector";
@@ -66,6 +66,66 @@ fn an_annotated_source_is_copied_where_it_says() {
         let mark = annotation(&copy, "copyrator.dev/remove-after");
         mark.map_or(Ok(()), |mark| Err(mark.to_owned()))
     });
+}
+
+/// There is no status to read: the command works it out.
+#[test]
+fn status_and_plan_know_sources_that_ask_by_annotation() {
+    let story = Story::new(peaceful(), "annotated-status");
+    let (target, blocked) = (story.bystander("a"), story.bystander("b"));
+    let asks = json!({ COPY_TO: format!("{target},{blocked}") });
+    story.admin().create(&config_map(&blocked, "app", [("k", "foreign")])).ok();
+    story.admin().create(&annotated(config_map(&story.home, "app", [("k", "1")]), asks)).ok();
+    story.until("ConfigMap", &target, "app", [("k", "1")]);
+    until_told(&story, "app", "Conflict");
+    let run = |arguments: &[&str]| {
+        let output = story.bed.testbed.copyrator(arguments).output().expect("the command runs");
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let (code, text) = run(&["status", "-n", &story.home]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ConfigMap") && text.contains("1 of 2 copies, by annotation"), "{text}");
+    let (_, json) = run(&["status", "-n", &story.home, "-o", "json"]);
+    let rows: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(rows[0]["copies"].as_array().map(Vec::len), Some(2), "{rows}");
+    let (code, text) = run(&["plan", "-n", &story.home]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ConfigMap annotated-status-home/app, by annotation"), "{text}");
+}
+
+/// A stamp is worth something only where the API server guards it: whatever stood on an object while nobody did is not
+/// believed.
+#[test]
+fn a_stamp_that_nothing_guards_is_not_believed() {
+    let bed = private("unguarded");
+    let story = Story::new(&bed, "unguarded");
+    let (mine, other) = (story.target("mine"), story.target("other"));
+    bed.admin.create(&binding(&story.home, "bob", "edit")).ok();
+    for (kind, name) in [
+        ("ValidatingAdmissionPolicyBinding", "copyrator-annotations-honest"),
+        ("MutatingAdmissionPolicyBinding", "copyrator-annotations"),
+    ] {
+        bed.admin.delete(kind, "", name).ok();
+    }
+    let forged =
+        json!({ COPY_TO: other, AUTHOR: "admin", "copyrator.dev/author-groups": "[\"system:masters\"]" });
+    eventually("bob writes in another's name while nothing guards it", || {
+        bed.admin.delete("ConfigMap", &story.home, "forged");
+        let answer =
+            bed.bob.create(&annotated(config_map(&story.home, "forged", [("k", "v")]), forged.clone()));
+        match annotation(&answer.body, AUTHOR) {
+            Some("admin") => Ok(()),
+            _ => Err(answer.body.to_string()),
+        }
+    });
+    let mut reconciler = bed.reconciler(0);
+    reconciler.wait_ready().expect("it becomes ready");
+    let told = until_told(&story, "forged", "IdentityRequired");
+    assert!(told.contains("copyrator-annotations-honest"), "{told}");
+    story.marker("then");
+    assert!(bed.admin.get("ConfigMap", &other, "forged").is_none(), "a forged stamp was believed");
+    assert!(bed.admin.get("ConfigMap", &mine, "forged").is_none());
+    reconciler.kill();
 }
 
 /// reflector#186, #452, replicator#364: whoever could write a Secret in one namespace wrote into every namespace.

@@ -275,6 +275,20 @@ fn a_refusal_is_the_same_whether_or_not_what_it_is_about_exists() {
     });
     let [is, no] = messages.map(|message| neutral(&message));
     assert_eq!(no, is.replace("oracle-home:is", "oracle-home:no"));
+
+    // Nor does a rule that may do nothing count or name what it would come upon.
+    let inert = |name: &str, source: &str, target: &str| {
+        let spec = json!({
+            "source": { "kind": "ConfigMap", "names": [source], "namespaces": ["oracle-vault-is"] },
+            "targets": [{ "names": [target] }], "serviceAccountName": "is",
+        });
+        until_accepted(&spy, &ours("CopyratorRule", &story.home, name, spec));
+        let rule = story.until_condition("CopyratorRule", name, "Authorized", "False", "Forbidden");
+        ["sources", "desired", "current", "problemCount", "problems"]
+            .map(|field| rule["status"][field].to_string())
+    };
+    let other = story.bystander("other");
+    assert_eq!(inert("counts", "is", &other), inert("counts-none", "no", "oracle-nowhere"));
 }
 
 /// Without the ends of the names of roles, which are digests of what they grant, and stems, which name the rule.

@@ -53,9 +53,16 @@ async fn copies_by_annotation_are_counted_once_they_may_be_made() {
         json_patch::merge(&mut asks, &more);
         asking("configmap-update", asks.clone(), asks)
     };
-    let granted = asks(json!({"copyrator.dev/authorized": "proof"}));
+    let by = |author: &str| {
+        asks(json!({
+            "copyrator.dev/authorized": "proof", "copyrator.dev/author": author, "copyrator.dev/author-groups": "[]",
+        }))
+    };
+    let granted = by("alice");
     let told = app.send_value("/validate/warnings", &granted).await.warnings();
     assert_eq!(told, ["copyrator: this change reaches 2 copies"]);
-    let not_granted = asks(json!({}));
-    assert!(app.send_value("/validate/warnings", &not_granted).await.warnings().is_empty());
+    // Who was never asked learns nothing by it of what there is.
+    for unasked in [asks(json!({})), by("system:serviceaccount:flux:applier")] {
+        assert!(app.send_value("/validate/warnings", &unasked).await.warnings().is_empty());
+    }
 }

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
+    authority::{Identity, TrustedWriters},
     marks::AUTHORIZED,
     model::{Kind, NamespacedName, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind, World},
     plan::targets::{is_named, takes_copies, targets},
@@ -59,6 +60,7 @@ pub(super) fn of_change(
     object: &Candidate<'_>,
     new: Option<&Candidate<'_>>,
     keys: &[String],
+    trusted: &TrustedWriters,
 ) -> Reach {
     let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
     let mut reach = Reach { restarts, ..Reach::default() };
@@ -66,7 +68,7 @@ pub(super) fn of_change(
     let written = written.filter_map(|(name, rule)| {
         acting(rule).filter(|compiled| is_source(name, compiled, kind, object)).map(Cow::Borrowed)
     });
-    let declared = declared_by(world, kind, object).map(Cow::Owned);
+    let declared = declared_by(world, kind, object, trusted).map(Cow::Owned);
     for compiled in written.chain(declared) {
         let carried: Vec<_> =
             keys.iter().filter_map(|key| compiled.shape.keys.carried(key)).map(str::to_owned).collect();
@@ -88,8 +90,15 @@ pub(super) fn of_change(
 
 /// The rule that an object's own annotations declare, where somebody who may has declared it: the object says so itself,
 /// whether its store is watched here or not. Whether the proof is good is the reconciler's to say.
-fn declared_by(world: &World, kind: Kind, object: &Candidate<'_>) -> Option<CompiledRule> {
+fn declared_by(
+    world: &World,
+    kind: Kind,
+    object: &Candidate<'_>,
+    trusted: &TrustedWriters,
+) -> Option<CompiledRule> {
     object.annotation(AUTHORIZED).filter(|_| world.annotations)?;
+    // Else who was never asked would learn by it which namespaces there are.
+    Identity::of_stored(&object.namespace, None, object.annotations.as_ref()?, trusted).ok()?;
     let declared = annotated_rule(kind, &object.name, |key| object.annotation(key))?;
     declared.ok().map(|(_, compiled)| compiled)
 }

@@ -4,6 +4,7 @@ use super::{WriteCase, reach};
 use crate::{
     admit::decode::Operation,
     api::PolicyKind,
+    authority::TrustedWriters,
     model::{Bytes, Kind, SpreadLimits, World},
     validate::Candidate,
 };
@@ -13,10 +14,10 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Option<String> {
     match (case.kind, case.review.operation) {
         (PolicyKind::Namespace, Operation::Create) => of_namespace(world, new?),
         (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::ConfigMap, old?, new)
+            of_change(world, Kind::ConfigMap, old?, new, &case.parties.trusted)
         }
         (PolicyKind::Secret, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::Secret, old?, new)
+            of_change(world, Kind::Secret, old?, new, &case.parties.trusted)
         }
         _ => None,
     }
@@ -33,7 +34,13 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     Some(format!("copyrator: {number} will appear in this namespace ({})", counted(rules, "rule")))
 }
 
-fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candidate<'_>>) -> Option<String> {
+fn of_change(
+    world: &World,
+    kind: Kind,
+    old: &Candidate<'_>,
+    new: Option<&Candidate<'_>>,
+    trusted: &TrustedWriters,
+) -> Option<String> {
     let keys = match new {
         Some(new) => new.changed_keys(old),
         None => old.keys().map(str::to_owned).collect(),
@@ -41,7 +48,7 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
     if keys.is_empty() {
         return None;
     }
-    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, new, &keys);
+    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, new, &keys, trusted);
     let some = |number, one, many| (number > 0).then(|| plural(number, one, many));
     let copies = some(copies, "copy", "copies");
     let changed = some(restarts, "workload restarts", "workloads restart");

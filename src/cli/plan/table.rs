@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::report::{Authority, CopyRow, Report, RuleRow, Summary};
 use crate::{
     marks::DIGEST,
+    model::NamespacedName,
     plan::{Course, Difference},
     validate::printable,
 };
@@ -83,7 +84,10 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
 }
 
 fn heading(name: &str, rule: &RuleRow) -> String {
-    let mut words = format!("CopyratorRule {name}");
+    let mut words = match NamespacedName::parse(name).and_then(|rule| rule.annotated()) {
+        Some(source) => format!("{source}, by annotation"),
+        None => format!("CopyratorRule {name}"),
+    };
     if let Some(identity) = &rule.identity {
         let how = match rule.authority {
             Authority::AllowedByStatus => ", as its status says",
