@@ -78,7 +78,7 @@ impl Installed {
         world.own_namespace.clone_from(&self.namespace);
         world.annotations = self.annotations;
         // Whether they are is the reconciler's to see.
-        world.stamps_guarded = true;
+        world.stamps_guarded = Some(true);
         world
     }
 }

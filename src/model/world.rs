@@ -121,9 +121,9 @@ pub struct World {
     pub only_rule: Option<NamespacedName>,
     /// Whether annotations of ours on other people's objects count.
     pub annotations: bool,
-    /// Whether the API server has been seen to keep stamps on annotations honest: else none is believed that has not
-    /// been proven before.
-    pub stamps_guarded: bool,
+    /// Whether the API server keeps stamps on annotations honest, once that has been seen: else none is believed that
+    /// has not been proven before.
+    pub stamps_guarded: Option<bool>,
 }
 
 impl World {

@@ -139,7 +139,8 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What has to be asked about a rule; `None` where it is gone or not understood.
+/// What has to be asked about a rule; `None` where it is gone or not understood, or where it is not known yet whether
+/// its author's stamp is worth anything.
 pub(crate) fn about_rule(
     world: &World,
     rule: &NamespacedName,
@@ -151,7 +152,7 @@ pub(crate) fn about_rule(
     let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
     let known = world.rule_authority.get(rule);
     let asking = Asking::of(rule, facts, account, granted, known);
-    if rule.annotated().is_some() && !world.stamps_guarded && !asking.is_granted() {
+    if rule.annotated().is_some() && !asking.is_granted() && !world.stamps_guarded? {
         return Some(asking.unguarded(now));
     }
     let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);

@@ -102,23 +102,27 @@ impl Reconciler {
     }
 
     /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies by
-    /// annotation is looked at again.
-    pub async fn look_at_stamps(&self) {
+    /// annotation is looked at again. Says whether they are, so
+    /// that there is no hurry to look again.
+    pub async fn look_at_stamps(&self) -> bool {
         if !self.world().annotations {
-            return;
+            return true;
         }
         let own_namespace = self.world().own_namespace.clone();
-        let Some(guarded) = is_guarded(&self.client, &own_namespace).await else { return };
+        let Some(guarded) = is_guarded(&self.client, &own_namespace).await else { return false };
         let world = &mut *self.world_mut();
-        if std::mem::replace(&mut world.stamps_guarded, guarded) == guarded {
-            return;
+        if world.stamps_guarded.replace(guarded) == Some(guarded) {
+            return guarded;
         }
         if !guarded {
             tracing::warn!("stamps on annotations are not guarded: new ones are not believed");
         }
         for rule in world.rules.keys().filter(|rule| rule.annotated().is_some()) {
+            // What was refused for it is asked at once.
+            world.rule_authority.retain(|of, known| of != rule || known.answer.is_ok());
             self.queue.add(Key::Rule(rule.clone()), Lane::Change);
         }
+        guarded
     }
 
     /// Drops what nothing under way can be using any more.

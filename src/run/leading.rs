@@ -12,6 +12,8 @@ use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How soon it is noticed that the policies for annotations are gone, or there.
 const GUARD_EVERY: Duration = Duration::from_secs(60);
+/// The same, while they are not (they take a moment to come into force), or while it cannot be seen.
+const GUARD_AGAIN: Duration = Duration::from_secs(2);
 /// How long a worker may take to finish the key it is at, when we stop.
 const FINISH: Duration = Duration::from_secs(5);
 
@@ -54,8 +56,6 @@ pub(super) async fn lead(
 
 /// Looks at everything: now by metadata, later by content too.
 async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
-    // First, or sources that ask for copies would be told that nobody stands behind them.
-    reconciler.look_at_stamps().await;
     reconciler.sweep();
     loop {
         tokio::time::sleep(interval).await;
@@ -67,8 +67,8 @@ async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
 /// Looks whether stamps on annotations are kept honest, each minute.
 async fn guard(reconciler: &Reconciler) -> Infallible {
     loop {
-        tokio::time::sleep(GUARD_EVERY).await;
-        reconciler.look_at_stamps().await;
+        let guarded = reconciler.look_at_stamps().await;
+        tokio::time::sleep(if guarded { GUARD_EVERY } else { GUARD_AGAIN }).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 25] = [
+const KINDS: [(&str, &str, &str, bool); 26] = [
     ("Namespace", "namespaces", "/api/v1", false),
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
@@ -29,6 +29,12 @@ const KINDS: [(&str, &str, &str, bool); 25] = [
     (
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1",
+        false,
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
         "/apis/admissionregistration.k8s.io/v1",
         false,
     ),
