@@ -71,8 +71,10 @@ fn ends_with(signal: Signal) {
     remains::assert_nothing(&dir);
 }
 
+/// Ctrl-C is heard also where whoever runs the tests ignores it, as a job in the background does.
 fn up(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_devcluster"));
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_devcluster")]);
     let mut child = command.arg("up").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     (child, output)
