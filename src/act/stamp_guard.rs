@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
 
-use super::lead::WRITE_TIMEOUT;
+use super::{lead::WRITE_TIMEOUT, outcome::brief};
 use crate::marks::{AUTHOR, AUTHOR_GROUPS, COPY_TO, GRANT_MANAGER};
 
 const NAME: &str = "copyrator-stamp-probe";
@@ -16,21 +16,21 @@ const NOBODY: &str = "copyrator.dev:nobody";
 /// The policy that refuses forgeries (`webhook-config/policies/annotations-honest.yaml`).
 const HONEST: &str = "copyrator-annotations-honest";
 
-/// Whether a forged stamp is put right or refused; `None` where that cannot be seen now.
-pub async fn is_guarded(client: &Client, own_namespace: &str) -> Option<bool> {
+/// Whether a forged stamp is put right or refused.
+///
+/// # Errors
+/// Why that cannot be seen now.
+pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
     let params = PostParams { dry_run: true, field_manager: Some(GRANT_MANAGER.into()) };
     match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &forgery())).await {
         Ok(Ok(stored)) => {
             let author = stored.metadata.annotations.and_then(|mut all| all.remove(AUTHOR));
-            Some(author.as_deref() != Some(NOBODY))
+            Ok(author.as_deref() != Some(NOBODY))
         }
-        Ok(Err(kube::Error::Api(status))) if status.message.contains(HONEST) => Some(true),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "whether stamps are guarded cannot be seen");
-            None
-        }
-        Err(_) => None,
+        Ok(Err(kube::Error::Api(status))) if status.message.contains(HONEST) => Ok(true),
+        Ok(Err(error)) => Err(brief(&error)),
+        Err(_) => Err(format!("no answer in {WRITE_TIMEOUT:?}")),
     }
 }
 

@@ -104,15 +104,18 @@ impl Reconciler {
     /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies by
     /// annotation is looked at again. Says whether they are, so
     /// that there is no hurry to look again.
-    pub async fn look_at_stamps(&self) -> bool {
+    ///
+    /// # Errors
+    /// Why it cannot be seen.
+    pub async fn look_at_stamps(&self) -> Result<bool, String> {
         if !self.world().annotations {
-            return true;
+            return Ok(true);
         }
         let own_namespace = self.world().own_namespace.clone();
-        let Some(guarded) = is_guarded(&self.client, &own_namespace).await else { return false };
+        let guarded = is_guarded(&self.client, &own_namespace).await?;
         let world = &mut *self.world_mut();
         if world.stamps_guarded.replace(guarded) == Some(guarded) {
-            return guarded;
+            return Ok(guarded);
         }
         if !guarded {
             tracing::warn!("stamps on annotations are not guarded: new ones are not believed");
@@ -122,7 +125,7 @@ impl Reconciler {
             world.rule_authority.retain(|of, known| of != rule || known.answer.is_ok());
             self.queue.add(Key::Rule(rule.clone()), Lane::Change);
         }
-        guarded
+        Ok(guarded)
     }
 
     /// Drops what nothing under way can be using any more.

@@ -66,8 +66,19 @@ async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
 
 /// Looks whether stamps on annotations are kept honest, each minute.
 async fn guard(reconciler: &Reconciler) -> Infallible {
+    let mut told = None;
     loop {
-        let guarded = reconciler.look_at_stamps().await;
+        let seen = reconciler.look_at_stamps().await;
+        let guarded = seen == Ok(true);
+        let why = seen.err();
+        if let Some(why) = why.as_ref().filter(|why| told.as_ref() != Some(*why)) {
+            tracing::warn!(
+                why,
+                "a dry run of a ConfigMap in our own namespace tells nothing: until it does, no new copyrator.dev/copy-to is \
+                 acted on"
+            );
+        }
+        told = why;
         tokio::time::sleep(if guarded { GUARD_EVERY } else { GUARD_AGAIN }).await;
     }
 }
