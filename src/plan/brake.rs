@@ -70,6 +70,9 @@ pub enum WaitReason {
     Facts,
     /// An object that pods cannot start without is not there.
     MissingObject,
+    /// An object that pods can do without has gone, or never was, and what counts is recorded without it if it does not
+    /// come back.
+    AbsentObject,
     /// The content may still be changing.
     QuietPeriod,
     /// The rollout under way has to end first.
@@ -90,6 +93,7 @@ impl WaitReason {
             Self::Authority => "AuthorityUnknown",
             Self::Facts => "FactsMissing",
             Self::MissingObject => "MissingObject",
+            Self::AbsentObject => "AbsentObject",
             Self::QuietPeriod => "QuietPeriod",
             Self::RolloutUnfinished => "RolloutUnfinished",
             Self::MinInterval => "MinInterval",
@@ -130,9 +134,9 @@ pub fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) ->
     not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
 }
 
-/// Whether something that pods cannot start without may still come back.
-pub fn patience(missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::MissingObject, Some(missing_since), MISSING_PATIENCE, now)
+/// Whether something that pods use may still come back.
+pub fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(reason, Some(missing_since), MISSING_PATIENCE, now)
 }
 
 fn not_before(

@@ -23,6 +23,8 @@ pub struct Inputs<'w> {
     pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
     /// Objects that pods cannot start without, and that are not there.
     pub missing: BTreeSet<ObjectKey>,
+    /// Objects that pods start without, and that are not there: pods that run do not know them when they come.
+    pub absent: BTreeSet<ObjectKey>,
     /// How to restart: the most careful of all who ask for it.
     pub pace: Option<Pace>,
     /// The monitors that reach the workload and may.
@@ -107,6 +109,11 @@ impl<'w> Inputs<'w> {
         let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
         inputs.watch_existing(world, &name.namespace, compiled);
         inputs
+    }
+
+    /// Whether nothing counts, nor will when it comes.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
     }
 
     /// What content is not known yet.
@@ -224,8 +231,11 @@ impl<'w> Inputs<'w> {
 
     fn note_missing(&mut self, world: &World, key: &WorkloadKey, reference: &Reference) {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
-        if !reference.optional && &*reference.name != ROOT_CA && world.object(&object).is_none() {
-            self.missing.insert(object);
+        if &*reference.name != ROOT_CA && world.object(&object).is_none() {
+            match reference.optional {
+                true => self.absent.insert(object),
+                false => self.missing.insert(object),
+            };
         }
     }
 }

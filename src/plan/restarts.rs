@@ -130,7 +130,7 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
         // Deciding without this monitor's objects would write a label now and another one in a moment.
         return Wait::for_event(WaitReason::Authority).into();
     }
-    let Some(pace) = inputs.pace.filter(|_| !(inputs.objects.is_empty() && inputs.missing.is_empty())) else {
+    let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
         let refused = inputs.refused.map(WorkloadState::Unauthorized);
         return WorkloadPlan::rest(refused.unwrap_or(WorkloadState::NotWatched));
     };
@@ -186,8 +186,13 @@ impl Case<'_, '_> {
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now.
+    ///
+    /// Also what pods can do without is waited for: recorded without it, its return would look like a change.
     fn record(&self) -> Result<WorkloadPlan, Wait> {
         self.patience()?;
+        if !self.inputs.absent.is_empty() {
+            brake::patience(WaitReason::AbsentObject, self.missing_since(), self.now)?;
+        }
         Ok(WorkloadPlan::act(self.progress(), self.adoption()))
     }
 
@@ -201,8 +206,11 @@ impl Case<'_, '_> {
         if self.inputs.missing.is_empty() {
             return Ok(());
         }
-        let since = self.world.missing_since.get(self.key).copied();
-        brake::patience(since.unwrap_or(self.now), self.now)
+        brake::patience(WaitReason::MissingObject, self.missing_since(), self.now)
+    }
+
+    fn missing_since(&self) -> Timestamp {
+        self.world.missing_since.get(self.key).copied().unwrap_or(self.now)
     }
 
     /// The label says that it is current: is the rollout through, too?

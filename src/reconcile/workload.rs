@@ -83,7 +83,9 @@ impl Reconciler {
     /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.
     fn remember_wait(&self, workload: &WorkloadKey, state: &WorkloadState) {
         match state {
-            WorkloadState::Waiting(wait) if wait.reason == WaitReason::MissingObject => {
+            WorkloadState::Waiting(wait)
+                if matches!(wait.reason, WaitReason::MissingObject | WaitReason::AbsentObject) =>
+            {
                 self.world_mut().missing_since.entry(workload.clone()).or_insert_with(now);
             }
             WorkloadState::UpToDate | WorkloadState::NotWatched => {

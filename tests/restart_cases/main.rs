@@ -50,7 +50,7 @@ impl Case {
     /// Whatever counts for a workload must be found from the other side too, or its change would go unnoticed.
     fn events_reach_it(&self, world: &World, key: &WorkloadKey) {
         let inputs = Inputs::of(world, key, &world.workloads[key]);
-        for object in inputs.objects.keys().chain(&inputs.missing) {
+        for object in inputs.objects.keys().chain(&inputs.missing).chain(&inputs.absent) {
             assert!(workloads_using(world, object).contains(key), "{}: {object}", self.name);
         }
         assert!(inputs.monitors.is_subset(&monitors_reaching(world, key)), "{}", self.name);
