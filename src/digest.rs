@@ -64,14 +64,17 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Digest of everything a workload uses: per object its name and the used keys' digests.
+    /// Digest of everything a workload uses: per object where it is, and the used keys' digests. With the namespace, or
+    /// who sees a workload's label could find out what a Secret holds by giving one of the same name, in a namespace of
+    /// his own, values that he guesses.
     pub fn inputs<'a>(
         &self,
         inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
     ) -> String {
         let mut bytes: Vec<Vec<u8>> = vec![b"inputs".to_vec()];
         for (object, keys) in inputs {
-            bytes.extend([object.kind.to_string().into_bytes(), object.name.as_bytes().to_vec()]);
+            let place = [&*object.kind.to_string(), &object.namespace, &object.name];
+            bytes.extend(place.map(|part| part.as_bytes().to_vec()));
             bytes.push(keys.len().to_be_bytes().to_vec());
             for (key, digest) in keys {
                 bytes.extend([key.as_bytes().to_vec(), digest.to_vec()]);
@@ -86,7 +89,7 @@ impl DigestKey {
     /// restarts.
     pub fn scope(&self, parts: &[String]) -> String {
         let parts = parts.iter().map(String::as_bytes);
-        let parts: Vec<&[u8]> = [b"scope".as_slice()].into_iter().chain(parts).collect();
+        let parts: Vec<&[u8]> = [b"scope 2".as_slice()].into_iter().chain(parts).collect();
         hex(&self.sign(&parts)[..4])
     }
 
@@ -135,4 +138,77 @@ impl DigestKey {
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Kind;
+
+    fn key() -> DigestKey {
+        DigestKey::new(&[7; DigestKey::LENGTH])
+    }
+
+    /// Digest of objects with their keys and values.
+    fn inputs(objects: &[(Kind, &str, &str, &[(&str, &str)])]) -> String {
+        let objects: Vec<_> = objects
+            .iter()
+            .map(|(kind, namespace, name, keys)| {
+                let keys: Vec<_> =
+                    keys.iter().map(|(name, value)| (*name, key().value(value.as_bytes()))).collect();
+                (ObjectKey::new(*kind, *namespace, *name), keys)
+            })
+            .collect();
+        key().inputs(objects.iter().map(|(object, keys)| (object, keys.clone())))
+    }
+
+    /// Reloader joins `key=value` by `;`, wave goes by bare names: other content then can have the same digest.
+    #[test]
+    fn no_two_contents_have_one_digest() {
+        use Kind::{ConfigMap, Secret};
+        let contents: [&[(Kind, &str, &str, &[(&str, &str)])]; 13] = [
+            &[],
+            &[(ConfigMap, "shop", "a", &[])],
+            &[(ConfigMap, "shop", "a", &[("x", "1")])],
+            // Another kind, namespace, name, key or value.
+            &[(Secret, "shop", "a", &[("x", "1")])],
+            &[(ConfigMap, "bank", "a", &[("x", "1")])],
+            &[(ConfigMap, "shop", "b", &[("x", "1")])],
+            &[(ConfigMap, "shop", "a", &[("y", "1")])],
+            &[(ConfigMap, "shop", "a", &[("x", "2")])],
+            // The same text, split elsewhere.
+            &[(ConfigMap, "shop", "a", &[("x", "1;y=2")])],
+            &[(ConfigMap, "shop", "a", &[("x", "1"), ("y", "2")])],
+            &[(ConfigMap, "shop", "a", &[("x", "1")]), (ConfigMap, "shop", "b", &[("y", "2")])],
+            &[(ConfigMap, "shop", "a", &[]), (ConfigMap, "shop", "b", &[("x", "1"), ("y", "2")])],
+            &[(ConfigMap, "sho", "pa", &[("x", "1")])],
+        ];
+        let digests: std::collections::BTreeSet<_> = contents.iter().map(|one| inputs(one)).collect();
+        assert_eq!(digests.len(), contents.len(), "{digests:#?}");
+        assert!(digests.iter().all(|digest| digest.starts_with(&format!("{}.", key().id()))));
+        assert_eq!(inputs(contents[10]), inputs(contents[10]));
+    }
+
+    #[test]
+    fn another_key_gives_other_digests_and_says_so() {
+        let other = DigestKey::new(&[8; DigestKey::LENGTH]);
+        assert_ne!(key().id(), other.id());
+        assert_ne!(key().value(b"1"), other.value(b"1"));
+        assert_ne!(key().inputs([]).split_once('.').unwrap().1, other.inputs([]).split_once('.').unwrap().1);
+        // What is printed of a key is its name.
+        assert_eq!(format!("{other:?}"), format!("DigestKey({})", other.id()));
+    }
+
+    #[test]
+    fn parts_have_their_lengths_before_them() {
+        let parts = |parts: &[&str]| parts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (one, other) in [
+            (&["ab", "c"][..], &["a", "bc"][..]),
+            (&["a", "", "b"], &["a", "b", ""]),
+            (&[], &[""]),
+            (&["a"], &["a", ""]),
+        ] {
+            assert_ne!(key().scope(&parts(one)), key().scope(&parts(other)), "{one:?} {other:?}");
+        }
+    }
 }
