@@ -15,6 +15,9 @@ use crate::{
 /// missing.
 const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
+/// How exactly the API server tells times.
+const RESOLUTION: Duration = Duration::from_secs(1);
+
 /// How, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -124,9 +127,14 @@ impl Wait {
     }
 }
 
-/// Whether the content may still be changing.
+/// Whether the content may still be changing. The time of a change tells only its second, so the quiet period begins when
+/// that is over: else it would be up to a second short, and a workload applied within it would roll twice.
 pub fn quiet(pace: &Pace, changed_at: Timestamp, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::QuietPeriod, Some(changed_at), pace.quiet_period, now)
+    let span = match pace.quiet_period {
+        Duration::ZERO => Duration::ZERO,
+        span => span.saturating_add(RESOLUTION),
+    };
+    not_before(WaitReason::QuietPeriod, Some(changed_at), span, now)
 }
 
 /// Whether the last restart was a moment ago.
@@ -182,8 +190,11 @@ mod tests {
     #[test]
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
-        assert_eq!(quiet(&pace, at(100), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
-        assert_eq!(quiet(&pace, at(100), at(102)), Ok(()));
+        // Changed at 100.9, say.
+        assert_eq!(quiet(&pace, at(100), at(102)), Err(Wait::until(WaitReason::QuietPeriod, at(103))));
+        assert_eq!(quiet(&pace, at(100), at(103)), Ok(()));
+        let none = Pace { quiet_period: Duration::ZERO, ..pace };
+        assert_eq!(quiet(&none, at(100), at(100)), Ok(()));
         assert_eq!(interval(&pace, None, at(0)), Ok(()));
         let endless = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));

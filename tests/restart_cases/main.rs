@@ -173,7 +173,7 @@ fn a_status_counts_and_explains() {
     );
     let status = monitor_status(&due.world(), &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((status.workloads, status.waiting, status.up_to_date, status.failed), (1, 1, 0, 0));
-    assert_eq!(status.next_restart_time.as_ref().map(|time| time.0), Some(at(52)));
+    assert_eq!(status.next_restart_time.as_ref().map(|time| time.0), Some(at(53)));
     assert_eq!(status.last_restart_time.as_ref().map(|time| time.0), Some(at(20)));
     assert_eq!(status.identity.as_deref(), Some("user alice"));
     assert_eq!(status.authorized_generation, Some(1));
