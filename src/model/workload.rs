@@ -41,6 +41,34 @@ pub struct WorkloadFacts {
     pub available: i32,
 }
 
+/// What somebody took from a workload while we looked (`kubectl replace`, `helm upgrade --force`: what a manifest does not
+/// name goes). Its facts keep what it said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The applied label.
+    Label,
+    /// The label and, before the rollout was through, the pod template's annotation: what its pods run is not known.
+    Rollout,
+}
+
+impl WorkloadFacts {
+    /// Keeps what `known`, an earlier version of it, said of our restarts, where it was taken from it: a change of content
+    /// that waits for its quiet period would be forgotten, and the workload adopted with pods that run the old one.
+    pub fn keep(&mut self, known: &Self) -> Option<Taken> {
+        let digest = known.applied.as_deref()?.rsplit_once('.').map_or("", |(digest, _)| digest);
+        if self.uid != known.uid || self.applied.is_some() {
+            return None;
+        }
+        self.applied.clone_from(&known.applied);
+        self.recorded = known.recorded;
+        self.last_restart = self.last_restart.max(known.last_restart);
+        let is_rolling = matches!(known.rollout, Rollout::Unfinished | Rollout::Stuck);
+        let is_ours = known.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
+        let is_cut_short = is_rolling && is_ours && self.restarted_for != known.restarted_for;
+        Some(if is_cut_short { Taken::Rollout } else { Taken::Label })
+    }
+}
+
 /// How a rollout stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
-    PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, WorkloadFacts, WorkloadKey, WorkloadKind,
+    PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, WorkloadFacts, WorkloadKey,
+    WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -101,6 +102,8 @@ pub struct World {
     pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
     /// Since when a decision about a workload waits for an object that its pods cannot start without.
     pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
+    /// What somebody took from workloads while we looked; their facts keep what it said.
+    pub taken: BTreeMap<WorkloadKey, Taken>,
     /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The stores whose first list is complete.

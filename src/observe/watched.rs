@@ -16,7 +16,7 @@ use super::{
     workload::{Restartable, Workload},
 };
 use crate::{
-    model::{Kind, NamespaceFacts, NamespacedName, ObjectKey, Store, WorkloadKind, World},
+    model::{Kind, NamespaceFacts, NamespacedName, ObjectKey, Store, Taken, WorkloadKind, World},
     plan::Changed,
 };
 
@@ -144,8 +144,12 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let key = self.key();
-        let facts = self.facts;
+        let (key, mut facts) = (self.key(), self.facts);
+        match world.workloads.get(&key).and_then(|known| facts.keep(known)) {
+            Some(Taken::Label) => drop(world.taken.entry(key.clone()).or_insert(Taken::Label)),
+            Some(Taken::Rollout) => drop(world.taken.insert(key.clone(), Taken::Rollout)),
+            None => drop(world.taken.remove(&key)),
+        }
         world.workloads.insert(key, facts.clone()) != Some(facts)
     }
 
@@ -155,6 +159,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.pods.remove(key);
             world.restart_attempts.remove(key);
             world.missing_since.remove(key);
+            world.taken.remove(key);
         }
     }
 

@@ -218,6 +218,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::Taken;
 
     #[test]
     fn a_deployment_is_reduced_to_facts() {
@@ -263,6 +264,58 @@ mod tests {
         object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
         let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
         assert_eq!(workload.facts.recorded, None);
+    }
+
+    /// `kubectl replace` takes away what the manifest does not name; a rollback keeps labels.
+    #[test]
+    fn what_somebody_takes_away_is_remembered() {
+        let facts = |uid: &str, label: Option<&str>, stamp: Option<&str>, updated: i32| {
+            let object = json!({
+                "metadata": {
+                    "name": "web", "uid": uid, "generation": 2, "labels": {"copyrator.dev/applied": label},
+                    "managedFields": label.map(|_| vec![json!({"manager": "copyrator-restart", "operation": "Apply",
+                        "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:metadata": {"f:labels": {"f:copyrator.dev/applied": {}}}}})]),
+                },
+                "spec": {"replicas": 2, "template": {"metadata": {"annotations": {"copyrator.dev/restarted-for": stamp}}}},
+                "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated, "availableReplicas": 2},
+            });
+            let text = object
+                .to_string()
+                .replace("\"copyrator.dev/applied\":null", "")
+                .replace("\"copyrator.dev/restarted-for\":null", "");
+            serde_json::from_str::<Workload<Deployment>>(&text).unwrap().facts
+        };
+        let done = facts("u", Some("k.new.s"), Some("k.new"), 2);
+        let rolling = facts("u", Some("k.new.s"), Some("k.new"), 1);
+        for (known, now, expected, what) in [
+            (&done, facts("u", None, None, 2), Some(Taken::Label), "replaced"),
+            (&rolling, facts("u", None, None, 2), Some(Taken::Rollout), "replaced half-way"),
+            (&rolling, facts("u", None, Some("k.new"), 1), Some(Taken::Label), "only the label"),
+            (
+                &facts("u", Some("k.new.s"), Some("k.old"), 1),
+                facts("u", None, None, 2),
+                Some(Taken::Label),
+                "in a rollout that is not ours",
+            ),
+            (&rolling, facts("u", Some("k.new.s"), None, 2), None, "rolled back"),
+            (&done, facts("v", None, None, 2), None, "another of the same name"),
+            (&facts("u", None, None, 2), facts("u", None, None, 2), None, "never adopted"),
+        ] {
+            let mut kept = now.clone();
+            assert_eq!(kept.keep(known), expected, "{what}");
+            match expected {
+                None => assert_eq!(kept, now, "{what}"),
+                Some(_) => {
+                    assert_eq!(
+                        (&kept.applied, kept.recorded, kept.last_restart),
+                        (&known.applied, known.recorded, known.last_restart),
+                        "{what}"
+                    );
+                    // The next event tells of no label either.
+                    assert_eq!(now.clone().keep(&kept), Some(Taken::Label), "{what}");
+                }
+            }
+        }
     }
 
     #[test]

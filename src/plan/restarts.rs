@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
+    model::{NamespacedName, PodFacts, PodsSeen, Rollout, Taken, WorkloadFacts, WorkloadKey, World},
 };
 
 /// When to look again at pods that we wait for and do not watch.
@@ -153,9 +153,13 @@ struct Case<'a, 'w> {
 
 impl Case<'_, '_> {
     fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
-        let difference = applied.map(|applied| applied.differs(self.content));
+        let mut difference = applied.map(|applied| applied.differs(self.content));
         if difference == Some(Difference::Nothing) {
-            return WorkloadPlan::rest(self.progress());
+            difference = match (self.world.taken.get(self.key), self.content.changed_at) {
+                (None, _) => return WorkloadPlan::rest(self.progress()),
+                (Some(Taken::Rollout), Some(since)) => Some(Difference::Content(since)),
+                (Some(_), _) => Some(Difference::Scope),
+            };
         }
         if let Some(plan) = self.failed_before() {
             return plan;

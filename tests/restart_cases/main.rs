@@ -113,6 +113,9 @@ fn print(action: &RestartAction, current: &Content) -> String {
 /// What the API server and its controllers do about an action.
 fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
+    if !matches!(action, RestartAction::RemovePods { .. }) {
+        world.taken.remove(key);
+    }
     match action {
         RestartAction::Adopt { label } => {
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));

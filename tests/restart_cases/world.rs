@@ -10,7 +10,8 @@ use copyrator::{
     digest::DigestKey,
     model::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodsSeen, Reference, RestartAttempt, Rollout, Store, WorkloadFacts, WorkloadKey, WorkloadKind, World,
+        PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, WorkloadFacts, WorkloadKey, WorkloadKind,
+        World,
     },
     plan::{Content, Inputs},
     validate::CompiledMonitor,
@@ -64,6 +65,8 @@ pub struct Workload {
     recorded: Option<i64>,
     /// Since when something that its pods need has not been there.
     missing_since: Option<i64>,
+    /// `label`, `rollout`: what somebody took away; `applied` and `recorded` are what it said.
+    taken: Option<String>,
     #[serde(default)]
     rollout: Option<String>,
     #[serde(default)]
@@ -197,6 +200,12 @@ impl Case {
             world.workloads.insert(self.workload_key(), workload.facts());
             let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
             world.missing_since.extend(missing_since);
+            let taken = workload.taken.as_deref().map(|taken| match taken {
+                "label" => Taken::Label,
+                "rollout" => Taken::Rollout,
+                other => panic!("nobody can take a {other}"),
+            });
+            world.taken.extend(taken.map(|taken| (self.workload_key(), taken)));
         }
         self.marks(&mut world);
         if let Some(pods) = &self.pods {
