@@ -20,6 +20,7 @@ mod import;
 mod install;
 mod load;
 mod observability;
+mod other_writers;
 mod own_kinds;
 mod plan;
 mod pods;

@@ -15,6 +15,7 @@ mod paths;
 mod person;
 mod recorder;
 mod story;
+mod tools;
 mod workloads;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ pub use eventually::{eventually, same, within};
 pub use gate::{Fate, Gate};
 pub use person::Person;
 pub use story::Story;
+pub use tools::chart;
 
 /// A cluster with the chart installed.
 pub struct Bed {

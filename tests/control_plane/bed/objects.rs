@@ -61,6 +61,13 @@ pub fn deployment(namespace: &str, name: &str, container: Value) -> Value {
     })
 }
 
+/// A workload whose pods wait until somebody lets them start, as those do that miss a ConfigMap: here nothing looks into
+/// volumes.
+pub fn gated(mut workload: Value) -> Value {
+    workload["spec"]["template"]["spec"]["schedulingGates"] = json!([{ "name": "example.com/config" }]);
+    workload
+}
+
 /// A pod that nobody controls.
 pub fn pod(namespace: &str, name: &str, labels: &Data) -> Value {
     json!({

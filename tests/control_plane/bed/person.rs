@@ -95,6 +95,13 @@ impl Person {
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
+    /// What server-side apply would make of an object, without force and without storing it.
+    pub fn try_apply_as(&self, manager: &str, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        let path = format!("{}?fieldManager={manager}&dryRun=All", paths::object(kind, namespace, name));
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
+    }
+
     /// Replaces an object whole, as `kubectl replace`: what it does not say is taken away.
     pub fn replace(&self, object: &Value) -> Answer {
         let (kind, namespace, name) = paths::identity(object);

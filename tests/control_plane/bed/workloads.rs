@@ -85,6 +85,50 @@ impl Story<'_> {
         self.admin().list("ReplicaSet", &self.home, &format!("app={name}")).len()
     }
 
+    /// How many times a Deployment has rolled out, also back to a ReplicaSet that it had before.
+    pub fn rollouts(&self, name: &str) -> usize {
+        let deployment = self.admin().get("Deployment", &self.home, name).expect("it is there");
+        let revision = objects::annotation(&deployment, "deployment.kubernetes.io/revision");
+        revision.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// The annotation of ours on a Deployment's pod template.
+    pub fn stamp(&self, name: &str) -> Option<String> {
+        let deployment = self.admin().get("Deployment", &self.home, name).expect("it is there");
+        let stamp = objects::annotation(&deployment["spec"]["template"], "copyrator.dev/restarted-for");
+        stamp.map(str::to_owned)
+    }
+
+    /// Lets the pods labelled `app: <name>` start that [`objects::gated`] holds.
+    pub fn lift(&self, name: &str) {
+        eventually(&format!("every pod of {name} may start"), || {
+            let pods = self.pods(name);
+            for pod in pods.iter().filter(|pod| pod["spec"]["schedulingGates"].is_array()) {
+                let open = json!({ "spec": { "schedulingGates": null } });
+                let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                self.admin().merge("Pod", &self.home, name, &open);
+            }
+            let is_held = pods.is_empty() || pods.iter().any(|pod| pod["spec"]["schedulingGates"].is_array());
+            if is_held { Err(format!("{} pods", pods.len())) } else { Ok(()) }
+        });
+    }
+
+    /// Waits until the API server's clock shows so much more than now.
+    pub fn until_later(&self, seconds: u64) {
+        let clock = || -> jiff::Timestamp {
+            let probe = objects::config_map("default", "clock", []);
+            let made = self.admin().try_create(&probe).ok();
+            let time = made["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+            time.and_then(|time| time.parse().ok()).expect("a time")
+        };
+        // The first of them may be almost over.
+        let end = clock() + std::time::Duration::from_secs(seconds + 1);
+        eventually("time passes", || {
+            let now = clock();
+            if now >= end { Ok(()) } else { Err(now.to_string()) }
+        });
+    }
+
     /// Waits until the pods labelled `app: <name>` are these.
     #[track_caller]
     pub fn until_pods(&self, name: &str, wanted: &[&str]) {
