@@ -34,4 +34,5 @@ mod restore;
 mod restored;
 mod stamps;
 mod teardown;
+mod together;
 mod warnings;
