@@ -26,6 +26,7 @@ mod plan;
 mod pods;
 mod policies;
 mod protection;
+mod references;
 mod removal;
 mod repair;
 mod replacement;
