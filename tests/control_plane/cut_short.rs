@@ -94,12 +94,12 @@ fn killed_after_any_one_of_its_writes_it_finishes_when_started_again() {
         let victim = bed.gated(&gate);
         if writes < WRITES {
             eventually("the next write is held", || {
-                if gate.held() > 0 { Ok(()) } else { Err(format!("{:#?}", gate.writes())) }
+                if gate.held() > 0 { Ok(()) } else { Err(format!("{:#?}", gate.calls())) }
             });
         } else {
             plan.check(&made, &theirs);
             // One more may be decided on before the watch has told, and is refused for its version.
-            let seen = gate.writes();
+            let seen = gate.calls();
             assert!((WRITES..WRITES + 2).contains(&seen.len()), "correct WRITES: {seen:#?}");
         }
         victim.kill();
@@ -127,7 +127,7 @@ fn no_copy_is_left_out_because_of_errors() {
     let gate = Gate::open(bed, |before| match before {
         0..10 => Fate::Fault,
         10..20 => Fate::Unanswered,
-        20..22 => Fate::Later,
+        20..22 => Fate::Later(1),
         _ if before % 5 == 0 => Fate::Unanswered,
         _ => Fate::Pass,
     });

@@ -30,6 +30,7 @@ mod references;
 mod removal;
 mod repair;
 mod replacement;
+mod restart_faults;
 mod restarts;
 mod restore;
 mod restored;

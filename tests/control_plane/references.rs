@@ -211,13 +211,9 @@ fn content_under_a_new_name_is_one_rollout() {
     for (name, rollouts) in [("app-2", 2), ("app-3", 3)] {
         story.until_later(2);
         frozen(name);
-        let template =
-            json!({ "containers": [{ "name": "main", "envFrom": [{ "configMapRef": { "name": name } }] }] });
-        let patch = json!({ "spec": { "template": { "spec": template } } });
-        // A merge patch takes the list whole.
-        let mut whole = patch.clone();
-        whole["spec"]["template"]["spec"]["containers"][0]["image"] = "example.com/app".into();
-        story.admin().merge("Deployment", &story.home, "web", &whole).ok();
+        let mut patch = deployment(&story.home, "web", envs(&[(name, false)]));
+        patch.as_object_mut().expect("an object").retain(|part, _| part == "spec");
+        story.admin().merge("Deployment", &story.home, "web", &patch).ok();
         running = story.until_restarted("web", &running);
         applied = eventually("the new content is recorded", || {
             let now = story.until_adopted("web");

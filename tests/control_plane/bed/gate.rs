@@ -1,14 +1,15 @@
-//! A gate between a process of ours and the API server, that counts its writes of ConfigMaps and Secrets and says what
-//! becomes of each: what no timing could bring about every time.
+//! A gate between a process of ours and the API server, that counts its writes (or other calls) and says what becomes of
+//! each: what no timing could bring about every time.
 
 use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use http::header::{HOST, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -21,7 +22,7 @@ use tokio::task::AbortHandle;
 use super::Bed;
 use super::person::{RUNTIME, anonymous};
 
-/// What becomes of a write.
+/// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is done.
@@ -32,12 +33,29 @@ pub enum Fate {
     Unanswered,
     /// It is not done: the API server has a fault.
     Fault,
-    /// It is not done: the API server has too much to do.
-    Later,
+    /// It is not done: the API server has too much to do, for so many seconds.
+    Later(u16),
+    /// It is not done: the object is said to have changed.
+    Conflict,
 }
 
-/// By how many writes came before it.
-type Fates = Box<dyn Fn(usize) -> Fate + Send + Sync>;
+/// A call that came to the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// `GET`, `PATCH` and so on.
+    pub method: String,
+    /// What it is about.
+    pub path: String,
+    /// How.
+    pub query: String,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// By which calls came before it.
+type Fates = Box<dyn Fn(&Call, &[Call]) -> Fate + Send + Sync>;
+/// Which calls it is about.
+type Which = Box<dyn Fn(&Call) -> bool + Send + Sync>;
 
 /// A gate that is open while this value lives.
 pub struct Gate {
@@ -49,14 +67,26 @@ pub struct Gate {
 
 struct Keeper {
     client: Client,
+    which: Which,
     fates: Fates,
-    writes: Mutex<Vec<String>>,
+    calls: Mutex<Vec<Call>>,
     held: AtomicUsize,
+    connections: Mutex<Vec<AbortHandle>>,
 }
 
 impl Gate {
-    /// Opens a gate for the reconciler's account. `fates`: what becomes of a write, by how many came before it.
+    /// Opens a gate for the reconciler's account. `fates`: what becomes of a write of a user's ConfigMap or Secret, by how
+    /// many came before it.
     pub fn open(bed: &Bed, fates: impl Fn(usize) -> Fate + Send + Sync + 'static) -> Gate {
+        Gate::over(bed, Call::writes_content, move |_, before| fates(before.len()))
+    }
+
+    /// Opens one that counts `which` calls. `fates`: what becomes of one of them, by those that came before it.
+    pub fn over(
+        bed: &Bed,
+        which: impl Fn(&Call) -> bool + Send + Sync + 'static,
+        fates: impl Fn(&Call, &[Call]) -> Fate + Send + Sync + 'static,
+    ) -> Gate {
         let cluster = bed.testbed.cluster();
         let own = bed.testbed.credentials("gated").expect("the reconciler's account has a token");
         let listener = RUNTIME.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
@@ -64,16 +94,27 @@ impl Gate {
         let text = fs::read_to_string(&own).expect("the kubeconfig is readable");
         let text = text.replace(cluster.server_url(), &format!("http://{address}"));
         fs::write(&own, text).expect("the kubeconfig is writable");
-        let (writes, held) = (Mutex::default(), AtomicUsize::new(0));
-        let client = anonymous(cluster.admin_kubeconfig());
-        let keeper = Arc::new(Keeper { client, fates: Box::new(fates), writes, held });
+        let keeper = Arc::new(Keeper {
+            client: anonymous(cluster.admin_kubeconfig()),
+            which: Box::new(which),
+            fates: Box::new(fates),
+            calls: Mutex::default(),
+            held: AtomicUsize::new(0),
+            connections: Mutex::default(),
+        });
         let listening = RUNTIME.spawn(listen(listener, keeper.clone())).abort_handle();
         Gate { kubeconfig: own, keeper, listening }
     }
 
-    /// The writes that have come.
-    pub fn writes(&self) -> Vec<String> {
-        self.keeper.writes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The calls that have come, of those that it counts.
+    pub fn calls(&self) -> Vec<Call> {
+        self.keeper.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Breaks every connection off, watches and all; the next ones are taken.
+    pub fn cut(&self) {
+        let mut connections = self.keeper.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.drain(..).for_each(|connection| connection.abort());
     }
 
     /// How many are held.
@@ -90,28 +131,22 @@ impl Drop for Gate {
 
 async fn listen(listener: TcpListener, keeper: Arc<Keeper>) {
     while let Ok((socket, _)) = listener.accept().await {
-        let keeper = keeper.clone();
+        let asked = keeper.clone();
         let answer = service_fn(move |request| {
-            let keeper = keeper.clone();
+            let keeper = asked.clone();
             async move { Ok::<_, Infallible>(keeper.answer(request).await) }
         });
         // Whoever is killed ends his connections badly.
-        RUNTIME.spawn(async move {
+        let serving = RUNTIME.spawn(async move {
             drop(http1::Builder::new().serve_connection(TokioIo::new(socket), answer).await)
         });
+        keeper.connections.lock().unwrap_or_else(PoisonError::into_inner).push(serving.abort_handle());
     }
 }
 
 impl Keeper {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        let fate = if is_write(&request) {
-            let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
-            writes.push(format!("{} {}", request.method(), request.uri()));
-            (self.fates)(writes.len() - 1)
-        } else {
-            Fate::Pass
-        };
-        match fate {
+        match self.fate(Call::from(&request)) {
             Fate::Pass => self.forward(request).await,
             Fate::Held => {
                 self.held.fetch_add(1, Ordering::SeqCst);
@@ -122,8 +157,23 @@ impl Keeper {
                 refusal(StatusCode::BAD_GATEWAY)
             }
             Fate::Fault => refusal(StatusCode::INTERNAL_SERVER_ERROR),
-            Fate::Later => refusal(StatusCode::TOO_MANY_REQUESTS),
+            Fate::Later(seconds) => {
+                let mut response = refusal(StatusCode::TOO_MANY_REQUESTS);
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
+                response
+            }
+            Fate::Conflict => refusal(StatusCode::CONFLICT),
         }
+    }
+
+    fn fate(&self, call: Call) -> Fate {
+        if !(self.which)(&call) {
+            return Fate::Pass;
+        }
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let fate = (self.fates)(&call, &calls);
+        calls.push(call);
+        fate
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
@@ -135,21 +185,29 @@ impl Keeper {
     }
 }
 
-fn is_write<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun"));
-    let of_users = !path.contains(&format!("/namespaces/{}/", testbed::NAMESPACE));
-    request.method() != Method::GET
-        && (path.contains("/configmaps") || path.contains("/secrets"))
-        && of_users
-        && !is_dry
+impl Call {
+    fn from<B>(request: &Request<B>) -> Call {
+        Call {
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            at: Instant::now(),
+        }
+    }
+
+    /// Whether it writes a ConfigMap or Secret of a user's.
+    pub fn writes_content(&self) -> bool {
+        let is_ours = self.path.contains(&format!("/namespaces/{}/", testbed::NAMESPACE));
+        let is_content = self.path.contains("/configmaps") || self.path.contains("/secrets");
+        self.method != "GET" && is_content && !is_ours && !self.query.contains("dryRun")
+    }
 }
 
 fn refusal(code: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::from(Vec::new()));
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "the gate says no", "code": code.as_u16(),
+    });
+    let mut response = Response::new(Body::from(status.to_string().into_bytes()));
     *response.status_mut() = code;
-    if code == StatusCode::TOO_MANY_REQUESTS {
-        response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));
-    }
     response
 }

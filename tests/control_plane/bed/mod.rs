@@ -27,7 +27,7 @@ use testbed::{Operator, Role, Testbed};
 pub use audit::Request;
 pub use crowd::Crowd;
 pub use eventually::{eventually, same, within};
-pub use gate::{Fate, Gate};
+pub use gate::{Call, Fate, Gate};
 pub use person::Person;
 pub use story::Story;
 pub use tools::chart;

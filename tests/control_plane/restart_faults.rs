@@ -1,0 +1,215 @@
+//! Restarts while the API server fails, and while we do: each is done, once, and nobody is hammered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::bed::objects::{config_map, deployment, ours, secret};
+use crate::bed::{Bed, Call, Crew, Fate, Gate, Story, eventually, shaky};
+
+/// Both roles, the reconciler behind a gate.
+fn man_behind(bed: &Bed, gate: &Gate) -> Crew {
+    let mut crew = bed.man();
+    crew.reconciler.kill();
+    bed.release_lease();
+    crew.reconciler = bed.gated(gate);
+    crew
+}
+
+/// The Deployment that a call restarts, if it is such a call and of this namespace.
+fn restarted<'c>(call: &'c Call, namespace: &str) -> Option<&'c str> {
+    let is_restart = call.method == "PATCH" && call.query.contains("copyrator-restart");
+    let (_, name) = call.path.split_once(&format!("/namespaces/{namespace}/deployments/"))?;
+    is_restart.then_some(name)
+}
+
+fn change(story: &Story<'_>, config: &str, value: &str) {
+    story.admin().apply(&config_map(&story.home, config, [("k", value)])).ok();
+}
+
+/// Deployments that use a ConfigMap of their name each, adopted: the pods that run.
+fn adopted<const N: usize>(story: &Story<'_>, names: [&str; N]) -> [String; N] {
+    for name in names {
+        change(story, name, "1");
+        let references = json!({ "envFrom": [{ "configMapRef": { "name": name } }] });
+        story.admin().create(&deployment(&story.home, name, references)).ok();
+    }
+    let running = names.map(|name| {
+        story.until_adopted(name);
+        story.until_running(name)
+    });
+    story.until_later(1);
+    running
+}
+
+/// Reloader drops a restart where a LIST fails, and after five tries of a write. Whatever the API server answers, each is
+/// tried again, later and later, and no other waits for it.
+#[test]
+fn restarts_outlive_whatever_the_api_server_answers() {
+    const HOME: &str = "answered-home";
+    let (bed, _turn) = shaky();
+    let unreadable = Arc::new(AtomicUsize::new(0));
+    let unread = unreadable.clone();
+    let which = |call: &Call| {
+        let is_list = call.path.ends_with(&format!("/namespaces/{HOME}/pods"));
+        let is_content = call.path.ends_with(&format!("/namespaces/{HOME}/configmaps/unread"));
+        restarted(call, HOME).is_some() || (call.method == "GET" && (is_list || is_content))
+    };
+    let fates = move |call: &Call, before: &[Call]| {
+        let is_it =
+            |one: &&Call| (&one.method, &one.path, &one.query) == (&call.method, &call.path, &call.query);
+        let earlier = before.iter().filter(is_it).count();
+        match restarted(call, HOME) {
+            Some("conflicted") if earlier < 4 => Fate::Conflict,
+            Some("faulty") if earlier < 2 => Fate::Fault,
+            Some("unanswered") if earlier < 1 => Fate::Unanswered,
+            Some("busy") if earlier < 1 => Fate::Later(4),
+            None if call.query.contains("blind") && earlier < 3 => Fate::Fault,
+            None if call.path.ends_with("unread") => {
+                let left =
+                    unread.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                if left.is_ok() { Fate::Fault } else { Fate::Pass }
+            }
+            _ => Fate::Pass,
+        }
+    };
+    let gate = Gate::over(bed, which, fates);
+    let crew = man_behind(bed, &gate);
+    let story = Story::new(bed, "answered");
+    story.admin().create(&story.monitor(&["*"], json!(null))).ok();
+    let names = ["conflicted", "faulty", "unanswered", "blind", "unread", "well", "busy"];
+    let before = adopted(&story, names);
+    unreadable.store(3, Ordering::SeqCst);
+    for name in &names[..6] {
+        change(&story, name, "2");
+    }
+    for (name, before) in names[..6].iter().zip(&before) {
+        story.until_restarted(name, before);
+    }
+    // Last, since nothing at all is sent for as long as the API server says.
+    change(&story, "busy", "2");
+    story.until_restarted("busy", &before[6]);
+    story.until_later(1);
+    story.marker("then");
+    assert_eq!(names.map(|name| story.rollouts(name)), [2; 7]);
+
+    let calls = gate.calls();
+    let of = |wanted: &str| -> Vec<&Call> {
+        let is_it = |call: &&Call| match restarted(call, HOME) {
+            Some(name) => name == wanted,
+            None => call.query.contains(wanted) || call.path.ends_with(wanted),
+        };
+        calls.iter().filter(is_it).collect()
+    };
+    let restarts =
+        |name| -> Vec<&Call> { of(name).into_iter().filter(|call| call.method == "PATCH").collect() };
+    // Each refusal costs one call, and what was done is done once more at most: for its version, in vain.
+    for (name, expected) in
+        [("conflicted", 5..=5), ("faulty", 3..=3), ("unanswered", 1..=2), ("well", 1..=1), ("busy", 2..=2)]
+    {
+        let seen = restarts(name);
+        assert!(expected.contains(&seen.len()), "{name}: {seen:#?}");
+    }
+    for name in ["blind", "unread"] {
+        let reads = of(name).into_iter().filter(|call| call.method == "GET").count();
+        assert!((4..=12).contains(&reads), "{name} was read {reads} times");
+    }
+    let gap = |name, number: usize| restarts(name)[number].at - restarts(name)[number - 1].at;
+    assert!(gap("faulty", 2) > gap("faulty", 1), "tried again as fast as before");
+    assert!(
+        gap("busy", 1) >= Duration::from_secs(4),
+        "not for as long as the API server says: {:?}",
+        gap("busy", 1)
+    );
+    assert!(restarts("well")[0].at < restarts("faulty")[1].at, "one workload waited for another");
+    crew.reconciler.kill();
+}
+
+/// What happens while a watch is down is not lost (reflector#696 and Reloader#640 for restarts).
+#[test]
+fn a_secret_that_changes_while_its_watch_is_cut_restarts_once() {
+    let (bed, _turn) = shaky();
+    let down = Arc::new(AtomicBool::new(false));
+    let is_down = down.clone();
+    let which = |call: &Call| call.path == "/api/v1/secrets" && call.query.contains("watch");
+    let gate = Gate::over(
+        bed,
+        which,
+        move |_, _| if is_down.load(Ordering::SeqCst) { Fate::Fault } else { Fate::Pass },
+    );
+    let crew = man_behind(bed, &gate);
+    let story = Story::new(bed, "cut-watch");
+    let write = |value: &str| drop(story.admin().apply(&secret(&story.home, "cred", [("k", value)])).ok());
+    write("1");
+    let references = json!({ "envFrom": [{ "secretRef": { "name": "cred" } }] });
+    story.admin().create(&deployment(&story.home, "web", references)).ok();
+    let spec = json!({
+        "watch": [{ "kind": "Secret", "names": ["cred"] }], "pace": { "quietPeriod": "0s", "minInterval": "0s" },
+    });
+    story.admin().create(&ours("ConfigMonitor", &story.home, "monitor", spec)).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_later(1);
+    let seen = gate.calls().len();
+    down.store(true, Ordering::SeqCst);
+    gate.cut();
+    eventually("the watch is refused", || {
+        if gate.calls().len() > seen { Ok(()) } else { Err("not asked for".into()) }
+    });
+    write("2");
+    write("3");
+    down.store(false, Ordering::SeqCst);
+    let after = story.until_restarted("web", &before);
+    story.until_later(1);
+    story.marker("then");
+    assert_eq!((story.until_running("web"), story.rollouts("web")), (after, 2));
+    crew.reconciler.kill();
+}
+
+/// For every n: the process dies when exactly n of its restarts are done, and the next one does those that are left.
+#[test]
+fn killed_after_any_one_of_its_restarts_it_does_the_others_when_started_again() {
+    const NAMES: [&str; 3] = ["one", "two", "three"];
+    const HOME: &str = "cut-restarts-home";
+    let (bed, _turn) = shaky();
+    let crew = bed.man();
+    let mut reconciler = crew.reconciler;
+    let story = Story::new(bed, "cut-restarts");
+    change(&story, "app", "0");
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    for name in NAMES {
+        story.deploy(name, &["app"]);
+        story.until_adopted(name);
+    }
+    for writes in 0..NAMES.len() {
+        reconciler.kill();
+        bed.release_lease();
+        let before = NAMES.map(|name| story.until_running(name));
+        story.until_later(0);
+        change(&story, "app", &format!("{}", writes + 1));
+        let gate = Gate::over(
+            bed,
+            |call| restarted(call, HOME).is_some(),
+            move |_, before| {
+                if before.len() < writes { Fate::Pass } else { Fate::Held }
+            },
+        );
+        let victim = bed.gated(&gate);
+        eventually("the next restart is held", || {
+            if gate.held() > 0 { Ok(()) } else { Err(format!("{:#?}", gate.calls())) }
+        });
+        victim.kill();
+        bed.release_lease();
+        assert_eq!(NAMES.iter().filter(|name| story.rollouts(name) == writes + 2).count(), writes);
+        reconciler = bed.reconciler(0);
+        for (name, before) in NAMES.iter().zip(&before) {
+            story.until_restarted(name, before);
+        }
+    }
+    story.marker("then");
+    assert_eq!(NAMES.map(|name| story.rollouts(name)), [NAMES.len() + 1; 3]);
+    reconciler.kill();
+    crew.webhook.kill();
+}
