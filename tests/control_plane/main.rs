@@ -31,6 +31,7 @@ mod removal;
 mod repair;
 mod replacement;
 mod restart_faults;
+mod restart_inputs;
 mod restarts;
 mod restore;
 mod restored;

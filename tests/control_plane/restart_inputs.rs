@@ -1,0 +1,149 @@
+//! What restarts hang on: copies of sources elsewhere, and the key of digests.
+
+use serde_json::json;
+
+use crate::bed::objects::{as_saved, config_map, label};
+use crate::bed::{Request, Story, eventually, peaceful, rough};
+
+/// The Secret with the key of digests.
+const KEY: &str = "copyrator-digest-key";
+
+/// Nobody restarts for a copy that does not have the new content yet (Reloader#508: half-new configuration in between).
+#[test]
+fn one_change_of_a_source_restarts_each_user_of_a_copy_once_after_its_copy() {
+    let story = Story::new(peaceful(), "through-copies");
+    let apps = ["copies-used-a", "copies-used-b", "copies-used-c"].map(|name| Story::new(story.bed, name));
+    let source = |one: &str, other: &str| {
+        story.admin().apply(&config_map(&story.home, "shared", [("one", one), ("other", other)])).ok();
+    };
+    source("1", "1");
+    let mut rule = story.rule("ConfigMap", &["shared"]);
+    rule["spec"]["targets"] = json!([{ "names": apps.iter().map(|app| &app.home).collect::<Vec<_>>() }]);
+    story.admin().create(&rule).ok();
+    let mut running: Vec<String> = Vec::new();
+    for app in &apps {
+        app.until("ConfigMap", &app.home, "shared", [("one", "1"), ("other", "1")]);
+        app.deploy("web", &["shared"]);
+        app.admin().create(&app.monitor(&["shared"], json!(null))).ok();
+        app.until_adopted("web");
+        running.push(app.until_running("web"));
+    }
+    story.until_later(2);
+    // Two keys in one write; then two writes at once, of which copies take the first at once and the last in its turn.
+    for (writes, rollouts) in [(vec![("2", "2")], 2..=2), (vec![("3", "2"), ("3", "3")], 3..=4)] {
+        let (one, other) = *writes.last().expect("a write");
+        writes.iter().for_each(|(one, other)| source(one, other));
+        for (app, before) in apps.iter().zip(&mut running) {
+            let copy = app.until("ConfigMap", &app.home, "shared", [("one", one), ("other", other)]);
+            *before = app.until_restarted("web", before);
+            eventually("the last content has come to the last pod", || last_restart_follows(app, &copy));
+        }
+        story.until_later(1);
+        story.marker(&format!("round-{one}"));
+        for (app, before) in apps.iter().zip(&mut running) {
+            *before = app.until_running("web");
+            assert!(rollouts.contains(&app.rollouts("web")), "{}: {}", app.home, app.rollouts("web"));
+        }
+    }
+    for app in &apps {
+        restarts_follow_copies(app);
+    }
+}
+
+/// Whether the last restart is later than the last write of a copy.
+fn last_restart_follows(app: &Story<'_>, copy: &serde_json::Value) -> Result<(), String> {
+    let writes = writes(app);
+    let last =
+        |resource: &str| writes.iter().rev().find(|it| it.resource == resource).map(|it| it.at.clone());
+    match (last("configmaps"), last("deployments")) {
+        (Some(copied), Some(restarted)) if copied.1 < restarted.0 => Ok(()),
+        other => Err(format!("{other:?}, {}", copy["metadata"]["resourceVersion"])),
+    }
+}
+
+/// What we wrote of copies, and our restarts, at one story's home, in order.
+fn writes(app: &Story<'_>) -> Vec<Request> {
+    let mut writes = app.bed.our_writes();
+    let is_it = |it: &Request| it.uri.contains("copyrator-copy") || it.uri.contains("copyrator-restart");
+    writes.retain(|it| it.namespace == app.home && it.code < 300 && is_it(it));
+    writes.sort_by(|one, other| one.at.cmp(&other.at));
+    writes
+}
+
+/// Between any two restarts there is a write of the copy, which was answered before the later one was asked for.
+fn restarts_follow_copies(app: &Story<'_>) {
+    let mut copied = false;
+    for write in writes(app) {
+        match &*write.resource {
+            "configmaps" => copied = true,
+            _ => {
+                assert!(std::mem::take(&mut copied), "a restart without a copy before it: {:#?}", writes(app))
+            }
+        }
+    }
+    let writes = writes(app);
+    let overlap = writes.windows(2).find(|pair| pair[0].at.1 > pair[1].at.0);
+    assert!(overlap.is_none(), "a restart before its copy was written: {overlap:#?}");
+}
+
+/// With the key lost, digests can be compared with nothing: everything is adopted anew, and nobody restarts (VSO#285: all of
+/// them, at every start of the operator).
+#[test]
+fn a_lost_key_restarts_nobody() {
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "changed"];
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "lost-key");
+    let change = |config: &str, value: &str| {
+        story.admin().apply(&config_map(&story.home, config, [("k", value)])).ok();
+    };
+    change("app", "1");
+    change("changed", "1");
+    for name in NAMES {
+        story.deploy(name, &[if name == "changed" { "changed" } else { "app" }]);
+    }
+    story.admin().create(&story.monitor(&["*"], json!(null))).ok();
+    let key_of = |label: String| label.split('.').next().unwrap_or_default().to_owned();
+    let keys = || NAMES.map(|name| key_of(story.until_adopted(name)));
+    let first = keys();
+    let before = NAMES.map(|name| story.until_running(name));
+    assert!(first.iter().all(|key| key == &first[0] && key.len() == 8), "{first:?}");
+    let secret = bed.admin.get("Secret", testbed::NAMESPACE, KEY).expect("the key is kept");
+    story.until_later(1);
+
+    // While we run nothing hangs on it.
+    bed.admin.delete("Secret", testbed::NAMESPACE, KEY).ok();
+    change("changed", "2");
+    let changed = story.until_restarted("changed", &before[4]);
+    story.marker("without");
+    assert_eq!(keys(), first);
+
+    crew.reconciler.kill();
+    bed.release_lease();
+    let written = bed.our_writes().len();
+    crew.reconciler = bed.reconciler(0);
+    let second = eventually("everything is adopted anew", || {
+        let now = keys();
+        if now.iter().any(|key| key == &first[0]) { Err(format!("{now:?}")) } else { Ok(now) }
+    });
+    assert!(second.iter().all(|key| key == &second[0]), "{second:?}");
+    story.marker("then");
+    assert_eq!(NAMES.map(|name| story.rollouts(name)), [1, 1, 1, 1, 2]);
+    assert_eq!(story.until_running("changed"), changed);
+    let mut adoptions = bed.our_writes().split_off(written);
+    adoptions.retain(|it| it.namespace == story.home && it.resource == "deployments");
+    assert_eq!(adoptions.len(), NAMES.len(), "each is written once: {adoptions:#?}");
+    // It is not asleep.
+    story.until_later(1);
+    change("changed", "3");
+    story.until_restarted("changed", &changed);
+    assert_eq!(NAMES.map(|name| story.rollouts(name)), [1, 1, 1, 1, 3]);
+    let labels = story.admin().get("Deployment", &story.home, "a").expect("it is there");
+    assert!(label(&labels, "copyrator.dev/applied").is_some_and(|label| label.starts_with(&second[0])));
+
+    // The other stories' copies bear marks of the old one.
+    crew.reconciler.kill();
+    bed.admin.delete("Secret", testbed::NAMESPACE, KEY).ok();
+    bed.admin.create(&as_saved(secret)).ok();
+    crew.webhook.kill();
+}
