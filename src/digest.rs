@@ -149,8 +149,10 @@ mod tests {
         DigestKey::new(&[7; DigestKey::LENGTH])
     }
 
-    /// Digest of objects with their keys and values.
-    fn inputs(objects: &[(Kind, &str, &str, &[(&str, &str)])]) -> String {
+    /// Kind, namespace, name, and keys with their values.
+    type Object<'a> = (Kind, &'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+    fn inputs(objects: &[Object<'_>]) -> String {
         let objects: Vec<_> = objects
             .iter()
             .map(|(kind, namespace, name, keys)| {
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn no_two_contents_have_one_digest() {
         use Kind::{ConfigMap, Secret};
-        let contents: [&[(Kind, &str, &str, &[(&str, &str)])]; 13] = [
+        let contents: [&[Object<'_>]; 13] = [
             &[],
             &[(ConfigMap, "shop", "a", &[])],
             &[(ConfigMap, "shop", "a", &[("x", "1")])],

@@ -100,7 +100,8 @@ fn a_leader_that_was_paused_and_replaced_overwrites_nothing() {
     crew.webhook.kill();
 }
 
-/// Nor does it run into what is there already (replicator#285, #143, #356: "already exists" at every start).
+/// Nor does it run into what is there already (replicator#285, #143, #356: "already exists" at every start), nor restart
+/// anybody (Reloader#166, #216: everything restarts with the operator).
 #[test]
 fn a_restart_with_everything_in_place_writes_nothing() {
     let (bed, _turn) = rough();

@@ -102,6 +102,7 @@ fn what_changed_while_we_were_away_is_made_up_for() {
     crew.webhook.kill();
 }
 
+/// Reloader#814, #640: missed while it was down; Reloader#810: all restart because the leader changed.
 #[test]
 fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     let (bed, _turn) = rough();

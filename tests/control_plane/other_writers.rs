@@ -187,7 +187,7 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     assert_eq!(story.stamp("half-way"), story.stamp("never-restarted"));
 }
 
-/// A rollback is somebody's decision: it costs the rollout that it is, and is not undone by us.
+/// A rollback is somebody's decision: it costs the rollout that it is, and is not undone by us (kubernetes#22368).
 #[test]
 fn a_rollback_rolls_once_and_is_respected() {
     let story = Story::new(peaceful(), "rolled-back");

@@ -44,7 +44,7 @@ fn adopted<const N: usize>(story: &Story<'_>, names: [&str; N]) -> [String; N] {
     running
 }
 
-/// Reloader drops a restart where a LIST fails, and after five tries of a write. Whatever the API server answers, each is
+/// Reloader drops a restart where a LIST fails, and after five tries of a write (Reloader#1219: a blip of the API server). Whatever the API server answers, each is
 /// tried again, later and later, and no other waits for it.
 #[test]
 fn restarts_outlive_whatever_the_api_server_answers() {
@@ -127,7 +127,7 @@ fn restarts_outlive_whatever_the_api_server_answers() {
     crew.reconciler.kill();
 }
 
-/// What happens while a watch is down is not lost (reflector#696 and Reloader#640 for restarts).
+/// What happens while a watch is down is not lost (k8s-sidecar#621: a watch dies in silence; Reloader#640).
 #[test]
 fn a_secret_that_changes_while_its_watch_is_cut_restarts_once() {
     let (bed, _turn) = shaky();

@@ -281,7 +281,7 @@ fn a_changed_source_restarts_what_uses_its_copy() {
     story.until("ConfigMap", &story.home, "shared", [("k", "2")]);
 }
 
-/// A Secret that flaps costs a rollout an interval, and the last content runs in the end.
+/// A Secret that flaps costs a rollout an interval, and the last content runs in the end (Reloader#1183: 80 000 ReplicaSets).
 #[test]
 fn the_least_interval_between_restarts_holds_and_the_last_content_arrives() {
     let story = Story::new(peaceful(), "flapping");
@@ -307,6 +307,7 @@ fn the_least_interval_between_restarts_holds_and_the_last_content_arrives() {
     assert_eq!(story.revisions("web"), 3, "five changes in one interval and before it are two restarts");
 }
 
+/// And not by pausing Deployments (Reloader#1016: paused for ever after a restart of the operator).
 #[test]
 fn a_suspended_monitor_restarts_nothing_until_it_is_resumed() {
     let story = Story::new(peaceful(), "paused-monitor");

@@ -21,7 +21,7 @@ fn until_silent(story: &Story<'_>, part: &str) {
     story.marker(part);
 }
 
-/// In every order, with a second or so between any two of them (wave rolls twice there without its webhook; Reloader#279:
+/// In every order, with a second or so between any two of them (wave#111: short-lived pods at every creation; Reloader#279:
 /// applications restart twice at an installation).
 #[test]
 fn a_workload_created_together_with_its_configuration_rolls_once() {
