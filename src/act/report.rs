@@ -124,7 +124,7 @@ impl Reporter {
         self.count(verb, outcome.label());
         tracing::info!(%workload, action = verb, outcome = outcome.label(), "restart");
         let note = match verb {
-            "adopt" => return,
+            "adopt" | "begin" => return,
             "rollout" => "restarted: the content that it uses has changed",
             _ => "a pod was removed: the content that it uses has changed",
         };

@@ -22,6 +22,8 @@ pub struct WorkloadFacts {
     pub template_labels: BTreeMap<String, String>,
     /// What its pod template uses, sorted, without duplicates.
     pub references: Vec<Reference>,
+    /// Secrets that its pods' images are pulled with, sorted: no content that a process reads.
+    pub pull_secrets: Vec<Arc<str>>,
     /// The value of its annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
     /// The value of its label `copyrator.dev/applied`.
@@ -52,8 +54,10 @@ pub enum Rollout {
     Stuck,
     /// `spec.paused` (Deployments only).
     Paused,
-    /// The update strategy is OnDelete, or partitioned: pods are not replaced by a template change alone.
-    Manual,
+    /// The update strategy is OnDelete: a change of the template replaces no pod.
+    OnDelete,
+    /// A change of the template replaces the pods from this ordinal on, and has done so (StatefulSets only).
+    Partitioned(i32),
 }
 
 /// A ConfigMap or Secret that a pod template names.
@@ -108,6 +112,15 @@ impl PodFacts {
     pub fn is_staying(&self) -> bool {
         !self.leaving && !self.finished
     }
+}
+
+/// The last removal of a pod that a monitor finds itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodRemoved {
+    /// When.
+    pub at: Timestamp,
+    /// How many pods there were then that a controller brings back.
+    pub controlled: usize,
 }
 
 /// What became of the last attempt to restart something, kept until it succeeds or the content changes.

@@ -20,6 +20,7 @@ mod outlook;
 mod pods;
 mod reach;
 mod removal;
+mod replacing;
 mod restarts;
 mod rule_status;
 mod selected;

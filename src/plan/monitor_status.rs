@@ -4,7 +4,7 @@
 //! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
 //! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
-//! `DisruptionBudget`, `MissingObject`, `Paused`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
+//! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
 //! that a person may have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
@@ -92,15 +92,23 @@ impl Count {
                     "has changed content and is paused: it restarts when resumed",
                 );
             }
-            WorkloadState::Held => {
+            WorkloadState::Suspended => {
                 self.waiting += 1;
                 self.problem(
                     false,
                     key,
-                    "Held",
-                    "has changed content, and its update strategy (OnDelete, or a partition) leaves replacing its \
-                     pods to you; strategy Evict replaces them",
+                    "Suspended",
+                    "has changed content, and its annotation copyrator.dev/restart says \"false\": it restarts when that \
+                     is taken away",
                 );
+            }
+            WorkloadState::Held { partition, old } => {
+                self.waiting += 1;
+                let message = format!(
+                    "has {old} pods below its partition {partition} that run old content: lower the partition to \
+                     have them replaced, or use strategy Evict"
+                );
+                self.problem(false, key, "Held", &message);
             }
             WorkloadState::Failed { reason, message } => {
                 self.failed += 1;

@@ -16,7 +16,7 @@ use crate::{
         status::{Version, record_pods},
     },
     authority::{AskError, monitor_questions},
-    model::NamespacedName,
+    model::{NamespacedName, PodFacts, PodRemoved},
     plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
@@ -108,7 +108,7 @@ impl Reconciler {
                 SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
-                    self.world_mut().selected_pods.remove(monitor);
+                    self.note_removal(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
@@ -120,6 +120,18 @@ impl Reconciler {
             };
         }
         Again::After(SOON)
+    }
+
+    /// Whatever was decided from this list of pods has been done; how many there were says when the next one is there.
+    fn note_removal(&self, monitor: &NamespacedName) {
+        let world = &mut *self.world_mut();
+        let Some(seen) = world.selected_pods.remove(monitor) else { return };
+        let of_others =
+            |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
+        let is_counted =
+            |pod: &&PodFacts| pod.controlled && !pod.untouchable && !pod.finished && !of_others(pod);
+        let controlled = seen.pods.iter().filter(is_counted).count();
+        world.pods_removed.insert(monitor.clone(), PodRemoved { at: now(), controlled });
     }
 
     /// Writes down, in the monitor's status, what its pods run with. The watch brings it back; until then whoever decides

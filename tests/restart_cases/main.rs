@@ -10,8 +10,8 @@ use std::{fs, path::Path};
 use copyrator::{
     model::{Rollout, WorkloadKey, World},
     plan::{
-        Content, Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState,
-        monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
+        WorkloadState, monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
     },
 };
 
@@ -31,11 +31,23 @@ impl Case {
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
-        if let Some(action) = &plan.action {
-            text.push(print(action, &current));
-            carry_out(&mut world, &key, action, self.now);
+        let mut action = plan.action;
+        while let Some(step) = action.take() {
+            text.push(print(&step, &current));
+            carry_out(&mut world, &key, &step, self.now);
             let again = plan_workload(&world, &key, at(self.now));
-            assert_eq!(again.action, None, "{}: not idempotent", self.name);
+            // What has begun goes on: one step after the other, and then nothing.
+            if begins(&step, &current) && again.action.is_some() {
+                action = again.action;
+                continue;
+            }
+            // With the last old pod on its way out there is nothing left but to say so.
+            let is_last = matches!(
+                (&step, &again.action),
+                (RestartAction::RemovePods { .. }, Some(RestartAction::Adopt { .. }))
+            );
+            assert!(is_last || again.action.is_none(), "{}: not idempotent: {:?}", self.name, again.action);
+            let action = &step;
             if matches!(action, RestartAction::Adopt { .. } | RestartAction::Rollout { .. }) {
                 assert!(
                     matches!(again.state, WorkloadState::UpToDate | WorkloadState::Restarting),
@@ -71,18 +83,25 @@ impl Case {
                 text.push(format!("record {}", label.replace(&current.label(), "current")));
                 world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
                     Some(label);
-                assert_eq!(plan_selected_pods(world, &name, at(self.now)).action, None, "{}", self.name);
+                match plan_selected_pods(world, &name, at(self.now)).action {
+                    Some(SelectedPodsAction::Remove { pods, how, .. }) => text.push(removed(&pods, how)),
+                    again => assert_eq!(again, None, "{}", self.name),
+                }
             }
-            Some(SelectedPodsAction::Remove { pods, how, .. }) => {
-                text.push(format!(
-                    "{how:?} {}",
-                    pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" ")
-                ));
-            }
+            Some(SelectedPodsAction::Remove { pods, how, .. }) => text.push(removed(&pods, how)),
             None => {}
         }
         text.join("; ")
     }
+}
+
+fn removed(pods: &[RemovePod], how: Removal) -> String {
+    format!("{how:?} {}", pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" "))
+}
+
+/// Whether pods are replaced one by one after this.
+fn begins(action: &RestartAction, current: &Content) -> bool {
+    action.label() != current.label()
 }
 
 fn state(state: &WorkloadState) -> String {
@@ -100,6 +119,7 @@ fn state(state: &WorkloadState) -> String {
 fn print(action: &RestartAction, current: &Content) -> String {
     match action {
         RestartAction::Adopt { label } => format!("adopt {label}"),
+        RestartAction::Begin { label } => format!("begin {label}"),
         RestartAction::Rollout { label, stamp } => format!("rollout {label} stamp {stamp}"),
         RestartAction::RemovePods { pods, how, .. } => {
             let how = if *how == Removal::Evict { "evict" } else { "delete" };
@@ -114,7 +134,7 @@ fn print(action: &RestartAction, current: &Content) -> String {
 fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
     match action {
-        RestartAction::Adopt { label } => {
+        RestartAction::Adopt { label } | RestartAction::Begin { label } => {
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
         }
         RestartAction::Rollout { label, stamp } => {
@@ -122,7 +142,9 @@ fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: 
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
             facts.restarted_for = Some(stamp.clone());
             facts.last_restart = Some(at(now));
-            facts.rollout = Rollout::Unfinished;
+            if !matches!(facts.rollout, Rollout::OnDelete) {
+                facts.rollout = Rollout::Unfinished;
+            }
         }
         RestartAction::RemovePods { pods, .. } => {
             let seen = world.pods.get_mut(key).unwrap();
