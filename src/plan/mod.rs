@@ -39,7 +39,7 @@ pub use inputs::{Content, Inputs};
 pub use intent::Intent;
 pub use monitor_status::monitor_status;
 pub use need::Need;
-pub use news::{News, news};
+pub use news::{News, Said, news};
 pub use outlook::{Course, Outlook, outlooks};
 pub use pods::{Removal, RemovePod};
 pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using};
