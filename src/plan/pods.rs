@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::brake::{Wait, WaitReason};
 use crate::{
     api::StrategyType,
     model::{PodFacts, PodsSeen, WorkloadFacts, WorkloadKind},
@@ -70,6 +71,16 @@ impl Before {
     /// Whether this pod began before it.
     pub fn is_before(self, pod: &PodFacts) -> bool {
         pod.created.as_second() < self.0
+    }
+
+    /// Whether pods that begin now are told from older ones: in the second of the change they would count as old, and be
+    /// replaced again and again until it is over.
+    ///
+    /// # Errors
+    /// The wait until they are.
+    pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
+        let from = self.time();
+        if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
     }
 
     /// As a time.

@@ -34,12 +34,14 @@ impl Case<'_, '_> {
         let (label, pending) = (self.content.label(), self.content.label_while(Some(before)));
         let restarting = |action| WorkloadPlan::act(WorkloadState::Restarting, action);
         if self.pace.strategy != StrategyType::Rollout {
+            before.is_past(self.now)?;
             self.next(seen, stale)?;
             return Ok(restarting(RestartAction::Begin { label: pending }));
         }
         match self.facts.rollout {
             // The template first: the pods that come are of the new revision.
             Rollout::OnDelete => {
+                before.is_past(self.now)?;
                 self.next(seen, stale)?;
                 Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
             }
@@ -48,6 +50,7 @@ impl Case<'_, '_> {
                 Ok(WorkloadPlan::rest(self.held(stale, partition)))
             }
             Rollout::Partitioned(_) => {
+                before.is_past(self.now)?;
                 Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
             }
             _ => Ok(restarting(RestartAction::Rollout { label, stamp: self.stamp() })),

@@ -167,6 +167,7 @@ impl<'w> Selected<'_, 'w> {
         if stale.is_empty() {
             return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
         }
+        before.is_past(self.now)?;
         self.next(seen, &stale)?;
         let label = self.content.label_while(Some(before));
         Ok(SelectedPodsPlan::record(SelectedPodsState::Restarting, label))

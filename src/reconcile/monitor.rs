@@ -173,7 +173,9 @@ impl Reconciler {
             Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,
         };
         match outcome {
-            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+            // No change of a status is an event: what the record begins goes on when the watch has brought it.
+            Outcome::Done => Again::After(SOON),
+            Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             // Its status was written meanwhile.
             Outcome::Stale => Again::Backoff(None),
             outcome => {
