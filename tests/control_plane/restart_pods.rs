@@ -224,7 +224,6 @@ fn a_grant_to_restart_pods_outlives_its_author_and_our_own_restart() {
     change(&story, "refused", "2");
     bed.release_lease();
     crew.reconciler = bed.testbed.operator(Role::Reconciler, 0, &["--annotations=false"]).expect("it starts");
-    crew.reconciler.wait_ready().expect("it becomes ready");
     story.marker("without");
     assert!(bed.admin.get("Pod", &story.home, "web-0").is_some(), "annotations are off");
     crew.reconciler.kill();
