@@ -18,6 +18,7 @@ mod need;
 mod news;
 mod outlook;
 mod pods;
+mod pulling;
 mod reach;
 mod removal;
 mod replacing;

@@ -16,6 +16,7 @@ use super::{
     brake::{Wait, WaitReason},
     clock::at_after,
     inputs::Inputs,
+    pulling::only_pulled,
     reach::{standing, workloads_of},
     restarts::{WorkloadState, plan_workload},
     selected::{SelectedPodsState, plan_selected_pods},
@@ -200,7 +201,10 @@ fn status(
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
-    let ready = ready(facts, &status, authorized.as_ref());
+    let mut ready = ready(facts, &status, authorized.as_ref());
+    if ready.1 == "Watching" {
+        ready.2.push_str(&only_pulled(world, name, facts));
+    }
     let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     let degraded =

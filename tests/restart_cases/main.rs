@@ -207,6 +207,30 @@ fn a_status_counts_and_explains() {
     };
     assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed");
 
+    let pulling = case(
+        r#"{name: pulling, now: 51, objects: {secret/pull: {keys: {x: "1"}, changed: 40}, secret/used: {keys: {x: "1"}, changed: 40}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: Secret, names: ["*"]}]}}},
+            workload: {references: [secret/used], pulls: [pull, used], applied: current}}"#,
+    );
+    let status = monitor_status(&pulling.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!(
+        status.conditions[0].message,
+        "1 of 1 workloads run the current content; images are pulled with pull, which restarts nobody"
+    );
+
+    let held = case(
+        r#"{name: held, now: 100, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}}},
+            workload: {kind: StatefulSet, references: [configmap/a], applied: current, pending: 50, restarted_for: current, rollout: partition 1, desired: 1},
+            pods: [{name: web-0, created: 10}]}"#,
+    );
+    for now in [100, 200] {
+        let status = monitor_status(&held.world(), &Case::monitor_key(), at(now)).unwrap();
+        assert_eq!((status.waiting, status.failed), (1, 0), "an old list of pods still says how it stands");
+        let message = &status.problems[0].message;
+        assert!(message.contains("1 pods below its partition 1"), "{message}");
+    }
+
     let stuck = case(
         r#"{name: stuck, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
             monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}, pods_applied: current}},

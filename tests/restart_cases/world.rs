@@ -58,6 +58,9 @@ pub struct Workload {
     /// `configmap/a`, `secret/b:key1,key2`, `secret/c?` (optional).
     #[serde(default)]
     references: Vec<String>,
+    /// Secrets that images are pulled with.
+    #[serde(default)]
+    pulls: Vec<String>,
     applied: Option<Was>,
     /// The label says that pods which began before this are still to be replaced.
     pending: Option<i64>,
@@ -348,7 +351,7 @@ impl Workload {
             selector: Default::default(),
             template_labels: [("app".to_owned(), "web".to_owned())].into(),
             references: self.references.iter().map(|text| reference(text)).collect(),
-            pull_secrets: Vec::new(),
+            pull_secrets: self.pulls.iter().map(|name| name.as_str().into()).collect(),
             restart: self.annotation.clone(),
             applied: None,
             restarted_for: None,
