@@ -22,7 +22,7 @@ pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 pub const RESTART_MANAGER: &str = "copyrator-restart";
 /// Field manager of the applied label where nothing restarts.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
-/// Field manager of what a monitor's pods run with. Not that of statuses: two applies under one manager delete each
+/// Field manager of what the pods run with that a monitor, or an annotated object, finds. Not that of statuses: two applies under one manager delete each
 /// other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of [`AUTHORIZED`].
@@ -56,7 +56,14 @@ pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
 /// Annotation of a source: the labels of the namespaces that get a copy.
 pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
-/// Annotation of a source: keyed proof that whoever wrote [`COPY_TO`] was allowed to; written by us.
+/// Annotation of a ConfigMap or Secret: the labels of the pods that are deleted when its content changes.
+pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
+/// The annotations by which an object asks for something, with the rights of whoever wrote them.
+pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
+/// Annotation of an object with [`RESTART_PODS`]: the content that those pods run with; written by us.
+pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
+/// Annotation of an object with one of [`ASKING`]: keyed proofs that whoever wrote them was allowed to, one for copies and
+/// one for restarts, with a comma between; written by us.
 pub const AUTHORIZED: &str = "copyrator.dev/authorized";
 /// Annotation of a workload, ConfigMap or Secret: take part in restarts, or not.
 pub const RESTART: &str = "copyrator.dev/restart";

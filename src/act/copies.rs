@@ -20,7 +20,10 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    marks::{AUTHORIZED, COPY_MANAGER, GRANT_MANAGER, MARK, REMOVAL_MANAGER, REMOVE_AFTER, write_time},
+    marks::{
+        AUTHORIZED, COPY_MANAGER, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER, REMOVAL_MANAGER,
+        REMOVE_AFTER, write_time,
+    },
     model::{ForeignField, Kind, ObjectKey},
     observe::content::{Content, ContentError, Contents},
     plan::{CopyAction, CopyWrite, Intent, Version},
@@ -176,10 +179,16 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    /// Writes on a source that what its annotations ask for has been granted, so that nobody is asked again after a
-    /// restart of ours: the only thing of ours on an object that is not ours.
+    /// Writes on an object that what its annotations ask for has been granted, so that nobody is asked again after a
+    /// restart of ours. This and [`Self::record_pods`] are the only things of ours on an object that is not ours.
     pub async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
+    }
+
+    /// Writes on an object what the pods run with that its annotation asks to restart: on the very version that this was
+    /// decided on.
+    pub async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
+        self.annotate(object, version, PODS_MANAGER, PODS_APPLIED, json!(label)).await
     }
 
     async fn annotate(

@@ -107,10 +107,15 @@ impl Reporter {
         }
     }
 
-    /// What is new about a rule that annotations of its source declare: it has no status.
-    pub async fn news(&self, rule: &NamespacedName, news: News<'_>) {
+    /// What is new about a rule or monitor that annotations of this object declare: it has no status.
+    pub async fn news(&self, object: &ObjectKey, news: News<'_>) {
         let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
-        self.event(type_, news.reason, news.message, &self.about_rule(rule), None).await;
+        let uid = {
+            let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+            world.object(object).map(|facts| facts.uid.to_string())
+        };
+        let about = ObjectReference { uid, ..about_object(object) };
+        self.event(type_, news.reason, news.message, &about, None).await;
     }
 
     /// A source that is large for so many targets, and is copied all the same.
@@ -124,7 +129,7 @@ impl Reporter {
         self.count(verb, outcome.label());
         tracing::info!(%workload, action = verb, outcome = outcome.label(), "restart");
         let note = match verb {
-            "adopt" => return,
+            "adopt" | "begin" => return,
             "rollout" => "restarted: the content that it uses has changed",
             _ => "a pod was removed: the content that it uses has changed",
         };
@@ -181,9 +186,14 @@ impl Reporter {
         }
     }
 
+    /// A monitor; or the object that declares one by an annotation.
     fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        about_ours("ConfigMonitor", monitor, world.monitors.get(monitor).map(|facts| &*facts.uid))
+        let uid = world.monitors.get(monitor).map(|facts| &*facts.uid);
+        match monitor.annotated() {
+            Some(object) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&object) },
+            None => about_ours("ConfigMonitor", monitor, uid),
+        }
     }
 
     fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {

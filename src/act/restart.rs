@@ -83,7 +83,9 @@ impl Restarter {
         action: &RestartAction,
     ) -> RestartOutcome {
         match action {
-            RestartAction::Adopt { .. } => self.apply(key, ADOPT_MANAGER, manifest(key, facts, action)).await,
+            RestartAction::Adopt { .. } | RestartAction::Begin { .. } => {
+                self.apply(key, ADOPT_MANAGER, manifest(key, facts, action)).await
+            }
             RestartAction::Rollout { .. } => {
                 self.apply(key, RESTART_MANAGER, manifest(key, facts, action)).await
             }
@@ -174,7 +176,9 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
         },
     });
     match action {
-        RestartAction::Adopt { label } => body["metadata"]["labels"] = json!({ APPLIED: label }),
+        RestartAction::Adopt { label } | RestartAction::Begin { label } => {
+            body["metadata"]["labels"] = json!({ APPLIED: label });
+        }
         RestartAction::Rollout { label, stamp } => {
             body["metadata"]["labels"] = json!({ APPLIED: label });
             body["spec"] = json!({"template": {"metadata": {"annotations": { RESTARTED_FOR: stamp }}}});
@@ -246,6 +250,7 @@ mod tests {
             selector: Default::default(),
             template_labels: Default::default(),
             references: Vec::new(),
+            pull_secrets: Vec::new(),
             restart: None,
             applied: None,
             restarted_for: None,

@@ -1,4 +1,4 @@
-//! A dry run of a ConfigMap that asks for copies in another's name, which nobody sees: whether the API server keeps the
+//! A dry run of a ConfigMap that asks for restarts in another's name, which nobody sees: whether the API server keeps the
 //! stamps on annotations honest. A rule cannot be written before its definition is there, and the policies with it; a
 //! ConfigMap can, so its stamp is worth nothing where nothing guards it.
 
@@ -8,7 +8,7 @@ use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::O
 use kube::{Api, Client, api::PostParams};
 
 use super::{lead::WRITE_TIMEOUT, outcome::brief};
-use crate::marks::{AUTHOR, AUTHOR_GROUPS, COPY_TO, GRANT_MANAGER};
+use crate::marks::{AUTHOR, AUTHOR_GROUPS, GRANT_MANAGER, RESTART_PODS};
 
 const NAME: &str = "copyrator-stamp-probe";
 /// Nobody's name: a forgery, if it comes through.
@@ -35,7 +35,8 @@ pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, St
 }
 
 fn forgery() -> ConfigMap {
-    let annotations = [(COPY_TO, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
+    // The annotation that was added last: what guards it is a policy that guards all of them.
+    let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let metadata =

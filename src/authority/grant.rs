@@ -15,8 +15,8 @@ impl RuleFacts {
 
     /// Whether it was, by an earlier leader or by us, as the status proves.
     pub fn is_granted(&self, key: &DigestKey) -> bool {
-        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_ref());
-        proof.is_some_and(|proof| *proof == self.grant(key))
+        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
+        proof.is_some_and(|proof| proves(proof, &self.grant(key)))
     }
 }
 
@@ -28,9 +28,14 @@ impl MonitorFacts {
 
     /// Whether it was, by an earlier leader or by us, as the status proves.
     pub fn is_granted(&self, key: &DigestKey) -> bool {
-        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_ref());
-        proof.is_some_and(|proof| *proof == self.grant(key))
+        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
+        proof.is_some_and(|proof| proves(proof, &self.grant(key)))
     }
+}
+
+/// Whether what is written proves this grant. On an object that asks by annotations two proofs can stand side by side.
+fn proves(written: &str, grant: &str) -> bool {
+    written.split(',').any(|proof| proof == grant)
 }
 
 /// The author is part of it also where an account acts: he was asked whether he may impersonate it.
@@ -99,5 +104,10 @@ mod tests {
         assert!(!monitor.is_granted(&key), "a rule's proof is not a monitor's");
         monitor.status.as_mut().unwrap().authorized_proof = Some(monitor.grant(&key));
         assert!(monitor.is_granted(&key));
+        // An annotated object carries the proofs of both.
+        let both = format!("{},{}", rule.grant(&key), monitor.grant(&key));
+        monitor.status.as_mut().unwrap().authorized_proof = Some(both.clone());
+        claim(&mut rule, Some(both));
+        assert!(monitor.is_granted(&key) && rule.is_granted(&key));
     }
 }

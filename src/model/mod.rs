@@ -12,5 +12,7 @@ pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
-pub use workload::{PodFacts, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts};
+pub use workload::{
+    PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
+};
 pub use world::{Attempt, Repairs, Store, World};

@@ -22,6 +22,8 @@ pub struct WorkloadFacts {
     pub template_labels: BTreeMap<String, String>,
     /// What its pod template uses, sorted, without duplicates.
     pub references: Vec<Reference>,
+    /// Secrets that its pods' images are pulled with, sorted: no content that a process reads.
+    pub pull_secrets: Vec<Arc<str>>,
     /// The value of its annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
     /// The value of its label `copyrator.dev/applied`.
@@ -55,7 +57,8 @@ impl WorkloadFacts {
     /// Keeps what `known`, an earlier version of it, said of our restarts, where it was taken from it: a change of content
     /// that waits for its quiet period would be forgotten, and the workload adopted with pods that run the old one.
     pub fn keep(&mut self, known: &Self) -> Option<Taken> {
-        let digest = known.applied.as_deref()?.rsplit_once('.').map_or("", |(digest, _)| digest);
+        let label = known.applied.as_deref()?;
+        let digest = label.match_indices('.').nth(1).map_or(label, |(dot, _)| &label[..dot]);
         if self.uid != known.uid || self.applied.is_some() {
             return None;
         }
@@ -80,8 +83,10 @@ pub enum Rollout {
     Stuck,
     /// `spec.paused` (Deployments only).
     Paused,
-    /// The update strategy is OnDelete, or partitioned: pods are not replaced by a template change alone.
-    Manual,
+    /// The update strategy is OnDelete: a change of the template replaces no pod.
+    OnDelete,
+    /// A change of the template replaces the pods from this ordinal on, and has done so (StatefulSets only).
+    Partitioned(i32),
 }
 
 /// A ConfigMap or Secret that a pod template names.
@@ -136,6 +141,15 @@ impl PodFacts {
     pub fn is_staying(&self) -> bool {
         !self.leaving && !self.finished
     }
+}
+
+/// The last removal of a pod that a monitor finds itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodRemoved {
+    /// When.
+    pub at: Timestamp,
+    /// How many pods there were then that a controller brings back.
+    pub controlled: usize,
 }
 
 /// What became of the last attempt to restart something, kept until it succeeds or the content changes.

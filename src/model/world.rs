@@ -9,9 +9,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
-    PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, WorkloadFacts, WorkloadKey,
-    WorkloadKind,
+    Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodRemoved,
+    PodsSeen, PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, WorkloadFacts,
+    WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -100,6 +100,8 @@ pub struct World {
     pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
     /// What became of attempts to remove pods that a monitor selects, that did not succeed.
     pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
+    /// The last removal of a pod that a monitor selects: whoever brings it back may take a moment.
+    pub pods_removed: BTreeMap<NamespacedName, PodRemoved>,
     /// Since when a decision about a workload waits for an object that its pods cannot start without.
     pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
     /// What somebody took from workloads while we looked; their facts keep what it said.

@@ -1,21 +1,31 @@
-//! Rules declared by annotations of their source. They are kept among the rules, under names of their own, and go the
-//! rules' way from there: one planner, one validator, one way to ask for authority.
+//! Rules and monitors declared by annotations of an object. They are kept among the rules and monitors, under names of
+//! their own, and go their way from there: one planner, one validator, one way to ask for authority.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::object::Asks;
+use super::{declared::forget_monitor, object::Asks};
 use crate::{
-    api::CopyratorRuleStatus,
-    marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR},
-    model::{ObjectKey, RuleFacts, World},
-    validate::annotated_rule,
+    api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem},
+    marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR, PODS_APPLIED, RESTART_PODS},
+    model::{Declared, MonitorFacts, ObjectKey, RuleFacts, World},
+    validate::{annotated_monitor, annotated_rule},
 };
 
+/// What stands for the generation of a rule: these annotations, and who wrote them.
+const OF_RULES: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS];
+/// The same of a monitor.
+const OF_MONITORS: [&str; 3] = [RESTART_PODS, AUTHOR, AUTHOR_GROUPS];
+
 /// Takes in what an object asks for, or that it asks for nothing (any more).
-pub(super) fn put(world: &mut World, source: &ObjectKey, uid: &str, asks: Option<Box<Asks>>) {
-    let rule = source.annotation_rule();
+pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option<Box<Asks>>) {
     let counts = world.annotations && world.only_rule.is_none();
-    let declared = asks.filter(|_| counts).and_then(|asks| declare(source, uid, *asks));
+    let asks = asks.as_deref().filter(|_| counts);
+    put_rule(world, object, asks.and_then(|asks| rule(object, uid, asks)));
+    put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
+}
+
+fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) {
+    let rule = source.annotation_rule();
     match declared {
         Some(mut facts) => {
             let known = world.rules.get(&rule).filter(|known| known.uid == facts.uid);
@@ -33,32 +43,79 @@ pub(super) fn put(world: &mut World, source: &ObjectKey, uid: &str, asks: Option
     }
 }
 
-fn declare(source: &ObjectKey, uid: &str, asks: Asks) -> Option<RuleFacts> {
-    let Asks { annotations, created } = asks;
-    let annotation = |key: &str| annotations.get(key).map(String::as_str);
-    let (spec, compiled) = match annotated_rule(source.kind, &source.name, annotation)? {
-        Ok((spec, compiled)) => (spec, Ok(Arc::new(compiled))),
-        Err(problems) => (Default::default(), Err(problems)),
+fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFacts>, asks: Option<&Asks>) {
+    let name = object.annotation_rule();
+    let Some(mut facts) = declared else {
+        if world.monitors.contains_key(&name) {
+            forget_monitor(world, &name);
+        }
+        return;
     };
-    let authorized_proof = annotations.get(AUTHORIZED).cloned();
-    Some(RuleFacts {
+    let written = facts.status.take().unwrap_or_default();
+    let known = world.monitors.get(&name).filter(|known| known.uid == facts.uid);
+    let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
+    // Whoever replaces the object whole (`kubectl replace`) takes the record away with the content that it speaks of: we
+    // saw it, and do not take the new content for what we see for the first time.
+    if written.pods_applied.is_some() || known.is_none() {
+        match asks.and_then(|asks| asks.pods_recorded) {
+            Some(at) => drop(world.pods_recorded.insert(name.clone(), at)),
+            None => drop(world.pods_recorded.remove(&name)),
+        }
+    }
+    facts.status = Some(ConfigMonitorStatus {
+        authorized_proof: written.authorized_proof,
+        pods_applied: written.pods_applied.or(before.pods_applied),
+        ..before
+    });
+    world.monitors.insert(name, facts);
+}
+
+fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
+    let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
+    let declared = annotated_rule(source.kind, &source.name, annotation)?;
+    let authorized_proof = asks.annotations.get(AUTHORIZED).cloned();
+    let status = CopyratorRuleStatus { authorized_proof, ..CopyratorRuleStatus::default() };
+    Some(facts(uid, asks, &OF_RULES, declared, status))
+}
+
+fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
+    let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
+    let declared = annotated_monitor(object.kind, &object.name, annotation)?;
+    let written = |key: &str| asks.annotations.get(key).cloned();
+    let (authorized_proof, pods_applied) = (written(AUTHORIZED), written(PODS_APPLIED));
+    let status = ConfigMonitorStatus { authorized_proof, pods_applied, ..ConfigMonitorStatus::default() };
+    Some(facts(uid, asks, &OF_MONITORS, declared, status))
+}
+
+fn facts<Spec: Default, Compiled, Status>(
+    uid: &str,
+    asks: &Asks,
+    of: &[&str],
+    declared: Result<(Spec, Compiled), Vec<Problem>>,
+    status: Status,
+) -> Declared<Spec, Compiled, Status> {
+    let (spec, compiled) = match declared {
+        Ok((spec, compiled)) => (spec, Ok(Arc::new(compiled))),
+        Err(problems) => (Spec::default(), Err(problems)),
+    };
+    Declared {
         uid: uid.into(),
         resource_version: "".into(),
-        generation: generation(&annotations),
-        created,
+        generation: generation(&asks.annotations, of),
+        created: asks.created,
         spec,
         compiled,
-        status: Some(CopyratorRuleStatus { authorized_proof, ..CopyratorRuleStatus::default() }),
-        annotations,
-    })
+        status: Some(status),
+        annotations: asks.annotations.clone(),
+    }
 }
 
 /// Stands for what the annotations say and for who says it, as a generation does for a spec: equal as long as they are.
 /// It is part of what a proof speaks of, so it must be the same in every build.
-fn generation(annotations: &BTreeMap<String, String>) -> i64 {
+fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    for key in [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS] {
-        let value = annotations.get(key);
+    for key in of {
+        let value = annotations.get(*key);
         let length = value.map_or(u64::MAX, |value| value.len() as u64);
         context.update(&length.to_be_bytes());
         context.update(value.map_or(&[], |value| value.as_bytes()));
@@ -78,7 +135,8 @@ mod tests {
 
     fn asks(annotations: &[(&str, &str)]) -> Option<Box<Asks>> {
         let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Some(Box::new(Asks { annotations: annotations.collect(), created: Timestamp::UNIX_EPOCH }))
+        let (annotations, created) = (annotations.collect(), Timestamp::UNIX_EPOCH);
+        Some(Box::new(Asks { annotations, created, pods_recorded: None }))
     }
 
     #[test]
@@ -110,6 +168,51 @@ mod tests {
         assert!(world.rules.is_empty());
     }
 
+    /// Somebody else's word on the same object is somebody else's for all of it; the same one's is a new word only where
+    /// it says something new.
+    #[test]
+    fn a_monitor_beside_a_rule_is_a_declaration_of_its_own() {
+        let mut world = World::default();
+        world.annotations = true;
+        let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let name = object.annotation_rule();
+        put(&mut world, &object, "u", asks(&[(COPY_TO, "web"), (AUTHOR, "alice")]));
+        let rule = world.rules[&name].generation;
+        assert!(world.monitors.is_empty());
+        put(
+            &mut world,
+            &object,
+            "u",
+            asks(&[(COPY_TO, "web"), (AUTHOR, "alice"), (RESTART_PODS, "app=web")]),
+        );
+        let monitor = world.monitors[&name].generation;
+        assert_eq!(world.rules[&name].generation, rule);
+        put(&mut world, &object, "u", asks(&[(COPY_TO, "web"), (AUTHOR, "bob"), (RESTART_PODS, "app=web")]));
+        assert!(world.rules[&name].generation != rule && world.monitors[&name].generation != monitor);
+        put(&mut world, &object, "u", asks(&[(RESTART_PODS, ""), (AUTHOR, "bob")]));
+        assert!(world.rules.is_empty() && world.monitors[&name].compiled.is_err());
+        put(&mut world, &object, "u", None);
+        assert!(world.monitors.is_empty());
+    }
+
+    /// `kubectl replace` writes new content and takes our annotation away: no first sight of anything.
+    #[test]
+    fn a_record_that_was_seen_is_remembered_for_as_long_as_it_is_the_same_object() {
+        let mut world = World::default();
+        world.annotations = true;
+        let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let name = object.annotation_rule();
+        let mut recorded = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
+        recorded.as_mut().unwrap().pods_recorded = Some(Timestamp::UNIX_EPOCH);
+        put(&mut world, &object, "u", recorded);
+        let applied = |world: &World| world.monitors[&name].status.as_ref().unwrap().pods_applied.clone();
+        put(&mut world, &object, "u", asks(&[(RESTART_PODS, "app=web")]));
+        assert_eq!(applied(&world).as_deref(), Some("k.d.s"));
+        assert_eq!(world.pods_recorded.get(&name), Some(&Timestamp::UNIX_EPOCH));
+        put(&mut world, &object, "other", asks(&[(RESTART_PODS, "app=web")]));
+        assert_eq!((applied(&world), world.pods_recorded.len()), (None, 0));
+    }
+
     #[test]
     fn annotations_that_do_not_count_declare_nothing() {
         let source = ObjectKey::new(Kind::ConfigMap, "shop", "a");
@@ -118,7 +221,7 @@ mod tests {
         let mut one = World::default();
         one.annotations = true;
         one.only_rule = Some(NamespacedName::new("shop", "main"));
-        put(&mut one, &source, "u", asks(&[(COPY_TO, "web")]));
-        assert!(off.rules.is_empty() && one.rules.is_empty());
+        put(&mut one, &source, "u", asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]));
+        assert!(off.rules.is_empty() && one.rules.is_empty() && one.monitors.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use super::watched::{Watched, name, namespaced};
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
     marks::PODS_MANAGER,
-    model::{Declared, Store, World},
+    model::{Declared, NamespacedName, Store, World},
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
@@ -125,17 +125,25 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Monitor(key) = changed {
-            world.monitors.remove(key);
-            world.pods_recorded.remove(key);
-            world.monitor_authority.remove(key);
-            world.selected_pods.remove(key);
-            world.pod_attempts.remove(key);
+            forget_monitor(world, key);
         }
     }
 
+    /// Those that annotations declare come and go with their objects.
     fn known(world: &World) -> Vec<Changed> {
-        world.monitors.keys().cloned().map(Changed::Monitor).collect()
+        let written = world.monitors.keys().filter(|monitor| monitor.annotated().is_none());
+        written.cloned().map(Changed::Monitor).collect()
     }
+}
+
+/// Whatever is known of a monitor, however it was declared.
+pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
+    world.monitors.remove(key);
+    world.pods_recorded.remove(key);
+    world.monitor_authority.remove(key);
+    world.selected_pods.remove(key);
+    world.pod_attempts.remove(key);
+    world.pods_removed.remove(key);
 }
 
 impl Watched for DeserializeGuard<ConfigPolicy> {
@@ -177,7 +185,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::NamespacedName;
 
     #[test]
     fn a_monitor_says_when_its_pods_were_recorded() {

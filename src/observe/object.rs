@@ -107,20 +107,23 @@ struct Metadata {
     managed_fields: Vec<ManagedFields>,
 }
 
-/// What an object asks for by annotations of its own: to be copied.
+/// What an object asks for by annotations of its own: to be copied, or pods to be restarted.
 #[derive(Clone, Debug)]
 pub(super) struct Asks {
     /// Its annotations that begin with `copyrator.dev/`.
     pub(super) annotations: BTreeMap<String, String>,
     /// When the object was created.
     pub(super) created: Timestamp,
+    /// When we wrote what its pods run with: that manager writes nothing else.
+    pub(super) pods_recorded: Option<Timestamp>,
 }
 
 impl Metadata {
     fn asks(&self) -> Option<Asks> {
-        let asks =
-            [marks::COPY_TO, marks::COPY_TO_SELECTOR].iter().any(|key| self.annotations.0.contains_key(*key));
+        let asks = marks::ASKING.iter().any(|key| self.annotations.0.contains_key(*key));
+        let of_pods = |entry: &&ManagedFields| entry.manager == marks::PODS_MANAGER;
         asks.then(|| Asks {
+            pods_recorded: self.managed_fields.iter().find(of_pods).and_then(|entry| entry.time),
             annotations: self.annotations.0.clone(),
             created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
         })

@@ -1,8 +1,12 @@
 //! Every place of a pod template that names a ConfigMap or Secret for its content: environment and volumes,
 //! projected ones too, of containers and init containers (sidecars are those). Credentials that a volume driver
-//! or the kubelet uses by itself (`imagePullSecrets`, CSI) are not content that a process reads at its start.
+//! or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not content that a process reads at
+//! its start. docs/restarting.md has the table, and a test holds it against the API's own schema.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 
@@ -15,6 +19,7 @@ pub(super) struct PodSpec {
     containers: Option<Vec<Container>>,
     init_containers: Option<Vec<Container>>,
     volumes: Option<Vec<Volume>>,
+    image_pull_secrets: Option<Vec<Named>>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +122,13 @@ impl PodSpec {
             optional,
         });
         found.collect()
+    }
+
+    /// The Secrets that images are pulled with, sorted, each once.
+    pub(super) fn pull_secrets(&self) -> Vec<Arc<str>> {
+        let named = self.image_pull_secrets.iter().flatten().map(|secret| secret.name.as_str());
+        let names: BTreeSet<&str> = named.filter(|name| !name.is_empty()).collect();
+        names.into_iter().map(Arc::from).collect()
     }
 
     fn containers(&self) -> impl Iterator<Item = &Container> {

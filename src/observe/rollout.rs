@@ -84,10 +84,14 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     let strategy = spec.update_strategy.as_ref();
     let on_delete = strategy.is_some_and(|one| one.type_.as_deref() == Some("OnDelete"));
     let partition = strategy.and_then(|one| one.rolling_update.as_ref()?.partition).unwrap_or(0);
-    if on_delete || (kind == WorkloadKind::StatefulSet && partition > 0) {
-        return Rollout::Manual;
+    if on_delete {
+        return Rollout::OnDelete;
     }
     let is_seen = status.observed_generation >= generation;
+    if kind == WorkloadKind::StatefulSet && partition > 0 {
+        let is_through = status.updated_replicas >= status.ready_replicas.saturating_sub(partition);
+        return if is_seen && is_through { Rollout::Partitioned(partition) } else { Rollout::Unfinished };
+    }
     if is_seen && status.progressing("ProgressDeadlineExceeded") {
         return Rollout::Stuck;
     }
@@ -175,9 +179,12 @@ mod tests {
         let mut unseen = done.clone();
         unseen["observedGeneration"] = json!(1);
         assert_eq!(set(json!({"replicas": 2}), unseen), Rollout::Unfinished);
-        let partitioned = json!({"replicas": 1, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
-        assert_eq!(set(partitioned, done.clone()), Rollout::Manual);
-        assert_eq!(set(json!({"updateStrategy": {"type": "OnDelete"}}), done), Rollout::Manual);
+        let partitioned = |partition| json!({"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
+        assert_eq!(set(partitioned(2), done.clone()), Rollout::Partitioned(2));
+        let part = json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "b"});
+        assert_eq!(set(partitioned(2), part.clone()), Rollout::Partitioned(2));
+        assert_eq!(set(partitioned(1), part), Rollout::Unfinished, "the partition was lowered");
+        assert_eq!(set(json!({"updateStrategy": {"type": "OnDelete"}}), done), Rollout::OnDelete);
 
         let daemon = |status| stands(WorkloadKind::DaemonSet, json!({}), status);
         let done = json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2});

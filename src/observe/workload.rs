@@ -190,6 +190,7 @@ impl Object {
         let wanted =
             Desired { replicas: spec.replicas, paused: spec.paused, update_strategy: spec.update_strategy };
         let mut inner = template.metadata.unwrap_or_default();
+        let pod = template.spec.unwrap_or_default();
         let take =
             |map: &mut Option<BTreeMap<String, String>>, key| map.as_mut().and_then(|map| map.remove(key));
         WorkloadFacts {
@@ -205,7 +206,8 @@ impl Object {
             deleting: metadata.deletion_timestamp.is_some(),
             selector: spec.selector.unwrap_or_default(),
             template_labels: inner.labels.unwrap_or_default(),
-            references: template.spec.unwrap_or_default().references(),
+            references: pod.references(),
+            pull_secrets: pod.pull_secrets(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
             desired: desired(kind, &wanted, &status),
             available: status.available(kind),

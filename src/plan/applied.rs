@@ -3,14 +3,18 @@
 
 use jiff::Timestamp;
 
-use super::inputs::Content;
+use super::{inputs::Content, pods::Before};
 use crate::digest::DigestKey;
 
-/// A record: `<key id>.<digest>.<scope>`.
+/// A record: `<key id>.<digest>.<scope>`; and `.<seconds>` behind it while pods that began before that time are still to
+/// be replaced one by one. That is what a new leader goes on by, and why content that changes back half-way is no
+/// content that everybody runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Applied<'a> {
     digest: &'a str,
     scope: Option<&'a str>,
+    /// Which pods are still to be replaced.
+    pub pending: Option<Before>,
     /// When we wrote it (1 s resolution), where the API server says so.
     at: Option<Timestamp>,
 }
@@ -36,7 +40,11 @@ impl<'a> Applied<'a> {
             Some((dot, _)) => (&text[..dot], Some(&text[dot + 1..])),
             None => (text, None),
         };
-        Some(Self { digest, scope, at })
+        let (scope, pending) = match scope.and_then(|scope| scope.split_once('.')) {
+            Some((scope, pending)) => (Some(scope), Before::parse(pending)),
+            None => (scope, None),
+        };
+        Some(Self { digest, scope, pending, at })
     }
 
     /// What differs.
@@ -92,6 +100,11 @@ mod tests {
             let applied = Applied::read(Some(&text), recorded.map(at), &key).unwrap();
             assert_eq!(applied.differs(&content), expected, "{record} {recorded:?} {changed:?}");
         }
+        let going_on = name("new.scope.1767225600");
+        assert!(going_on.len() < 63, "it is a label");
+        let going_on = Applied::read(Some(&going_on), None, &key).unwrap();
+        assert_eq!(going_on.pending.map(|before| before.to_string()).as_deref(), Some("1767225600"));
+        assert_eq!(going_on.scope, Some("scope"));
         assert!(Applied::read(Some("0123abcd.new.scope"), None, &key).is_none());
         assert!(Applied::read(None, None, &key).is_none());
     }

@@ -8,7 +8,7 @@ use super::reach::{Reach, annotated, declared_reach, standing};
 use crate::{
     digest::DigestKey,
     model::{NamespacedName, ObjectKey, Reference, WorkloadFacts, WorkloadKey, World},
-    plan::{Need, brake::Pace},
+    plan::{Need, brake::Pace, pods::Before},
     validate::{CompiledMonitor, Globs},
 };
 
@@ -74,6 +74,11 @@ impl Content {
     /// How it is recorded.
     pub fn label(&self) -> String {
         format!("{}.{}", self.digest, self.scope)
+    }
+
+    /// How it is recorded while pods that began before this are still to be replaced.
+    pub fn label_while(&self, pending: Option<Before>) -> String {
+        pending.map_or_else(|| self.label(), |before| format!("{}.{before}", self.label()))
     }
 }
 

@@ -4,7 +4,7 @@
 //! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
 //! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
-//! `DisruptionBudget`, `MissingObject`, `Paused`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
+//! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
 //! that a person may have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
@@ -16,6 +16,7 @@ use super::{
     brake::{Wait, WaitReason},
     clock::at_after,
     inputs::Inputs,
+    pulling::only_pulled,
     reach::{standing, workloads_of},
     restarts::{WorkloadState, plan_workload},
     selected::{SelectedPodsState, plan_selected_pods},
@@ -92,15 +93,23 @@ impl Count {
                     "has changed content and is paused: it restarts when resumed",
                 );
             }
-            WorkloadState::Held => {
+            WorkloadState::Suspended => {
                 self.waiting += 1;
                 self.problem(
                     false,
                     key,
-                    "Held",
-                    "has changed content, and its update strategy (OnDelete, or a partition) leaves replacing its \
-                     pods to you; strategy Evict replaces them",
+                    "Suspended",
+                    "has changed content, and its annotation copyrator.dev/restart says \"false\": it restarts when that \
+                     is taken away",
                 );
+            }
+            WorkloadState::Held { partition, old } => {
+                self.waiting += 1;
+                let message = format!(
+                    "has {old} pods below its partition {partition} that run old content: lower the partition to \
+                     have them replaced, or use strategy Evict"
+                );
+                self.problem(false, key, "Held", &message);
             }
             WorkloadState::Failed { reason, message } => {
                 self.failed += 1;
@@ -192,7 +201,10 @@ fn status(
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
-    let ready = ready(facts, &status, authorized.as_ref());
+    let mut ready = ready(facts, &status, authorized.as_ref());
+    if ready.1 == "Watching" {
+        ready.2.push_str(&only_pulled(world, name, facts));
+    }
     let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     let degraded =

@@ -1,9 +1,9 @@
-//! What is worth an Event about a rule that annotations declare. It has no status to look it up in.
+//! What is worth an Event about a rule or monitor that annotations declare. It has no status to look it up in.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::large_spread;
-use crate::api::CopyratorRuleStatus;
+use super::rule_status::large_spread_of;
+use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 
 /// Something new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +16,32 @@ pub struct News<'s> {
     pub message: String,
 }
 
+/// What of a status is worth telling.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'s> {
+    conditions: &'s [Condition],
+    problems: &'s [Problem],
+}
+
+impl<'s> From<&'s CopyratorRuleStatus> for Said<'s> {
+    fn from(status: &'s CopyratorRuleStatus) -> Self {
+        Self { conditions: &status.conditions, problems: &status.problems }
+    }
+}
+
+impl<'s> From<&'s ConfigMonitorStatus> for Said<'s> {
+    fn from(status: &'s ConfigMonitorStatus) -> Self {
+        Self { conditions: &status.conditions, problems: &status.problems }
+    }
+}
+
 /// What `after` says that `before` did not: what is wrong, each time that it changes; and that all is well, where
 /// something was wrong before. Where nothing is known from before, as after a start of ours, all being well is no news.
-pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) -> Vec<News<'s>> {
+pub fn news<'s>(before: Said<'_>, after: Said<'s>) -> Vec<News<'s>> {
     let was = wrong(before);
     let is = wrong(after);
     // `Degraded` counts problems in its message: news is only another first one.
-    let first = |status: &CopyratorRuleStatus| status.problems.first().map(|one| one.message.clone());
+    let first = |said: Said<'_>| said.problems.first().map(|one| one.message.clone());
     let (first_was, first_is) = (first(before), first(after));
     let same = |one: &Condition, other: &Condition| {
         let says_same = match one.type_.as_str() {
@@ -34,10 +53,11 @@ pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) ->
     let fresh = is.iter().filter(|now| !was.iter().any(|then| same(then, now)));
     let mut all: Vec<News<'s>> =
         fresh.map(|one| News { warns: true, reason: &one.reason, message: one.message.clone() }).collect();
-    if let Some(large) = large_spread(after).filter(|_| large_spread(before).is_none()) {
+    let large = large_spread_of(after.conditions);
+    if let Some(large) = large.filter(|_| large_spread_of(before.conditions).is_none()) {
         all.push(News { warns: true, reason: "LargeSpread", message: large.to_owned() });
     }
-    let ready = condition(after, "Ready").filter(|ready| ready.reason == "AllCopied");
+    let ready = condition(after, "Ready").filter(|ready| ["AllCopied", "Watching"].contains(&&*ready.reason));
     if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
         all.push(News { warns: false, reason: &ready.reason, message: ready.message.clone() });
     }
@@ -45,14 +65,14 @@ pub fn news<'s>(before: &CopyratorRuleStatus, after: &'s CopyratorRuleStatus) ->
 }
 
 /// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each change.
-fn wrong(status: &CopyratorRuleStatus) -> Vec<&Condition> {
-    let stalled = condition(status, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
-    let degraded = condition(status, "Degraded");
+fn wrong(said: Said<'_>) -> Vec<&Condition> {
+    let stalled = condition(said, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
+    let degraded = condition(said, "Degraded");
     stalled.into_iter().chain(degraded).filter(|one| one.status == "True").collect()
 }
 
-fn condition<'s>(status: &'s CopyratorRuleStatus, type_: &str) -> Option<&'s Condition> {
-    status.conditions.iter().find(|one| one.type_ == type_)
+fn condition<'s>(said: Said<'s>, type_: &str) -> Option<&'s Condition> {
+    said.conditions.iter().find(|one| one.type_ == type_)
 }
 
 #[cfg(test)]
@@ -80,7 +100,7 @@ mod tests {
         let conflict = status(&[("Ready", true, "Incomplete"), ("Degraded", true, "Conflict")]);
         let told = |before: &CopyratorRuleStatus, after: &CopyratorRuleStatus| -> Vec<String> {
             let line = |one: News<'_>| format!("{}{}", if one.warns { "!" } else { "" }, one.reason);
-            news(before, after).into_iter().map(line).collect()
+            news(before.into(), after.into()).into_iter().map(line).collect()
         };
         assert!(told(&unknown, &well).is_empty(), "a start of ours is no news");
         assert_eq!(told(&unknown, &refused), ["!Forbidden"]);

@@ -1,7 +1,10 @@
 //! Which pods run old content, and which of them goes next.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
 
+use super::brake::{Wait, WaitReason};
 use crate::{
     api::StrategyType,
     model::{PodFacts, PodsSeen, WorkloadFacts, WorkloadKind},
@@ -55,7 +58,44 @@ pub fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool 
     age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
 }
 
-/// Whether a pod began before the content changed.
+/// The second (of Unix time) before which a pod must have begun to run old content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Before(i64);
+
+impl Before {
+    /// As a record carries it.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+
+    /// Whether this pod began before it.
+    pub fn is_before(self, pod: &PodFacts) -> bool {
+        pod.created.as_second() < self.0
+    }
+
+    /// Whether pods that begin now are told from older ones: in the second of the change they would count as old, and be
+    /// replaced again and again until it is over.
+    ///
+    /// # Errors
+    /// The wait until they are.
+    pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
+        let from = self.time();
+        if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
+    }
+
+    /// As a time.
+    pub fn time(self) -> Timestamp {
+        Timestamp::from_second(self.0).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The time before which pods must have begun to run older content than that of `changed_at`.
 ///
 /// Both times have a resolution of a second. In the same second the pod counts as younger: `helm upgrade`, and
 /// `kubectl apply` of a folder, write configuration and workload within it, the workload's own rollout brings the
@@ -65,11 +105,10 @@ pub fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool 
 /// Unless our own label was written within a second of the change, or after it: then we saw the old content while
 /// pods of that second were coming up (a rollout of ours, or an adoption), and the change came on top. A Helm
 /// upgrade finds a label from long ago.
-pub fn is_older(pod: &PodFacts, changed_at: Timestamp, recorded: Option<Timestamp>) -> bool {
-    let (created, changed) = (pod.created.as_second(), changed_at.as_second());
-    let just_recorded =
-        || recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
-    created < changed || (created == changed && just_recorded())
+pub fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
+    let changed = changed_at.as_second();
+    let just_recorded = recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
+    Before(changed + i64::from(just_recorded))
 }
 
 /// The one pod of a workload that goes next, if any may: first one that does not serve anyway, else one while as
@@ -92,7 +131,7 @@ pub fn next_of_workload<'a>(
 }
 
 /// A StatefulSet's pod's number.
-fn ordinal(name: &str) -> i64 {
+pub fn ordinal(name: &str) -> i64 {
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
@@ -131,7 +170,11 @@ mod tests {
             (100, Some(98), false),
             (100, Some(103), true),
         ] {
-            assert_eq!(is_older(&pod(created), at(100), recorded.map(at)), older, "{created} {recorded:?}");
+            assert_eq!(
+                before(at(100), recorded.map(at)).is_before(&pod(created)),
+                older,
+                "{created} {recorded:?}"
+            );
         }
     }
 

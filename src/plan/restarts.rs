@@ -8,17 +8,17 @@ use super::{
     applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
     inputs::{Content, Inputs},
-    pods::{self, Removal, RemovePod},
+    pods::{self, Before, Removal, RemovePod},
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, PodFacts, PodsSeen, Rollout, Taken, WorkloadFacts, WorkloadKey, World},
+    model::{NamespacedName, PodsSeen, Rollout, Taken, WorkloadFacts, WorkloadKey, World},
 };
 
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// When to look again though an event should tell: nothing hangs on a single one.
-const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// Ends the pod template's annotation where the digest alone would change nothing.
 const AGAIN: &str = "-again";
 
@@ -52,8 +52,15 @@ pub enum WorkloadState {
     Restarting,
     /// A restart is due, and it is paused: due when resumed.
     Paused,
-    /// A restart is due, and a template change alone does not replace its pods (OnDelete, partition).
-    Held,
+    /// A restart is due, and its own annotation says that nobody restarts it: due when that is taken away.
+    Suspended,
+    /// Pods below the partition run old content: whoever set it lets them go by lowering it.
+    Held {
+        /// The partition.
+        partition: i32,
+        /// How many pods below it run old content.
+        old: usize,
+    },
     /// It could not be restarted.
     Failed {
         /// One word from the list in [`crate::plan::monitor_status`].
@@ -78,6 +85,11 @@ pub enum RestartAction {
         /// The pod template's annotation.
         stamp: String,
     },
+    /// Record that pods are to be replaced one by one: the first step of it, so that nothing of it is only in memory.
+    Begin {
+        /// The applied label.
+        label: String,
+    },
     /// Remove pods.
     RemovePods {
         /// For this content, as it will be recorded.
@@ -93,21 +105,24 @@ impl RestartAction {
     /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
-            Self::Adopt { label } | Self::Rollout { label, .. } | Self::RemovePods { label, .. } => label,
+            Self::Adopt { label }
+            | Self::Rollout { label, .. }
+            | Self::Begin { label }
+            | Self::RemovePods { label, .. } => label,
         }
     }
 }
 
 impl WorkloadPlan {
-    fn rest(state: WorkloadState) -> Self {
+    pub(super) fn rest(state: WorkloadState) -> Self {
         Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
     }
 
-    fn act(state: WorkloadState, action: RestartAction) -> Self {
+    pub(super) fn act(state: WorkloadState, action: RestartAction) -> Self {
         Self { action: Some(action), ..Self::rest(state) }
     }
 
-    fn need(needs: Vec<Need>) -> Self {
+    pub(super) fn need(needs: Vec<Need>) -> Self {
         Self { needs, ..Self::rest(WorkloadState::Waiting(Wait::for_event(WaitReason::Facts))) }
     }
 }
@@ -141,22 +156,24 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
     Case { world, key, facts, inputs: &inputs, pace, content: &content, now }.plan(applied)
 }
 
-struct Case<'a, 'w> {
-    world: &'w World,
-    key: &'a WorkloadKey,
-    facts: &'w WorkloadFacts,
+pub(super) struct Case<'a, 'w> {
+    pub(super) world: &'w World,
+    pub(super) key: &'a WorkloadKey,
+    pub(super) facts: &'w WorkloadFacts,
     inputs: &'a Inputs<'w>,
-    pace: Pace,
-    content: &'a Content,
-    now: Timestamp,
+    pub(super) pace: Pace,
+    pub(super) content: &'a Content,
+    pub(super) now: Timestamp,
 }
 
 impl Case<'_, '_> {
     fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
         let mut difference = applied.map(|applied| applied.differs(self.content));
+        let pending = applied.and_then(|applied| applied.pending);
         if difference == Some(Difference::Nothing) {
             difference = match (self.world.taken.get(self.key), self.content.changed_at) {
-                (None, _) => return WorkloadPlan::rest(self.progress()),
+                (None, _) if pending.is_none() => return WorkloadPlan::rest(self.progress()),
+                (None, _) => difference,
                 (Some(Taken::Rollout), Some(since)) => Some(Difference::Content(since)),
                 (Some(_), _) => Some(Difference::Scope),
             };
@@ -165,10 +182,14 @@ impl Case<'_, '_> {
             return plan;
         }
         match difference {
-            Some(Difference::Nothing) | None => self.adopt().unwrap_or_else(WorkloadPlan::from),
-            Some(Difference::Scope) => self.record().unwrap_or_else(WorkloadPlan::from),
+            Some(Difference::Nothing) => match pending {
+                None => WorkloadPlan::rest(self.progress()),
+                Some(before) => WorkloadPlan { due_since: Some(before.time()), ..self.go_on(before) },
+            },
+            None => self.adopt().unwrap_or_else(WorkloadPlan::from),
+            Some(Difference::Scope) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
             Some(Difference::Content(since)) => {
-                let plan = self.due(since).unwrap_or_else(WorkloadPlan::from);
+                let plan = self.due(since, pending).unwrap_or_else(WorkloadPlan::from);
                 WorkloadPlan { due_since: Some(since), ..plan }
             }
         }
@@ -189,24 +210,26 @@ impl Case<'_, '_> {
         Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
     }
 
-    /// It runs the current content, for all we know, and something else than recorded counts now.
+    /// It runs the current content, for all we know, and something else than recorded counts now. What was still to be
+    /// replaced still is.
     ///
     /// Also what pods can do without is waited for: recorded without it, its return would look like a change.
-    fn record(&self) -> Result<WorkloadPlan, Wait> {
+    fn record(&self, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
         self.patience()?;
         if !self.inputs.absent.is_empty() {
             brake::patience(WaitReason::AbsentObject, self.missing_since(), self.now)?;
         }
-        Ok(WorkloadPlan::act(self.progress(), self.adoption()))
+        let label = self.content.label_while(pending);
+        Ok(WorkloadPlan::act(self.progress(), RestartAction::Adopt { label }))
     }
 
-    fn adoption(&self) -> RestartAction {
+    pub(super) fn adoption(&self) -> RestartAction {
         RestartAction::Adopt { label: self.content.label() }
     }
 
     /// While something is missing the digest lacks its content: recorded now, its return would look like a change, and
     /// `kubectl replace --force` would restart everybody for nothing.
-    fn patience(&self) -> Result<(), Wait> {
+    pub(super) fn patience(&self) -> Result<(), Wait> {
         if self.inputs.missing.is_empty() {
             return Ok(());
         }
@@ -219,9 +242,7 @@ impl Case<'_, '_> {
 
     /// The label says that it is current: is the rollout through, too?
     fn progress(&self) -> WorkloadState {
-        let stamp = self.facts.restarted_for.as_deref();
-        let is_ours =
-            stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest);
+        let is_ours = self.is_stamped();
         match self.facts.rollout {
             Rollout::Unfinished if is_ours => WorkloadState::Restarting,
             Rollout::Stuck if is_ours => WorkloadState::Failed {
@@ -234,10 +255,10 @@ impl Case<'_, '_> {
     }
 
     /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
-    fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
+    fn due(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
-        if self.facts.rollout == Rollout::Paused {
-            return Ok(WorkloadPlan::rest(WorkloadState::Paused));
+        if let Some(state) = self.stopped() {
+            return Ok(WorkloadPlan::rest(state));
         }
         brake::quiet(&self.pace, since, self.now)?;
         self.patience()?;
@@ -248,21 +269,16 @@ impl Case<'_, '_> {
         let Some(seen) = self.pods(since) else {
             return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
         };
-        let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod, since)).collect();
+        let before = pods::before(since, self.facts.recorded);
+        let before = pending.map_or(before, |pending| pending.max(before));
+        let stale = self.stale(seen, before);
         if stale.is_empty() {
             return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
         }
-        if !by_rollout {
-            return self.remove(seen, &stale);
-        }
-        if self.facts.rollout == Rollout::Manual {
-            return Ok(WorkloadPlan::rest(WorkloadState::Held));
-        }
-        let action = RestartAction::Rollout { label: self.content.label(), stamp: self.stamp() };
-        Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
+        self.begin(seen, &stale, before)
     }
 
-    fn after_rollout(&self) -> WorkloadPlan {
+    pub(super) fn after_rollout(&self) -> WorkloadPlan {
         let state = WorkloadState::Waiting(Wait::for_event(WaitReason::RolloutUnfinished));
         let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
         WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
@@ -271,7 +287,7 @@ impl Case<'_, '_> {
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already
     /// though pods run other content (`rollout undo`; content that came back while only the label was written),
     /// the digest alone would leave the template as it is and nobody would restart.
-    fn stamp(&self) -> String {
+    pub(super) fn stamp(&self) -> String {
         let digest = &self.content.digest;
         match self.facts.restarted_for.as_ref() == Some(digest) {
             true => format!("{digest}{AGAIN}"),
@@ -279,38 +295,21 @@ impl Case<'_, '_> {
         }
     }
 
-    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
-        let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
-            .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        brake::interval(&self.pace, Some(pod.created), self.now)?;
-        // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
-        if self.facts.rollout == Rollout::Unfinished && pod.ready {
-            return Ok(self.after_rollout());
-        }
-        let action = RestartAction::RemovePods {
-            label: self.content.label(),
-            pods: vec![RemovePod::from(pod)],
-            how: Removal::by(self.pace.strategy),
-        };
-        let recheck = Some(pods::add(self.now, LOOK_AGAIN));
-        Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
-    }
-
-    fn is_stale(&self, pod: &PodFacts, since: Timestamp) -> bool {
-        pod.is_staying() && !pod.untouchable && pods::is_older(pod, since, self.facts.recorded)
+    /// Whether the template carries the content already.
+    pub(super) fn is_stamped(&self) -> bool {
+        let stamp = self.facts.restarted_for.as_deref();
+        stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest)
     }
 
     /// The list of pods, where one can decide by it, and of this version of the workload.
     fn pods(&self, since: Timestamp) -> Option<&PodsSeen> {
-        let seen = self.world.pods.get(self.key)?;
-        let is_of_this = seen.resource_version == self.facts.resource_version;
-        (is_of_this && pods::is_fresh(seen, since, self.now)).then_some(seen)
+        self.last_seen().filter(|seen| pods::is_fresh(seen, since, self.now))
     }
 
     /// An attempt for this very content was refused: tried again when its time has come.
     fn failed_before(&self) -> Option<WorkloadPlan> {
         let attempt = self.world.restart_attempts.get(self.key)?;
-        if attempt.label != self.content.label() || attempt.retry_at <= self.now {
+        if !attempt.label.starts_with(&self.content.label()) || attempt.retry_at <= self.now {
             return None;
         }
         let state = match attempt.reason {

@@ -5,7 +5,7 @@
 //! `TooLarge`, `Refused`, `Failed`, `Invalid`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     Need,
@@ -118,7 +118,12 @@ const LARGE: &str = "; large: ";
 
 /// What a status says of a source that is large for so many targets.
 pub fn large_spread(status: &CopyratorRuleStatus) -> Option<&str> {
-    let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
+    large_spread_of(&status.conditions)
+}
+
+/// The same, from the conditions alone.
+pub(super) fn large_spread_of(conditions: &[Condition]) -> Option<&str> {
+    let ready = conditions.iter().find(|one| one.type_ == "Ready")?;
     ready.message.split_once(LARGE).map(|(_, large)| large)
 }
 

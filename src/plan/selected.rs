@@ -1,15 +1,18 @@
 //! Pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet owns: bare ones, those of
 //! ReplicaSets and of other operators. There is no workload to record the content on, so the monitor's status
-//! carries it.
+//! carries it; of one that an annotation declares, the annotated object.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{
     Need,
     applied::{Applied, Difference},
-    brake::{self, Wait, WaitReason},
-    inputs::Inputs,
-    pods::{Removal, RemovePod, add, is_fresh, is_older},
+    brake::{self, Pace, Wait, WaitReason},
+    clock::at_after,
+    inputs::{Content, Inputs},
+    pods::{Before, Removal, RemovePod, add, before, is_fresh},
     reach::standing,
     restarts::LOOK_AGAIN,
 };
@@ -18,6 +21,10 @@ use crate::{
     model::{NamespacedName, PodFacts, PodsSeen, World},
     validate::{CompiledMonitor, WorkloadChoice},
 };
+
+/// How long a pod that was removed is waited for, where it is not known how many its controller wants: an operator
+/// makes it anew only when the old one has gone.
+const REPLACEMENT: Duration = Duration::from_secs(60);
 
 /// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +84,8 @@ impl SelectedPodsPlan {
         Self { needs, ..Self::rest(SelectedPodsState::Waiting(Wait::for_event(WaitReason::Facts))) }
     }
 
-    fn record(label: String) -> Self {
-        Self { action: Some(SelectedPodsAction::Record(label)), ..Self::rest(SelectedPodsState::UpToDate) }
+    fn record(state: SelectedPodsState, label: String) -> Self {
+        Self { action: Some(SelectedPodsAction::Record(label)), ..Self::rest(state) }
     }
 }
 
@@ -114,60 +121,131 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     };
     let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
     let applied = Applied::read(applied, world.pods_recorded.get(name).copied(), key);
-    let since = match applied.map(|applied| applied.differs(&content)) {
-        None | Some(Difference::Scope) => return Ok(SelectedPodsPlan::record(content.label())),
-        Some(Difference::Nothing) => return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate)),
-        Some(Difference::Content(since)) => since,
-    };
-    let label = content.label();
-    if let Some(plan) = failed_before(world, name, &label, now) {
+    let pending = applied.and_then(|applied| applied.pending);
+    let difference = applied.map(|applied| applied.differs(&content));
+    match difference {
+        None | Some(Difference::Scope) => {
+            let state = SelectedPodsState::UpToDate;
+            return Ok(SelectedPodsPlan::record(state, content.label_while(pending)));
+        }
+        Some(Difference::Nothing) if pending.is_none() => {
+            return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate));
+        }
+        Some(_) => {}
+    }
+    if let Some(plan) = failed_before(world, name, &content.label(), now) {
         return Ok(plan);
     }
-    brake::quiet(&pace, since, now)?;
-    let seen = world.selected_pods.get(name).filter(|seen| is_fresh(seen, since, now));
-    let Some(seen) = seen else { return Ok(SelectedPodsPlan::need(vec![Need::SelectedPods(name.clone())])) };
-    // In the same second pods count as older here: no rollout replaces them together with the content, and a
-    // restart too many is better than old content.
-    let is_stale = |pod: &&PodFacts| {
-        pod.is_staying() && is_ours(world, pod, pace.strategy) && is_older(pod, since, Some(since))
-    };
-    let stale: Vec<&PodFacts> = seen.pods.iter().filter(is_stale).collect();
-    if stale.is_empty() {
-        return Ok(SelectedPodsPlan::record(label));
+    let of = Selected { world, name, pace, content: &content, now };
+    match (difference, pending) {
+        (Some(Difference::Content(since)), pending) => of.begin(since, pending),
+        (_, Some(pending)) => of.go_on(pending),
+        (_, None) => not_applicable,
     }
-    let recheck = add(now, LOOK_AGAIN);
-    let next = next(seen, &stale).ok_or(Wait::until(WaitReason::PodsNotReady, recheck))?;
-    for pod in &next {
-        brake::interval(&pace, Some(pod.created), now)?;
+}
+
+/// The pods that one monitor selects, and the content that they are to run with.
+struct Selected<'a, 'w> {
+    world: &'w World,
+    name: &'a NamespacedName,
+    pace: Pace,
+    content: &'a Content,
+    now: Timestamp,
+}
+
+impl<'w> Selected<'_, 'w> {
+    /// Content has changed. That pods are to be removed is written down before the first one is: it survives us, and
+    /// content that changes back half-way differs from what is written.
+    fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
+        brake::quiet(&self.pace, since, self.now)?;
+        let Some(seen) = self.seen(since) else { return Ok(self.need()) };
+        // In the same second pods count as older here: no rollout replaces them together with the content, and a
+        // restart too many is better than old content.
+        let before = before(since, Some(since));
+        let before = pending.map_or(before, |pending| pending.max(before));
+        let stale = self.stale(seen, before);
+        if stale.is_empty() {
+            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+        }
+        before.is_past(self.now)?;
+        self.next(seen, &stale)?;
+        let label = self.content.label_while(Some(before));
+        Ok(SelectedPodsPlan::record(SelectedPodsState::Restarting, label))
     }
-    let pods = next.into_iter().map(RemovePod::from).collect();
-    let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(pace.strategy) };
-    let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
-    Ok(SelectedPodsPlan { action: Some(action), recheck: Some(recheck), ..plan })
+
+    /// Until none is left of those that began before then.
+    fn go_on(&self, before: Before) -> Result<SelectedPodsPlan, Wait> {
+        let Some(seen) = self.seen(before.time()) else {
+            return Ok(SelectedPodsPlan { state: SelectedPodsState::Restarting, ..self.need() });
+        };
+        let stale = self.stale(seen, before);
+        if stale.is_empty() {
+            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+        }
+        let pods = self.next(seen, &stale)?.into_iter().map(RemovePod::from).collect();
+        let label = self.content.label();
+        let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(self.pace.strategy) };
+        let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
+        Ok(SelectedPodsPlan { action: Some(action), recheck: Some(add(self.now, LOOK_AGAIN)), ..plan })
+    }
+
+    fn seen(&self, since: Timestamp) -> Option<&'w PodsSeen> {
+        self.world.selected_pods.get(self.name).filter(|seen| is_fresh(seen, since, self.now))
+    }
+
+    fn need(&self) -> SelectedPodsPlan {
+        SelectedPodsPlan::need(vec![Need::SelectedPods(self.name.clone())])
+    }
+
+    fn stale(&self, seen: &'w PodsSeen, before: Before) -> Vec<&'w PodFacts> {
+        let is_stale = |pod: &&PodFacts| pod.is_staying() && self.is_ours(pod) && before.is_before(pod);
+        seen.pods.iter().filter(is_stale).collect()
+    }
+
+    /// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked for.
+    fn is_ours(&self, pod: &PodFacts) -> bool {
+        let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads.contains_key(key));
+        let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;
+        !pod.untouchable && !of_workload && may_go
+    }
+
+    /// What goes next: one that another replaces, while all the others serve, none is on its way out and the one that
+    /// follows the last is there (one that does not serve, at once); after them those that nothing replaces, all
+    /// together, since there is nothing to wait for.
+    fn next<'p>(&self, seen: &PodsSeen, stale: &[&'p PodFacts]) -> Result<Vec<&'p PodFacts>, Wait> {
+        let mut controlled: Vec<&PodFacts> = stale.iter().copied().filter(|pod| pod.controlled).collect();
+        controlled.sort_by_key(|pod| (pod.ready, pod.created, pod.name.clone()));
+        let next = match controlled.first().copied() {
+            None => stale.to_vec(),
+            Some(first) => {
+                let others =
+                    seen.pods.iter().filter(|pod| pod.controlled && !pod.finished && self.is_ours(pod));
+                let are_serving = others.clone().all(|pod| pod.ready && !pod.leaving);
+                let is_settled = are_serving && others.count() >= self.expected();
+                if first.ready && !is_settled {
+                    return Err(Wait::until(WaitReason::PodsNotReady, add(self.now, LOOK_AGAIN)));
+                }
+                vec![first]
+            }
+        };
+        for pod in &next {
+            brake::interval(&self.pace, Some(pod.created), self.now)?;
+        }
+        Ok(next)
+    }
+
+    /// How many pods there are when the one that follows the last removed is there. Nobody says how many there should
+    /// be, so that this ends: their owner may have wanted fewer meanwhile.
+    fn expected(&self) -> usize {
+        let removed = self.world.pods_removed.get(self.name);
+        let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
+        removed.filter(|removed| is_recent(removed.at)).map_or(0, |removed| removed.controlled)
+    }
 }
 
 fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
-}
-
-/// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked for.
-fn is_ours(world: &World, pod: &PodFacts, strategy: StrategyType) -> bool {
-    let of_workload = pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
-    !pod.untouchable && !of_workload && (pod.controlled || strategy == StrategyType::Delete)
-}
-
-/// What goes next: one that another replaces, while all the others serve and none is on its way out (one that does
-/// not serve, at once); after them those that nothing replaces, all together, since there is nothing to wait for.
-fn next<'a>(seen: &PodsSeen, stale: &[&'a PodFacts]) -> Option<Vec<&'a PodFacts>> {
-    let mut controlled: Vec<&PodFacts> = stale.iter().copied().filter(|pod| pod.controlled).collect();
-    if controlled.is_empty() {
-        return Some(stale.to_vec());
-    }
-    controlled.sort_by_key(|pod| (pod.ready, pod.created, pod.name.clone()));
-    let first = *controlled.first()?;
-    let settled = seen.pods.iter().all(|pod| pod.untouchable || pod.finished || (pod.ready && !pod.leaving));
-    (settled || !first.ready).then(|| vec![first])
 }
 
 fn failed_before(
@@ -177,7 +255,7 @@ fn failed_before(
     now: Timestamp,
 ) -> Option<SelectedPodsPlan> {
     let attempt = world.pod_attempts.get(name)?;
-    if attempt.label != label || attempt.retry_at <= now {
+    if !attempt.label.starts_with(label) || attempt.retry_at <= now {
         return None;
     }
     let state = match attempt.reason {

@@ -1,16 +1,19 @@
-//! A rule that annotations of its source declare: what there is to say of it becomes Events on the source, and what was
-//! granted is written there.
+//! Rules and monitors that annotations of an object declare: what there is to say of them becomes Events on the object,
+//! and what was granted is written there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Again, Reconciler, now};
 use crate::{
     act::outcome::Outcome,
-    api::CopyratorRuleStatus,
+    api::ConfigMonitorStatus,
+    digest::DigestKey,
     marks::AUTHORIZED,
-    model::{NamespacedName, ObjectKey},
-    plan::{Key, News, Version, news, rule_report},
+    model::{Authority, Declared, NamespacedName, ObjectKey, World},
+    plan::{Key, News, Version, monitor_status, news, rule_report},
 };
 
-/// A proof to be written on a source.
+/// A proof to be written on an object.
 struct Grant {
     version: Version,
     proof: String,
@@ -39,7 +42,7 @@ impl Reconciler {
         self.tallies.set(rule, Some(tally));
         let (before, grant) = {
             let world = &mut *self.world_mut();
-            let version = world.object(source).map(Version::of);
+            let grant = grant(world, source, &after.authorized_proof, &after.conditions, &after.identity);
             let facts = world.rules.get_mut(rule);
             let Some(facts) =
                 facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
@@ -47,34 +50,60 @@ impl Reconciler {
                 // It changed meanwhile, and is looked at again for that.
                 return Again::OnChange;
             };
-            let written = facts.annotations.get(AUTHORIZED);
-            let proof = after.authorized_proof.clone().filter(|proof| Some(proof) != written);
-            // What speaks of an earlier text is no proof of this one, and none of our granting it.
-            let is_allowed =
-                after.conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "True");
-            let grant = proof.zip(version).filter(|_| is_allowed).map(|(proof, version)| {
-                let identity = after.identity.clone().unwrap_or_default();
-                Grant { version, proof, identity }
-            });
-            let before: CopyratorRuleStatus = facts.status.replace(after.clone()).unwrap_or_default();
-            (before, grant)
+            (facts.status.replace(after.clone()).unwrap_or_default(), grant)
         };
-        for news in news(&before, &after) {
+        self.tell(key, source, news((&before).into(), (&after).into()), grant).await
+    }
+
+    pub(super) async fn annotated_monitor_status(
+        &self,
+        key: &Key,
+        monitor: &NamespacedName,
+        object: &ObjectKey,
+    ) -> Again {
+        if let Some(wait) = self.too_soon(key) {
+            return Again::After(wait);
+        }
+        let (after, uid) = {
+            let world = self.world();
+            let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
+            (monitor_status(&world, monitor, now()), facts.uid.clone())
+        };
+        let Some(after) = after else { return Again::OnChange };
+        let (before, grant) = {
+            let world = &mut *self.world_mut();
+            let grant = grant(world, object, &after.authorized_proof, &after.conditions, &after.identity);
+            let facts = world.monitors.get_mut(monitor);
+            let Some(facts) =
+                facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
+            else {
+                return Again::OnChange;
+            };
+            // What its pods run with is no news but a record.
+            let pods_applied = facts.status.as_ref().and_then(|status| status.pods_applied.clone());
+            let stored = ConfigMonitorStatus { pods_applied, ..after.clone() };
+            (facts.status.replace(stored).unwrap_or_default(), grant)
+        };
+        self.tell(key, object, news((&before).into(), (&after).into()), grant).await
+    }
+
+    async fn tell(&self, key: &Key, object: &ObjectKey, news: Vec<News<'_>>, grant: Option<Grant>) -> Again {
+        for news in news {
             self.told(key);
-            self.reporter.news(rule, news).await;
+            self.reporter.news(object, news).await;
         }
         match grant {
-            Some(grant) => self.write_grant(key, rule, source, grant).await,
+            Some(grant) => self.write_grant(key, object, grant).await,
             None => Again::OnChange,
         }
     }
 
-    async fn write_grant(&self, key: &Key, rule: &NamespacedName, source: &ObjectKey, grant: Grant) -> Again {
+    async fn write_grant(&self, key: &Key, source: &ObjectKey, grant: Grant) -> Again {
         match self.copies.grant(source, &grant.version, &grant.proof).await {
             Outcome::Done => {
                 self.told(key);
                 let message = format!("{} may do what the annotations declare", grant.identity);
-                self.reporter.news(rule, News { warns: false, reason: "Allowed", message }).await;
+                self.reporter.news(source, News { warns: false, reason: "Allowed", message }).await;
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
@@ -92,4 +121,46 @@ impl Reconciler {
             }
         }
     }
+}
+
+/// What is to be written where a declaration was granted, and its proof is not on the object yet. What speaks of an earlier
+/// text is no proof of this one, and none of our granting it.
+fn grant(
+    world: &World,
+    object: &ObjectKey,
+    proof: &Option<String>,
+    conditions: &[Condition],
+    identity: &Option<String>,
+) -> Option<Grant> {
+    let is_allowed = conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "True");
+    let name = object.annotation_rule();
+    let by_rule = world.rules.get(&name).map(|facts| &facts.annotations);
+    let annotations = by_rule.or_else(|| world.monitors.get(&name).map(|facts| &facts.annotations))?;
+    let written = annotations.get(AUTHORIZED).map(String::as_str).unwrap_or_default();
+    let own = proof.as_deref().filter(|own| is_allowed && !written.split(',').any(|word| word == *own))?;
+    let version = Version::of(world.object(object)?);
+    let proof = proofs(world, object).unwrap_or_else(|| own.to_owned());
+    Some(Grant { version, proof, identity: identity.clone().unwrap_or_default() })
+}
+
+/// The proofs of everything that an object's annotations ask for and that was granted: copies and restarts have one each, so
+/// that a refusal of the one takes nothing from the other.
+fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
+    let key: &DigestKey = world.key.as_ref()?;
+    let name = object.annotation_rule();
+    let rule = world
+        .rules
+        .get(&name)
+        .filter(|facts| facts.is_granted(key) || is_allowed(world.rule_authority.get(&name), facts));
+    let monitor = world
+        .monitors
+        .get(&name)
+        .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority.get(&name), facts));
+    let proofs = [rule.map(|facts| facts.grant(key)), monitor.map(|facts| facts.grant(key))];
+    let proofs: Vec<String> = proofs.into_iter().flatten().collect();
+    (!proofs.is_empty()).then(|| proofs.join(","))
+}
+
+fn is_allowed<S, C, T>(known: Option<&Authority>, facts: &Declared<S, C, T>) -> bool {
+    known.is_some_and(|it| it.uid == facts.uid && it.generation == facts.generation && it.answer.is_ok())
 }

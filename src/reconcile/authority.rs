@@ -116,14 +116,14 @@ impl<'a> Asking<'a> {
     }
 
     /// This very spec was granted before.
-    fn is_granted(&self) -> bool {
+    pub(super) fn is_granted(&self) -> bool {
         let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
         self.granted || self.known.filter(is_of_this).is_some_and(|known| known.answer.is_ok())
     }
 
-    fn unguarded(&self, now: Timestamp) -> Decided {
+    pub(super) fn unguarded(&self, now: Timestamp) -> Decided {
         let message = "the admission policy copyrator-annotations-honest is not in force, so anybody could have written \
-                       who asks for these copies: have an administrator apply what `copyrator crds` prints, then change the \
+                       who asks for this: have an administrator apply what `copyrator crds` prints, then change the \
                        annotation";
         let why = (IdentityRequired::REASON.to_owned(), message.to_owned());
         Decided::Answer(self.authority("none".into(), Err(why), now))

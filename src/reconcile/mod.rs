@@ -101,8 +101,8 @@ impl Reconciler {
         self.queue.sweep(keys);
     }
 
-    /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies by
-    /// annotation is looked at again. Says whether they are, so
+    /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies or
+    /// restarts by annotation is looked at again. Says whether they are, so
     /// that there is no hurry to look again.
     ///
     /// # Errors
@@ -124,6 +124,10 @@ impl Reconciler {
             // What was refused for it is asked at once.
             world.rule_authority.retain(|of, known| of != rule || known.answer.is_ok());
             self.queue.add(Key::Rule(rule.clone()), Lane::Change);
+        }
+        for monitor in world.monitors.keys().filter(|monitor| monitor.annotated().is_some()) {
+            world.monitor_authority.retain(|of, known| of != monitor || known.answer.is_ok());
+            self.queue.add(Key::Monitor(monitor.clone()), Lane::Change);
         }
         Ok(guarded)
     }
@@ -161,7 +165,10 @@ impl Reconciler {
             },
             Key::Workload(workload) => self.workload(workload).await,
             Key::Monitor(monitor) => self.monitor(monitor).await,
-            Key::MonitorStatus(monitor) => self.monitor_status(key, monitor).await,
+            Key::MonitorStatus(monitor) => match monitor.annotated() {
+                Some(object) => self.annotated_monitor_status(key, monitor, &object).await,
+                None => self.monitor_status(key, monitor).await,
+            },
             Key::Policy(name) => self.policy_status(key, name).await,
             Key::Hooks => self.keep_hooks().await,
         }

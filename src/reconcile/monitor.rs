@@ -16,14 +16,34 @@ use crate::{
         status::{Version, record_pods},
     },
     authority::{AskError, monitor_questions},
-    model::NamespacedName,
-    plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
+    model::{NamespacedName, ObjectKey, PodFacts, PodRemoved, World},
+    plan::{self, Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
 
 const ROUNDS: usize = 4;
 const SOON: Duration = Duration::from_millis(250);
 /// How long a status waits for further news of its workloads.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
+
+/// Where it is written down what a monitor's pods run with, and the version of it that a decision was made on.
+enum Recorded {
+    /// In the monitor's status.
+    InStatus(Version),
+    /// On the object whose annotation declares the monitor.
+    OnObject(ObjectKey, plan::Version),
+}
+
+impl Recorded {
+    fn of(world: &World, monitor: &NamespacedName) -> Option<Self> {
+        match monitor.annotated() {
+            Some(object) => {
+                let version = plan::Version::of(world.object(&object)?);
+                Some(Self::OnObject(object, version))
+            }
+            None => world.monitors.get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
+        }
+    }
+}
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
@@ -67,7 +87,17 @@ impl Reconciler {
             let known = world.monitor_authority.get(monitor);
             let asking = Asking::of(monitor, facts, account, granted, known);
             let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
-            match asking.decide(&self.trusted_writers, declared, now()) {
+            let believed = match monitor.annotated().is_some() && !asking.is_granted() {
+                true => world.stamps_guarded,
+                false => Some(true),
+            };
+            let decided = match believed {
+                // Not known yet whether its author's stamp is worth anything.
+                None => return Ok(()),
+                Some(false) => asking.unguarded(now()),
+                Some(true) => asking.decide(&self.trusted_writers, declared, now()),
+            };
+            match decided {
                 Decided::Known => return Ok(()),
                 Decided::Answer(authority) => {
                     keep(&mut world.monitor_authority, monitor, Some(facts), authority);
@@ -85,10 +115,9 @@ impl Reconciler {
     /// The pods without a workload that the monitor's podSelector finds. Its authority was settled just now.
     async fn selected_pods(&self, monitor: &NamespacedName) -> Again {
         for _ in 0..ROUNDS {
-            let (plan, version) = {
+            let (plan, recorded) = {
                 let world = self.world();
-                let version = world.monitors.get(monitor).map(Version::of);
-                (plan_selected_pods(&world, monitor, now()), version)
+                (plan_selected_pods(&world, monitor, now()), Recorded::of(&world, monitor))
             };
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
@@ -101,14 +130,14 @@ impl Reconciler {
                 }
             }
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-            let (Some(action), Some(version)) = (plan.action, version) else {
+            let (Some(action), Some(recorded)) = (plan.action, recorded) else {
                 return wait.map_or(Again::OnChange, Again::After);
             };
             return match action {
-                SelectedPodsAction::Record(label) => self.record(monitor, &version, &label).await,
+                SelectedPodsAction::Record(label) => self.record(monitor, &recorded, &label).await,
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
-                    self.world_mut().selected_pods.remove(monitor);
+                    self.note_removal(monitor);
                     self.reporter.pods(monitor, &pods, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
@@ -122,11 +151,31 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    /// Writes down, in the monitor's status, what its pods run with. The watch brings it back; until then whoever decides
-    /// on the old record fails to write.
-    async fn record(&self, monitor: &NamespacedName, version: &Version, label: &str) -> Again {
-        match record_pods(&self.client, &self.lead, monitor, version, label).await {
-            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+    /// Whatever was decided from this list of pods has been done; how many there were says when the next one is there.
+    fn note_removal(&self, monitor: &NamespacedName) {
+        let world = &mut *self.world_mut();
+        let Some(seen) = world.selected_pods.remove(monitor) else { return };
+        let of_others =
+            |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
+        let is_counted =
+            |pod: &&PodFacts| pod.controlled && !pod.untouchable && !pod.finished && !of_others(pod);
+        let controlled = seen.pods.iter().filter(is_counted).count();
+        world.pods_removed.insert(monitor.clone(), PodRemoved { at: now(), controlled });
+    }
+
+    /// Writes down what its pods run with. The watch brings it back; until then whoever decides on the old record fails to
+    /// write.
+    async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
+        let outcome = match recorded {
+            Recorded::InStatus(version) => {
+                record_pods(&self.client, &self.lead, monitor, version, label).await
+            }
+            Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,
+        };
+        match outcome {
+            // No change of a status is an event: what the record begins goes on when the watch has brought it.
+            Outcome::Done => Again::After(SOON),
+            Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             // Its status was written meanwhile.
             Outcome::Stale => Again::Backoff(None),
             outcome => {

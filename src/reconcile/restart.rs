@@ -9,8 +9,10 @@ use crate::{
     plan::at_after,
 };
 
-/// When to ask again where a PodDisruptionBudget lets no pod go.
+/// When to ask again where a PodDisruptionBudget lets no pod go; doubles, up to [`BUDGET_AGAIN_AT_MOST`].
 const BUDGET_AGAIN: Duration = Duration::from_secs(5);
+/// A budget that allows one again is noticed after so long at most.
+const BUDGET_AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 /// When to try again what was refused for good reason.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// First wait after a failure that may pass; doubles.
@@ -45,7 +47,7 @@ impl Reconciler {
             RestartOutcome::Budget { after } => (
                 "DisruptionBudget",
                 "a PodDisruptionBudget lets no pod go now".to_owned(),
-                after.unwrap_or(BUDGET_AGAIN),
+                after.unwrap_or_default().max(budget_again(tries)),
             ),
             RestartOutcome::TooManyBudgets => (
                 "TooManyBudgets",
@@ -89,5 +91,22 @@ impl Reconciler {
             RestartOf::Workload(key) => drop(world.restart_attempts.remove(key)),
             RestartOf::Pods(monitor) => drop(world.pod_attempts.remove(monitor)),
         }
+    }
+}
+
+fn budget_again(tries: u32) -> Duration {
+    let doubled = BUDGET_AGAIN.saturating_mul(1 << tries.saturating_sub(1).min(8));
+    doubled.min(BUDGET_AGAIN_AT_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_asked_ever_less_often_and_never_less_than_once_a_minute() {
+        let waits: Vec<u64> = (1..8).map(|tries| budget_again(tries).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 60, 60, 60]);
+        assert_eq!(budget_again(u32::MAX), BUDGET_AGAIN_AT_MOST);
     }
 }

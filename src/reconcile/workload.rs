@@ -72,6 +72,7 @@ impl Reconciler {
         self.world_mut().pods.remove(workload);
         let verb = match action {
             RestartAction::Adopt { .. } => "adopt",
+            RestartAction::Begin { .. } => "begin",
             RestartAction::Rollout { .. } => "rollout",
             RestartAction::RemovePods { .. } => "remove_pods",
         };

@@ -74,8 +74,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
         if let Some(why) = why.as_ref().filter(|why| told.as_ref() != Some(*why)) {
             tracing::warn!(
                 why,
-                "a dry run of a ConfigMap in our own namespace tells nothing: until it does, no new copyrator.dev/copy-to is \
-                 acted on"
+                "a dry run of a ConfigMap in our own namespace tells nothing: until it does, no new copyrator.dev/copy-to or \
+                 restart-pods is acted on"
             );
         }
         told = why;

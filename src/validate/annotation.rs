@@ -1,9 +1,13 @@
-//! The rule that a ConfigMap's or Secret's own annotations declare: [`COPY_TO`] and [`COPY_TO_SELECTOR`].
+//! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a monitor by
+//! [`RESTART_PODS`].
 
-use super::{CompiledRule, Globs, Selector, invalid, parse_selector};
+use super::{CompiledMonitor, CompiledRule, Globs, Selector, invalid, parse_selector};
 use crate::{
-    api::{CopyratorRuleSpec, Problem, SourceSpec, TargetTerm},
-    marks::{COPY_TO, COPY_TO_SELECTOR},
+    api::{
+        ConfigMonitorSpec, CopyratorRuleSpec, Problem, SourceSpec, Strategy, StrategyType, TargetTerm,
+        WatchTerm, Workloads,
+    },
+    marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS},
     model::Kind,
 };
 
@@ -51,9 +55,56 @@ pub fn annotated_rule<'a>(
     Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
+/// The spec of the monitor that an object's annotation declares, which watches this object alone and deletes the pods with
+/// these labels; or everything that is wrong with it. `None` where there is none.
+pub fn annotated_monitor<'a>(
+    kind: Kind,
+    name: &str,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Result<(ConfigMonitorSpec, CompiledMonitor), Vec<Problem>>> {
+    let selector = match parse_selector(annotation(RESTART_PODS)?) {
+        Ok(selector) => selector,
+        Err(wrong) => return Some(Err(vec![invalid(RESTART_PODS, wrong)])),
+    };
+    let mut problems = Vec::new();
+    Selector::compile(RESTART_PODS, &selector, &mut problems);
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
+    let spec = ConfigMonitorSpec {
+        watch: vec![WatchTerm { kind, names: vec![name.to_owned()], keys: None }],
+        workloads: Some(Workloads { pod_selector: Some(selector), names: None }),
+        strategy: Strategy { type_: StrategyType::Delete },
+        ..ConfigMonitorSpec::default()
+    };
+    Some(CompiledMonitor::compile(&spec).map(|compiled| (spec, compiled)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn restart_pods_is_a_monitor_of_this_object_that_deletes() {
+        let declared = |text: Option<&str>| {
+            annotated_monitor(Kind::ConfigMap, "app", |key| text.filter(|_| key == RESTART_PODS))
+        };
+        assert!(declared(None).is_none());
+        let (spec, compiled) = declared(Some("app=web,tier!=db")).unwrap().unwrap();
+        assert_eq!((compiled.strategy, compiled.suspend), (StrategyType::Delete, false));
+        assert!(compiled.watches(Kind::ConfigMap, "app").is_some());
+        assert!(compiled.watches(Kind::Secret, "app").is_none());
+        assert!(spec.workloads.unwrap().pod_selector.is_some());
+        // Nothing selects every pod by a slip.
+        for (text, expected) in [
+            ("", "copyrator.dev/restart-pods: is empty"),
+            ("app web", "copyrator.dev/restart-pods: \"app web\" is no term"),
+            ("app=no spaces", "copyrator.dev/restart-pods.matchExpressions[0]"),
+        ] {
+            let problems = declared(Some(text)).unwrap().unwrap_err();
+            assert!(problems[0].message.contains(expected), "{problems:?}");
+        }
+    }
 
     fn declared(names: Option<&str>, selector: Option<&str>) -> Option<Result<CompiledRule, String>> {
         let annotation = |key: &str| match key {

@@ -9,7 +9,7 @@ mod rule;
 mod selector;
 mod selector_text;
 
-pub use annotation::annotated_rule;
+pub use annotation::{annotated_monitor, annotated_rule};
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{

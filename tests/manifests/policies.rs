@@ -57,8 +57,19 @@ fn the_stamp_is_checked_as_it_is_made() {
         }
         assert_eq!(made["spec"]["matchConstraints"], checked["spec"]["matchConstraints"], "{file}");
     }
-    for key in [marks::COPY_TO, marks::COPY_TO_SELECTOR] {
-        assert!(variable(&policy("annotations.yaml"), "anew").contains(&format!("'{key}'")));
+    let conditions = |file: &str| policy(file)["spec"]["matchConditions"].to_string();
+    for key in marks::ASKING {
+        let key = format!("'{key}'");
+        for name in ["anew", "asks"] {
+            assert!(variable(&policy("annotations.yaml"), name).contains(&key), "{name}: {key}");
+        }
+        for file in ["annotations.yaml", "annotations-honest.yaml"] {
+            assert!(conditions(file).contains(&key), "{file}: {key}");
+        }
+        for file in ["validating.yaml", "mutating.yaml"] {
+            let (_, text) = files("webhook-config").into_iter().find(|(name, _)| name == file).unwrap();
+            assert!(text.contains(&key), "{file}: {key}");
+        }
     }
 }
 

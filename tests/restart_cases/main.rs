@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
+mod tables;
 mod world;
 
 use std::{fs, path::Path};
@@ -10,8 +11,8 @@ use std::{fs, path::Path};
 use copyrator::{
     model::{Rollout, WorkloadKey, World},
     plan::{
-        Content, Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState,
-        monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
+        WorkloadState, monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
     },
 };
 
@@ -31,11 +32,23 @@ impl Case {
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
-        if let Some(action) = &plan.action {
-            text.push(print(action, &current));
-            carry_out(&mut world, &key, action, self.now);
+        let mut action = plan.action;
+        while let Some(step) = action.take() {
+            text.push(print(&step, &current));
+            carry_out(&mut world, &key, &step, self.now);
             let again = plan_workload(&world, &key, at(self.now));
-            assert_eq!(again.action, None, "{}: not idempotent", self.name);
+            // What has begun goes on: one step after the other, and then nothing.
+            if begins(&step, &current) && again.action.is_some() {
+                action = again.action;
+                continue;
+            }
+            // With the last old pod on its way out there is nothing left but to say so.
+            let is_last = matches!(
+                (&step, &again.action),
+                (RestartAction::RemovePods { .. }, Some(RestartAction::Adopt { .. }))
+            );
+            assert!(is_last || again.action.is_none(), "{}: not idempotent: {:?}", self.name, again.action);
+            let action = &step;
             if matches!(action, RestartAction::Adopt { .. } | RestartAction::Rollout { .. }) {
                 assert!(
                     matches!(again.state, WorkloadState::UpToDate | WorkloadState::Restarting),
@@ -71,18 +84,25 @@ impl Case {
                 text.push(format!("record {}", label.replace(&current.label(), "current")));
                 world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
                     Some(label);
-                assert_eq!(plan_selected_pods(world, &name, at(self.now)).action, None, "{}", self.name);
+                match plan_selected_pods(world, &name, at(self.now)).action {
+                    Some(SelectedPodsAction::Remove { pods, how, .. }) => text.push(removed(&pods, how)),
+                    again => assert_eq!(again, None, "{}", self.name),
+                }
             }
-            Some(SelectedPodsAction::Remove { pods, how, .. }) => {
-                text.push(format!(
-                    "{how:?} {}",
-                    pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" ")
-                ));
-            }
+            Some(SelectedPodsAction::Remove { pods, how, .. }) => text.push(removed(&pods, how)),
             None => {}
         }
         text.join("; ")
     }
+}
+
+fn removed(pods: &[RemovePod], how: Removal) -> String {
+    format!("{how:?} {}", pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" "))
+}
+
+/// Whether pods are replaced one by one after this.
+fn begins(action: &RestartAction, current: &Content) -> bool {
+    action.label() != current.label()
 }
 
 fn state(state: &WorkloadState) -> String {
@@ -100,6 +120,7 @@ fn state(state: &WorkloadState) -> String {
 fn print(action: &RestartAction, current: &Content) -> String {
     match action {
         RestartAction::Adopt { label } => format!("adopt {label}"),
+        RestartAction::Begin { label } => format!("begin {label}"),
         RestartAction::Rollout { label, stamp } => format!("rollout {label} stamp {stamp}"),
         RestartAction::RemovePods { pods, how, .. } => {
             let how = if *how == Removal::Evict { "evict" } else { "delete" };
@@ -117,7 +138,7 @@ fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: 
         world.taken.remove(key);
     }
     match action {
-        RestartAction::Adopt { label } => {
+        RestartAction::Adopt { label } | RestartAction::Begin { label } => {
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
         }
         RestartAction::Rollout { label, stamp } => {
@@ -125,7 +146,9 @@ fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: 
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
             facts.restarted_for = Some(stamp.clone());
             facts.last_restart = Some(at(now));
-            facts.rollout = Rollout::Unfinished;
+            if !matches!(facts.rollout, Rollout::OnDelete) {
+                facts.rollout = Rollout::Unfinished;
+            }
         }
         RestartAction::RemovePods { pods, .. } => {
             let seen = world.pods.get_mut(key).unwrap();
@@ -186,6 +209,30 @@ fn a_status_counts_and_explains() {
         conditions.collect::<Vec<_>>().join(", ")
     };
     assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed");
+
+    let pulling = case(
+        r#"{name: pulling, now: 51, objects: {secret/pull: {keys: {x: "1"}, changed: 40}, secret/used: {keys: {x: "1"}, changed: 40}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: Secret, names: ["*"]}]}}},
+            workload: {references: [secret/used], pulls: [pull, used], applied: current}}"#,
+    );
+    let status = monitor_status(&pulling.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!(
+        status.conditions[0].message,
+        "1 of 1 workloads run the current content; images are pulled with pull, which restarts nobody"
+    );
+
+    let held = case(
+        r#"{name: held, now: 100, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}]}}},
+            workload: {kind: StatefulSet, references: [configmap/a], applied: current, pending: 50, restarted_for: current, rollout: partition 1, desired: 1},
+            pods: [{name: web-0, created: 10}]}"#,
+    );
+    for now in [100, 200] {
+        let status = monitor_status(&held.world(), &Case::monitor_key(), at(now)).unwrap();
+        assert_eq!((status.waiting, status.failed), (1, 0), "an old list of pods still says how it stands");
+        let message = &status.problems[0].message;
+        assert!(message.contains("1 pods below its partition 1"), "{message}");
+    }
 
     let stuck = case(
         r#"{name: stuck, now: 51, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",

@@ -10,8 +10,8 @@ use copyrator::{
     digest::DigestKey,
     model::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, WorkloadFacts, WorkloadKey, WorkloadKind,
-        World,
+        PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, WorkloadFacts, WorkloadKey,
+        WorkloadKind, World,
     },
     plan::{Content, Inputs},
     validate::CompiledMonitor,
@@ -58,7 +58,12 @@ pub struct Workload {
     /// `configmap/a`, `secret/b:key1,key2`, `secret/c?` (optional).
     #[serde(default)]
     references: Vec<String>,
+    /// Secrets that images are pulled with.
+    #[serde(default)]
+    pulls: Vec<String>,
     applied: Option<Was>,
+    /// The label says that pods which began before this are still to be replaced.
+    pending: Option<i64>,
     restarted_for: Option<Was>,
     annotation: Option<String>,
     last_restart: Option<i64>,
@@ -92,7 +97,17 @@ pub struct Monitor {
     /// `refused`, `unasked`.
     authority: Option<String>,
     pods_applied: Option<Was>,
+    pods_pending: Option<i64>,
+    removed: Option<Removed>,
     pods_recorded: Option<i64>,
+}
+
+/// The last pod that was removed, and how many there were.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    at: i64,
+    controlled: usize,
 }
 
 #[derive(Deserialize)]
@@ -153,6 +168,10 @@ fn label(was: &Was, current: &Content, counted: &BTreeSet<ObjectKey>) -> String 
         _ => &current.scope,
     };
     format!("{}.{scope}", digest(was, current))
+}
+
+fn still_pending(label: String, pending: Option<i64>) -> String {
+    pending.map_or(label.clone(), |before| format!("{label}.{before}"))
 }
 
 fn digest(was: &Was, current: &Content) -> String {
@@ -226,7 +245,8 @@ impl Case {
         let counted: BTreeSet<ObjectKey> = self.inputs(world).objects.keys().cloned().collect();
         if let Some(workload) = &self.workload {
             let facts = world.workloads.get_mut(&key).unwrap();
-            facts.applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
+            let applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
+            facts.applied = applied.map(|label| still_pending(label, workload.pending));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
         }
         if let Some(attempt) = &self.attempt {
@@ -242,9 +262,13 @@ impl Case {
         }
         for (name, monitor) in &self.monitors {
             let name = NamespacedName::new(NAMESPACE, name.as_str());
+            let removed = monitor.removed.as_ref();
+            let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
+            world.pods_removed.extend(removed.map(|removed| (name.clone(), removed)));
             world.pods_recorded.extend(monitor.pods_recorded.map(|recorded| (name.clone(), at(recorded))));
             let facts = world.monitors.get_mut(&name).unwrap();
             let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));
+            let applied = applied.map(|label| still_pending(label, monitor.pods_pending));
             facts.status.get_or_insert_default().pods_applied = applied;
         }
     }
@@ -335,6 +359,7 @@ impl Workload {
             selector: Default::default(),
             template_labels: [("app".to_owned(), "web".to_owned())].into(),
             references: self.references.iter().map(|text| reference(text)).collect(),
+            pull_secrets: self.pulls.iter().map(|name| name.as_str().into()).collect(),
             restart: self.annotation.clone(),
             applied: None,
             restarted_for: None,
@@ -345,8 +370,11 @@ impl Workload {
                 Some("unfinished") => Rollout::Unfinished,
                 Some("stuck") => Rollout::Stuck,
                 Some("paused") => Rollout::Paused,
-                Some("manual") => Rollout::Manual,
-                Some(other) => panic!("no rollout {other}"),
+                Some("on delete") => Rollout::OnDelete,
+                Some(other) => match other.strip_prefix("partition ") {
+                    Some(partition) => Rollout::Partitioned(partition.parse().unwrap()),
+                    None => panic!("no rollout {other}"),
+                },
             },
             desired: self.desired,
             available: self.available.unwrap_or(self.desired),

@@ -45,6 +45,31 @@ async fn what_asks_for_nothing_new_is_nobodys_business() {
     assert!(refusal.contains("\"alice\" may not create configmaps"), "{refusal}");
 }
 
+/// What an object asks for is done with the rights of whoever wrote any of it last.
+#[tokio::test]
+async fn whoever_adds_a_wish_is_asked_about_all_of_them() {
+    let copies = json!({"copyrator.dev/copy-to": "web"});
+    let both = json!({"copyrator.dev/copy-to": "web", "copyrator.dev/restart-pods": "app=web"});
+    let added = asking("configmap-update", copies.clone(), both.clone());
+    for (lacking, resource) in [("delete pods", "pods"), ("create configmaps", "configmaps")] {
+        let app = Cluster::new().refuse(lacking).app();
+        let refusal = app.send_value("/validate/annotations", &added).await.refused(403, "Forbidden");
+        assert!(refusal.contains(&format!("may not {lacking}")) && refusal.contains(resource), "{refusal}");
+    }
+    let app = Cluster::new().app();
+    app.send_value("/validate/annotations", &added).await.allowed();
+    let bad = json!({"copyrator.dev/copy-to": "team-[", "copyrator.dev/restart-pods": ""});
+    let bad = asking("configmap-update", both, bad);
+    let refusal = app.send_value("/validate/annotations", &bad).await.refused(422, "Invalid");
+    for part in ["copyrator.dev/copy-to[0]", "copyrator.dev/restart-pods: is empty"] {
+        assert!(refusal.contains(part), "{part:?} is missing in {refusal}");
+    }
+    // Nothing that is asked for any more is nobody's business.
+    let app = Cluster::new().refuse("delete pods").app();
+    let taken_back = asking("configmap-update", json!({"copyrator.dev/restart-pods": "app=web"}), json!({}));
+    app.send_value("/validate/annotations", &taken_back).await.allowed();
+}
+
 #[tokio::test]
 async fn copies_by_annotation_are_counted_once_they_may_be_made() {
     let app = Cluster::new().app();

@@ -117,6 +117,7 @@ impl Cluster {
             selector: Default::default(),
             template_labels: BTreeMap::new(),
             references: vec![Reference { kind, name: uses.into(), keys: None, optional: false }],
+            pull_secrets: Vec::new(),
             restart: None,
             applied: None,
             restarted_for: None,

@@ -1,5 +1,6 @@
-//! Annotations that ask for copies of their object: understood by the one validator, and written by somebody who may
-//! do what they declare. Of the object nothing but its metadata is read.
+//! Annotations that ask for copies of their object, or for restarts when it changes: understood by the one validator, and
+//! written by somebody who may do all that the object asks for, since all of it is done with his rights from now on. Of
+//! the object nothing but its metadata is read.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{DecideError, Decision, Parties, Verdict, own_kinds};
 use crate::{
     admit::decode::{Operation, Review},
-    authority::{Subject, rule_questions},
-    marks::{COPY_TO, COPY_TO_SELECTOR},
+    authority::{Subject, monitor_questions, rule_questions},
+    marks::ASKING,
     model::Kind,
-    validate::{CandidateError, annotated_rule},
+    validate::{CandidateError, annotated_monitor, annotated_rule},
 };
 
 #[derive(Deserialize)]
@@ -28,7 +29,7 @@ struct Metadata {
 }
 
 /// The values of the annotations that count here.
-type Asked = [Option<String>; 2];
+type Asked = [Option<String>; ASKING.len()];
 
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
     let kind = match (&*review.kind.group, &*review.kind.kind) {
@@ -45,22 +46,29 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
     if asked == before {
         return Ok(Decision::Now(Verdict::allow()));
     }
-    let [names, selector] = &asked;
-    let annotation = |key: &str| match key {
-        COPY_TO => names.as_deref(),
-        COPY_TO_SELECTOR => selector.as_deref(),
-        _ => None,
+    let annotation = |key: &str| {
+        let at = ASKING.iter().position(|asking| *asking == key)?;
+        asked.get(at)?.as_deref()
     };
     // A generated name is not known yet. Nobody can hold a right to it by name, but to all of them.
     let name = if review.name.is_empty() { "*" } else { &review.name };
-    match annotated_rule(kind, name, annotation) {
-        None => Ok(Decision::Now(Verdict::allow())),
-        Some(Err(problems)) => Ok(own_kinds::invalid(review, &problems)),
-        Some(Ok((spec, _))) => {
-            let questions = |subject: &Subject| rule_questions(&review.namespace, &spec, subject);
-            Ok(own_kinds::authorized(review, parties, false, None, questions))
+    let rule = annotated_rule(kind, name, annotation).transpose();
+    let monitor = annotated_monitor(kind, name, annotation).transpose();
+    let (rule, monitor) = match (rule, monitor) {
+        (Ok(None), Ok(None)) => return Ok(Decision::Now(Verdict::allow())),
+        (Ok(rule), Ok(monitor)) => (rule, monitor),
+        (rule, monitor) => {
+            let problems = [rule.err(), monitor.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
+            return Ok(own_kinds::invalid(review, &problems));
         }
-    }
+    };
+    let questions = |subject: &Subject| {
+        let copies = rule.iter().flat_map(|(spec, _)| rule_questions(&review.namespace, spec, subject));
+        let restarts =
+            monitor.iter().flat_map(|(spec, _)| monitor_questions(&review.namespace, spec, subject));
+        copies.chain(restarts).collect()
+    };
+    Ok(own_kinds::authorized(review, parties, false, None, questions))
 }
 
 fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Asked, DecideError> {
@@ -70,5 +78,5 @@ fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Asked, DecideErro
         source: CandidateError::Unreadable { line: error.line(), column: error.column() },
     })?;
     let mut annotations = object.metadata.annotations.unwrap_or_default();
-    Ok([COPY_TO, COPY_TO_SELECTOR].map(|key| annotations.remove(key).flatten()))
+    Ok(ASKING.map(|key| annotations.remove(key).flatten()))
 }

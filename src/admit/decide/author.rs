@@ -11,12 +11,12 @@ use super::{DecideError, Edit, MetaMap};
 use crate::{
     admit::decode::{Operation, Review, UserInfo},
     api::GROUP,
-    marks::{AUTHOR, AUTHOR_GROUPS, COPY_TO, COPY_TO_SELECTOR},
+    marks::{ASKING, AUTHOR, AUTHOR_GROUPS},
 };
 
 type Annotations = BTreeMap<String, String>;
 
-/// What of an object a stamp hangs on: the spec of our own kinds, of others annotations that ask for copies.
+/// What of an object a stamp hangs on: the spec of our own kinds, of others annotations that ask for something.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Object {
@@ -51,7 +51,7 @@ pub(super) fn edits(review: &Review<'_>) -> Result<Vec<Edit>, DecideError> {
     }
     let Some(annotations) = annotations else { return Ok(Vec::new()) };
     let before = old.and_then(|old| old.metadata.annotations).unwrap_or_default();
-    let asked = |of: &Annotations| [COPY_TO, COPY_TO_SELECTOR].map(|key| of.get(key).cloned());
+    let asked = |of: &Annotations| ASKING.map(|key| of.get(key).cloned());
     let (asks, asked_before) = (asked(annotations), asked(&before));
     match asks.iter().any(Option::is_some) {
         true => {
@@ -126,7 +126,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admit::{decode::decode, respond::patch};
+    use crate::{
+        admit::{decode::decode, respond::patch},
+        marks::{COPY_TO, RESTART_PODS},
+    };
 
     /// The cases that the policy is tried with on a real API server, too.
     const CASES: &str = include_str!("../../../tests/cases/author.yaml");
@@ -196,6 +199,10 @@ mod tests {
             annotations
         };
         let none = || json!({});
+        let restarting = |mut annotations: Value| {
+            annotations[RESTART_PODS] = "app=web".into();
+            annotations
+        };
         let (first, second) = (|| stamp_of("first"), || stamp_of("second"));
         // Before, as written by the second, as stamped.
         let cases = [
@@ -207,6 +214,14 @@ mod tests {
             (Some(with(first(), Some("a"))), with(first(), Some("b")), with(second(), Some("b"))),
             (Some(with(first(), Some("a"))), with(first(), None), none()),
             (Some(with(none(), Some("a"))), with(first(), Some("a")), with(none(), Some("a"))),
+            // Whoever adds another wish stands for all of them.
+            (
+                Some(with(first(), Some("a"))),
+                restarting(with(none(), Some("a"))),
+                restarting(with(second(), Some("a"))),
+            ),
+            (Some(restarting(first())), with(none(), None), none()),
+            (Some(none()), restarting(none()), restarting(second())),
         ];
         for (before, written, expected) in cases {
             let mut review = json!({

@@ -164,7 +164,10 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
                 }
             })
     };
-    workloads.filter(|(_, facts)| !facts.deleting).filter(due).count()
+    let says_no = |facts: &WorkloadFacts| {
+        world.annotations && facts.restart.as_deref().is_some_and(|text| text.trim() == "false")
+    };
+    workloads.filter(|(_, facts)| !facts.deleting && !says_no(facts)).filter(due).count()
 }
 
 fn watches(monitor: &CompiledMonitor, kind: Kind, name: &str, keys: &[String]) -> bool {

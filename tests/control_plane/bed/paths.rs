@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 26] = [
+const KINDS: [(&str, &str, &str, bool); 29] = [
     ("Namespace", "namespaces", "/api/v1", false),
     ("ConfigMap", "configmaps", "/api/v1", true),
+    ("Node", "nodes", "/api/v1", false),
     ("Secret", "secrets", "/api/v1", true),
     ("Pod", "pods", "/api/v1", true),
     ("ServiceAccount", "serviceaccounts", "/api/v1", true),
@@ -14,6 +15,8 @@ const KINDS: [(&str, &str, &str, bool); 26] = [
     ("ReplicaSet", "replicasets", "/apis/apps/v1", true),
     ("DaemonSet", "daemonsets", "/apis/apps/v1", true),
     ("StatefulSet", "statefulsets", "/apis/apps/v1", true),
+    ("ControllerRevision", "controllerrevisions", "/apis/apps/v1", true),
+    ("Job", "jobs", "/apis/batch/v1", true),
     ("Lease", "leases", "/apis/coordination.k8s.io/v1", true),
     ("Role", "roles", "/apis/rbac.authorization.k8s.io/v1", true),
     ("RoleBinding", "rolebindings", "/apis/rbac.authorization.k8s.io/v1", true),

@@ -1,0 +1,145 @@
+//! How the old pods of one workload are replaced, for every kind and strategy: what begins it, and what goes on with it
+//! until none is left. docs/restarting.md has the table, and a test holds it against this.
+
+use super::{
+    Need,
+    brake::{self, Wait, WaitReason},
+    pods::{self, Before, Removal, RemovePod},
+    restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY, RestartAction, WorkloadPlan, WorkloadState},
+};
+use crate::{
+    api::StrategyType,
+    model::{PodFacts, PodsSeen, Rollout},
+};
+
+impl Case<'_, '_> {
+    /// Why nobody restarts it, whoever asks.
+    pub(super) fn stopped(&self) -> Option<WorkloadState> {
+        if self.facts.rollout == Rollout::Paused {
+            return Some(WorkloadState::Paused);
+        }
+        let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
+        (self.world.annotations && says_no).then_some(WorkloadState::Suspended)
+    }
+
+    /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are removed one by
+    /// one, that they are to be is written down first: it survives us, and content that changes back half-way differs
+    /// from what is written.
+    pub(super) fn begin(
+        &self,
+        seen: &PodsSeen,
+        stale: &[&PodFacts],
+        before: Before,
+    ) -> Result<WorkloadPlan, Wait> {
+        let (label, pending) = (self.content.label(), self.content.label_while(Some(before)));
+        let restarting = |action| WorkloadPlan::act(WorkloadState::Restarting, action);
+        if self.pace.strategy != StrategyType::Rollout {
+            before.is_past(self.now)?;
+            self.next(seen, stale)?;
+            return Ok(restarting(RestartAction::Begin { label: pending }));
+        }
+        match self.facts.rollout {
+            // The template first: the pods that come are of the new revision.
+            Rollout::OnDelete => {
+                before.is_past(self.now)?;
+                self.next(seen, stale)?;
+                Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
+            }
+            // Nothing of the controller's to do: with a new template it would replace pods that run the content already.
+            Rollout::Partitioned(partition) if self.is_held(stale, partition) => {
+                Ok(WorkloadPlan::rest(self.held(stale, partition)))
+            }
+            Rollout::Partitioned(_) => {
+                before.is_past(self.now)?;
+                Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
+            }
+            _ => Ok(restarting(RestartAction::Rollout { label, stamp: self.stamp() })),
+        }
+    }
+
+    /// The next step, until none is left of those that began before then. A list of pods that is too old to act by still
+    /// says how it stands.
+    pub(super) fn go_on(&self, before: Before) -> WorkloadPlan {
+        if let Some(state) = self.stopped() {
+            return WorkloadPlan::rest(state);
+        }
+        let need = |state| WorkloadPlan { state, ..WorkloadPlan::need(vec![Need::Pods(self.key.clone())]) };
+        let Some(seen) = self.last_seen() else { return need(WorkloadState::Restarting) };
+        let plan = self.step(seen, before).unwrap_or_else(WorkloadPlan::from);
+        match pods::is_fresh(seen, before.time(), self.now) {
+            true => plan,
+            false => need(plan.state),
+        }
+    }
+
+    fn step(&self, seen: &PodsSeen, before: Before) -> Result<WorkloadPlan, Wait> {
+        let stale = self.stale(seen, before);
+        if stale.is_empty() {
+            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
+        }
+        self.patience()?;
+        let by_controller = || {
+            let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
+            WorkloadPlan { recheck, ..WorkloadPlan::rest(WorkloadState::Restarting) }
+        };
+        if self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete {
+            return self.remove(seen, &stale);
+        }
+        match self.facts.rollout {
+            Rollout::Partitioned(partition) if self.is_held(&stale, partition) => {
+                Ok(WorkloadPlan::rest(self.held(&stale, partition)))
+            }
+            Rollout::Partitioned(_) if self.is_stamped() => Ok(by_controller()),
+            Rollout::Unfinished => Ok(by_controller()),
+            // Begun by removal, under another strategy.
+            _ => {
+                brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+                self.begin(seen, &stale, before)
+            }
+        }
+    }
+
+    /// Removes the next pod.
+    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
+        let pod = self.next(seen, stale)?;
+        // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
+        if self.facts.rollout == Rollout::Unfinished && pod.ready {
+            return Ok(self.after_rollout());
+        }
+        let action = RestartAction::RemovePods {
+            label: self.content.label(),
+            pods: vec![RemovePod::from(pod)],
+            how: Removal::by(self.pace.strategy),
+        };
+        let recheck = Some(pods::add(self.now, LOOK_AGAIN));
+        Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
+    }
+
+    /// The pod that goes next, when one may.
+    fn next<'p>(&self, seen: &PodsSeen, stale: &[&'p PodFacts]) -> Result<&'p PodFacts, Wait> {
+        let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
+            .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
+        brake::interval(&self.pace, Some(pod.created), self.now)?;
+        Ok(pod)
+    }
+
+    /// The pods that run old content and are to stay.
+    pub(super) fn stale<'p>(&self, seen: &'p PodsSeen, before: Before) -> Vec<&'p PodFacts> {
+        let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
+        seen.pods.iter().filter(is_stale).collect()
+    }
+
+    /// The latest list of pods for this version of the workload.
+    pub(super) fn last_seen(&self) -> Option<&PodsSeen> {
+        let seen = self.world.pods.get(self.key)?;
+        (seen.resource_version == self.facts.resource_version).then_some(seen)
+    }
+
+    fn is_held(&self, stale: &[&PodFacts], partition: i32) -> bool {
+        stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
+    }
+
+    fn held(&self, stale: &[&PodFacts], partition: i32) -> WorkloadState {
+        WorkloadState::Held { partition, old: stale.len() }
+    }
+}
