@@ -82,7 +82,9 @@ fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
     let declared = annotated_monitor(object.kind, &object.name, annotation)?;
     let written = |key: &str| asks.annotations.get(key).cloned();
-    let (authorized_proof, pods_applied) = (written(AUTHORIZED), written(PODS_APPLIED));
+    // Pasted from elsewhere, or restored, it says nothing of these pods.
+    let pods_applied = written(PODS_APPLIED).filter(|_| asks.pods_recorded.is_some());
+    let authorized_proof = written(AUTHORIZED);
     let status = ConfigMonitorStatus { authorized_proof, pods_applied, ..ConfigMonitorStatus::default() };
     Some(facts(uid, asks, &OF_MONITORS, declared, status))
 }
@@ -209,7 +211,8 @@ mod tests {
         put(&mut world, &object, "u", asks(&[(RESTART_PODS, "app=web")]));
         assert_eq!(applied(&world).as_deref(), Some("k.d.s"));
         assert_eq!(world.pods_recorded.get(&name), Some(&Timestamp::UNIX_EPOCH));
-        put(&mut world, &object, "other", asks(&[(RESTART_PODS, "app=web")]));
+        let pasted = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
+        put(&mut world, &object, "other", pasted);
         assert_eq!((applied(&world), world.pods_recorded.len()), (None, 0));
     }
 

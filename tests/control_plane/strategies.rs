@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, data, deployment, label, ours, pod, uid};
-use crate::bed::{Request, Story, eventually, peaceful, within};
+use crate::bed::{Request, Story, eventually, peaceful, rough, within};
 
 const APPLIED: &str = "copyrator.dev/applied";
 const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
@@ -295,6 +295,59 @@ fn a_paused_deployment_is_not_written_and_restarts_when_resumed() {
     story.admin().merge("Deployment", &story.home, "web", &paused(false)).ok();
     story.until_restarted("web", &before);
     assert_eq!(story.revisions("web"), 2);
+}
+
+/// A pod under two budgets can never be evicted: that is said, and it is not tried again and again.
+#[test]
+fn a_pod_under_two_budgets_is_reported() {
+    let story = Story::new(peaceful(), "two-budgets");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &[]);
+    for name in ["one", "two"] {
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "namespace": story.home, "name": name },
+            "spec": { "minAvailable": 0, "selector": { "matchLabels": { "app": "web" } } },
+        });
+        story.admin().create(&budget).ok();
+    }
+    story.until_older_than_now("web");
+    watch(&story, "Evict");
+    change(&story);
+    eventually("the status tells of it", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let problem = &monitor["status"]["problems"][0];
+        if problem["reason"] == "TooManyBudgets" { Ok(()) } else { Err(monitor["status"].to_string()) }
+    });
+    story.marker("then");
+    assert_eq!(pod_writes(&story).len(), 1);
+}
+
+/// Whoever leads next goes on where the last one was, and begins nothing anew.
+#[test]
+fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "half-way");
+    let before = adopted(&story, "StatefulSet", 3, json!({ "type": "OnDelete" }));
+    // What is made from now on finds no node, so that the first step is the only one.
+    let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "half-way": "go" } } } } });
+    story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
+    change(&story);
+    let second = eventually("web-2 is replaced", || {
+        let pods = uids(&story);
+        let uid = pods.get("web-2").filter(|uid| **uid != before["web-2"]);
+        uid.cloned().ok_or_else(|| format!("{pods:?}"))
+    });
+    crew.reconciler.kill();
+    bed.release_lease();
+    let go = json!({ "metadata": { "labels": { "half-way": "go" } } });
+    story.admin().merge("Node", "", "node-0", &go).ok();
+    crew.reconciler = bed.reconciler(0);
+    until_all_replaced(&story, &before);
+    until_recorded(&story, "StatefulSet");
+    assert_eq!(uids(&story)["web-2"], second, "it began anew");
+    assert_eq!(evictions(&story).len(), 3);
+    crew.reconciler.kill();
 }
 
 /// A workload `web` of so many pods that uses the ConfigMap `app`, with a monitor that has taken it over: its pods.

@@ -86,6 +86,16 @@ async fn copies_by_annotation_are_counted_once_they_may_be_made() {
     let granted = by("alice");
     let told = app.send_value("/validate/warnings", &granted).await.warnings();
     assert_eq!(told, ["copyrator: this change reaches 2 copies"]);
+    // The workload's pods have these labels: `!old` is true of all.
+    let app = Cluster::new().deployment("shop", "web", copyrator::model::Kind::Secret, "another").app();
+    let restarts = json!({"copyrator.dev/restart-pods": "!old", "copyrator.dev/copy-to": null});
+    let mut granted = granted;
+    for version in ["oldObject", "object"] {
+        json_patch::merge(&mut granted["request"][version]["metadata"]["annotations"], &restarts);
+    }
+    let told = app.send_value("/validate/warnings", &granted).await.warnings();
+    assert_eq!(told, ["copyrator: 1 workload restarts after this change"]);
+    let app = Cluster::new().app();
     // Who was never asked learns nothing by it of what there is.
     for unasked in [asks(json!({})), by("system:serviceaccount:flux:applier")] {
         assert!(app.send_value("/validate/warnings", &unasked).await.warnings().is_empty());

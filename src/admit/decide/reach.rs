@@ -1,13 +1,13 @@
 //! How far a change reaches: counts only, from what the webhook knows (no ConfigMap or Secret).
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use crate::{
     authority::{Identity, TrustedWriters},
     marks::AUTHORIZED,
     model::{Kind, NamespacedName, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind, World},
     plan::targets::{is_named, takes_copies, targets},
-    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice, annotated_rule},
+    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice, annotated_monitor, annotated_rule},
 };
 
 /// A number, and whether there may be more.
@@ -62,7 +62,8 @@ pub(super) fn of_change(
     keys: &[String],
     trusted: &TrustedWriters,
 ) -> Reach {
-    let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
+    let own = watched_by(world, kind, object, trusted);
+    let restarts = restarts(world, kind, &object.namespace, &object.name, keys, own.as_ref());
     let mut reach = Reach { restarts, ..Reach::default() };
     let written = world.rules.iter().filter(|(name, _)| name.annotated().is_none());
     let written = written.filter_map(|(name, rule)| {
@@ -80,7 +81,7 @@ pub(super) fn of_change(
         let before = reach.copies;
         for namespace in targets(world, &compiled).filter(|namespace| ***namespace != *object.namespace) {
             reach.copies += 1;
-            reach.restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried);
+            reach.restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried, None);
         }
         let size = new.map_or(0, |new| new.size_of(|key| compiled.shape.keys.carried(key).is_some()));
         reach.bytes = reach.bytes.max(size.saturating_mul((reach.copies - before) as u64));
@@ -96,11 +97,30 @@ fn declared_by(
     object: &Candidate<'_>,
     trusted: &TrustedWriters,
 ) -> Option<CompiledRule> {
-    object.annotation(AUTHORIZED).filter(|_| world.annotations)?;
-    // Else who was never asked would learn by it which namespaces there are.
-    Identity::of_stored(&object.namespace, None, object.annotations.as_ref()?, trusted).ok()?;
-    let declared = annotated_rule(kind, &object.name, |key| object.annotation(key))?;
+    let asks = is_heard(world, object, trusted).then_some(object)?;
+    let declared = annotated_rule(kind, &asks.name, |key| asks.annotation(key))?;
     declared.ok().map(|(_, compiled)| compiled)
+}
+
+/// The same of the monitor that its annotation declares.
+fn watched_by(
+    world: &World,
+    kind: Kind,
+    object: &Candidate<'_>,
+    trusted: &TrustedWriters,
+) -> Option<CompiledMonitor> {
+    let asks = is_heard(world, object, trusted).then_some(object)?;
+    let declared = annotated_monitor(kind, &asks.name, |key| asks.annotation(key))?;
+    declared.ok().map(|(_, compiled)| compiled)
+}
+
+/// Whether its annotations count: who was never asked would learn by them what there is.
+fn is_heard(world: &World, object: &Candidate<'_>, trusted: &TrustedWriters) -> bool {
+    let none = BTreeMap::new();
+    let annotations = object.annotations.as_ref().unwrap_or(&none);
+    world.annotations
+        && object.annotation(AUTHORIZED).is_some()
+        && Identity::of_stored(&object.namespace, None, annotations, trusted).is_ok()
 }
 
 /// A rule's spec, where nothing known keeps it from acting.
@@ -134,13 +154,23 @@ fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Opt
 }
 
 /// How many workloads of a namespace restart when these keys of one of its objects change.
-fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[String]) -> usize {
+fn restarts(
+    world: &World,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+    keys: &[String],
+    own: Option<&CompiledMonitor>,
+) -> usize {
     let from = NamespacedName::new(namespace, "");
     let monitors: Vec<&CompiledMonitor> = world
         .monitors
         .range(from..)
         .take_while(|(monitor, _)| *monitor.namespace == *namespace)
+        // What annotations declare the object says itself, whether its store is watched here or not.
+        .filter(|(monitor, _)| monitor.annotated().is_none())
         .filter_map(|(_, monitor)| monitor.compiled.as_deref().ok())
+        .chain(own)
         .filter(|monitor| !monitor.suspend && watches(monitor, kind, name, keys))
         .collect();
     let kinds = [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
