@@ -144,14 +144,12 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let key = self.key();
-        let facts = self.facts;
-        world.workloads.insert(key, facts.clone()) != Some(facts)
+        world.set_workload(self.key(), Some(self.facts))
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Workload(key) = changed {
-            world.workloads.remove(key);
+            world.set_workload(key.clone(), None);
             world.pods.remove(key);
             world.restart_attempts.remove(key);
             world.missing_since.remove(key);

@@ -80,6 +80,12 @@ pub enum WaitReason {
     PodsNotReady,
     /// A PodDisruptionBudget allows no pod to go now.
     DisruptionBudget,
+    /// Restarts have followed one another soon, so that each waits longer than the one before.
+    Backoff,
+    /// Restarts in a row have not become ready.
+    CircuitOpen,
+    /// As many restarts as may be are under way in the cluster.
+    Budget,
 }
 
 impl WaitReason {
@@ -95,6 +101,9 @@ impl WaitReason {
             Self::MinInterval => "MinInterval",
             Self::PodsNotReady => "PodsNotReady",
             Self::DisruptionBudget => "DisruptionBudget",
+            Self::Backoff => "Backoff",
+            Self::CircuitOpen => "CircuitOpen",
+            Self::Budget => "Budget",
         }
     }
 }

@@ -6,6 +6,7 @@ mod affected;
 mod alike;
 mod applied;
 mod brake;
+mod budget;
 pub mod claims;
 mod clock;
 mod copies;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
+pub use budget::{next_in_line, under_way};
 pub use clock::at_after;
 pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
 pub use difference::Difference;

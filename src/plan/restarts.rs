@@ -12,15 +12,13 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
+    model::{AGAIN, NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
 };
 
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// When to look again though an event should tell: nothing hangs on a single one.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
-/// Ends the pod template's annotation where the digest alone would change nothing.
-const AGAIN: &str = "-again";
 
 /// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use copyrator::{
     digest::DigestKey,
     model::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodsSeen, Reference, RestartAttempt, Rollout, Store, WorkloadFacts, WorkloadKey, WorkloadKind, World,
+        PodsSeen, Reference, RestartAttempt, Rollout, Store, TrackRecord, WorkloadFacts, WorkloadKey,
+        WorkloadKind, World,
     },
     plan::{Content, Inputs},
     validate::CompiledMonitor,
@@ -62,6 +63,11 @@ pub struct Workload {
     annotation: Option<String>,
     last_restart: Option<i64>,
     recorded: Option<i64>,
+    /// When somebody else last wrote to the pod template.
+    templated: Option<i64>,
+    /// `<streak>.<failures>`.
+    brake: Option<String>,
+    last_good: Option<Was>,
     /// Since when something that its pods need has not been there.
     missing_since: Option<i64>,
     #[serde(default)]
@@ -194,7 +200,7 @@ impl Case {
             monitor.add(&NamespacedName::new(NAMESPACE, name.as_str()), &mut world);
         }
         if let Some(workload) = &self.workload {
-            world.workloads.insert(self.workload_key(), workload.facts());
+            world.set_workload(self.workload_key(), Some(workload.facts(self.workload_key().kind)));
             let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
             world.missing_since.extend(missing_since);
         }
@@ -219,6 +225,9 @@ impl Case {
             let facts = world.workloads.get_mut(&key).unwrap();
             facts.applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
+            facts.track.last_good = workload.last_good.as_ref().map(|was| digest(was, &current));
+            let facts = facts.clone();
+            world.set_workload(key.clone(), Some(facts));
         }
         if let Some(attempt) = &self.attempt {
             let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
@@ -318,7 +327,7 @@ impl Monitor {
 }
 
 impl Workload {
-    fn facts(&self) -> WorkloadFacts {
+    fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {
         WorkloadFacts {
             uid: "w".into(),
             resource_version: "1".into(),
@@ -331,6 +340,9 @@ impl Workload {
             restarted_for: None,
             last_restart: self.last_restart.map(at),
             recorded: self.recorded.map(at),
+            templated: self.last_restart.max(self.templated).map(at),
+            track: TrackRecord::read(self.brake.as_deref(), None),
+            own_deadline: kind == WorkloadKind::Deployment,
             rollout: match self.rollout.as_deref() {
                 None => Rollout::Complete,
                 Some("unfinished") => Rollout::Unfinished,

@@ -1,0 +1,57 @@
+//! How the last restart of a workload goes on: whether the rollout that is seen is ours, and whether it takes too long.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Rollout, WorkloadFacts};
+
+/// Ends the pod template's annotation where the digest alone would change nothing.
+pub const AGAIN: &str = "-again";
+
+/// After so long a rollout is stuck whose own controller sets it no deadline: that of StatefulSets and DaemonSets, and of
+/// Deployments that have theirs switched off. It is the default deadline of Deployments.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+impl WorkloadFacts {
+    /// Whether the last change of the pod template was our restart, for the content that is recorded.
+    pub fn restarted_by_us(&self) -> bool {
+        let (Some(stamp), Some(applied)) = (&self.restarted_for, &self.applied) else { return false };
+        let digest = stamp.strip_suffix(AGAIN).unwrap_or(stamp);
+        let rest = applied.strip_prefix(digest);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            && self.last_restart >= self.templated
+    }
+
+    /// How its rollout stands now: [`Rollout::Stuck`] also where only the clock tells.
+    pub fn rollout_at(&self, now: Timestamp) -> Rollout {
+        match self.rollout_deadline() {
+            Some(deadline) if deadline <= now => Rollout::Stuck,
+            _ => self.rollout,
+        }
+    }
+
+    /// When an unfinished rollout counts as stuck, where nobody but the clock tells.
+    pub fn rollout_deadline(&self) -> Option<Timestamp> {
+        let since = self.templated.max(self.last_restart)?;
+        let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;
+        by_clock.then(|| since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
+    }
+
+    /// The content with which it is ready now, or else was last: `<key id>.<digest>`.
+    pub fn last_good(&self) -> Option<&str> {
+        match (&self.applied, self.is_ready()) {
+            (Some(applied), true) => Some(digest_of(applied)),
+            _ => self.track.last_good.as_deref(),
+        }
+    }
+
+    /// The rollout is through, and something serves where something should: a DaemonSet is through though no pod is
+    /// available, and with a node down not all ever are.
+    pub fn is_ready(&self) -> bool {
+        self.rollout == Rollout::Complete && (self.available > 0 || self.desired <= 0)
+    }
+}
+
+/// The part of a record of content that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
+fn digest_of(applied: &str) -> &str {
+    applied.match_indices('.').nth(1).map_or(applied, |(dot, _)| &applied[..dot])
+}
