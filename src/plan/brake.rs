@@ -129,9 +129,25 @@ impl Wait {
     }
 }
 
-/// Whether the content may still be changing.
-pub fn quiet(pace: &Pace, changed_at: Timestamp, now: Timestamp) -> Result<(), Wait> {
-    not_before(WaitReason::QuietPeriod, Some(changed_at), pace.quiet_period, now)
+/// So many quiet periods are waited for content that never rests: whoever writes it again and again must not keep its
+/// users from ever seeing any of it.
+const QUIET_PERIODS: u32 = 10;
+
+/// Whether the content may still be changing; `unsettled` is since when it has been waited for to rest.
+pub fn quiet(
+    pace: &Pace,
+    changed_at: Timestamp,
+    unsettled: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Wait> {
+    let rest = not_before(WaitReason::QuietPeriod, Some(changed_at), pace.quiet_period, now);
+    let Some(unsettled) = unsettled else { return rest };
+    let patience = pace.quiet_period.saturating_mul(QUIET_PERIODS);
+    let patience = not_before(WaitReason::QuietPeriod, Some(unsettled), patience, now);
+    // Whatever ends first.
+    rest.or_else(|rest| {
+        patience.map_err(|patience| if patience.until < rest.until { patience } else { rest })
+    })
 }
 
 /// Whether the last restart was a moment ago.
@@ -144,7 +160,8 @@ pub fn patience(missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
     not_before(WaitReason::MissingObject, Some(missing_since), MISSING_PATIENCE, now)
 }
 
-fn not_before(
+/// Waits until a span has passed since a time, if there was one.
+pub(super) fn not_before(
     reason: WaitReason,
     since: Option<Timestamp>,
     span: Duration,
@@ -187,8 +204,13 @@ mod tests {
     #[test]
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
-        assert_eq!(quiet(&pace, at(100), at(101)), Err(Wait::until(WaitReason::QuietPeriod, at(102))));
-        assert_eq!(quiet(&pace, at(100), at(102)), Ok(()));
+        let until = |second| Err(Wait::until(WaitReason::QuietPeriod, at(second)));
+        assert_eq!(quiet(&pace, at(100), None, at(101)), until(102));
+        assert_eq!(quiet(&pace, at(100), None, at(102)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(90)), at(101)), until(102));
+        assert_eq!(quiet(&pace, at(109), Some(at(90)), at(109)), until(110), "it never rests");
+        assert_eq!(quiet(&pace, at(110), Some(at(90)), at(110)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(102)), at(102)), Ok(()), "it rests");
         assert_eq!(interval(&pace, None, at(0)), Ok(()));
         let endless = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));

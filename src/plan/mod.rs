@@ -5,6 +5,7 @@
 mod affected;
 mod alike;
 mod applied;
+mod backoff;
 mod brake;
 mod budget;
 pub mod claims;
@@ -19,6 +20,7 @@ mod need;
 mod news;
 mod outlook;
 mod pods;
+mod progress;
 mod reach;
 mod removal;
 mod restarts;

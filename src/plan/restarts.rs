@@ -6,13 +6,18 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     Need,
     applied::{Applied, Difference},
+    backoff,
     brake::{self, Pace, Wait, WaitReason},
+    budget::has_place,
     inputs::{Content, Inputs},
     pods::{self, Removal, RemovePod},
+    progress::progress,
 };
 use crate::{
     api::StrategyType,
-    model::{AGAIN, NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
+    model::{
+        AGAIN, NamespacedName, PodFacts, PodsSeen, Rollout, TrackRecord, WorkloadFacts, WorkloadKey, World,
+    },
 };
 
 /// When to look again at pods that we wait for and do not watch.
@@ -68,6 +73,8 @@ pub enum RestartAction {
     Adopt {
         /// The applied label.
         label: String,
+        /// How its restarts have gone, for the labels that say so.
+        track: TrackRecord,
     },
     /// Change the pod template's annotation, and record the content, in one request.
     Rollout {
@@ -75,6 +82,8 @@ pub enum RestartAction {
         label: String,
         /// The pod template's annotation.
         stamp: String,
+        /// How its restarts have gone, this one included, for the labels that say so.
+        track: TrackRecord,
     },
     /// Remove pods.
     RemovePods {
@@ -91,7 +100,7 @@ impl RestartAction {
     /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
-            Self::Adopt { label } | Self::Rollout { label, .. } | Self::RemovePods { label, .. } => label,
+            Self::Adopt { label, .. } | Self::Rollout { label, .. } | Self::RemovePods { label, .. } => label,
         }
     }
 }
@@ -153,7 +162,8 @@ impl Case<'_, '_> {
     fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
         let difference = applied.map(|applied| applied.differs(self.content));
         if difference == Some(Difference::Nothing) {
-            return WorkloadPlan::rest(self.progress());
+            let recheck = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+            return WorkloadPlan { recheck, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
         }
         if let Some(plan) = self.failed_before() {
             return plan;
@@ -180,17 +190,17 @@ impl Case<'_, '_> {
         if self.inputs.objects.is_empty() {
             self.patience()?;
         }
-        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
+        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(self.facts.track.clone())))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now.
     fn record(&self) -> Result<WorkloadPlan, Wait> {
         self.patience()?;
-        Ok(WorkloadPlan::act(self.progress(), self.adoption()))
+        Ok(WorkloadPlan::act(progress(self.facts, self.now), self.adoption(self.facts.track.clone())))
     }
 
-    fn adoption(&self) -> RestartAction {
-        RestartAction::Adopt { label: self.content.label() }
+    fn adoption(&self, track: TrackRecord) -> RestartAction {
+        RestartAction::Adopt { label: self.content.label(), track }
     }
 
     /// While something is missing the digest lacks its content: recorded now, its return would look like a change, and
@@ -203,40 +213,34 @@ impl Case<'_, '_> {
         brake::patience(since.unwrap_or(self.now), self.now)
     }
 
-    /// The label says that it is current: is the rollout through, too?
-    fn progress(&self) -> WorkloadState {
-        let stamp = self.facts.restarted_for.as_deref();
-        let is_ours =
-            stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest);
-        match self.facts.rollout {
-            Rollout::Unfinished if is_ours => WorkloadState::Restarting,
-            Rollout::Stuck if is_ours => WorkloadState::Failed {
-                reason: "RolloutStuck",
-                message: "its progress deadline has passed since the restart; see the events of its pods"
-                    .into(),
-            },
-            _ => WorkloadState::UpToDate,
-        }
-    }
-
     /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
     fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
         if self.facts.rollout == Rollout::Paused {
             return Ok(WorkloadPlan::rest(WorkloadState::Paused));
         }
-        brake::quiet(&self.pace, since, self.now)?;
+        let unsettled = self.world.waits.since(self.key, WaitReason::QuietPeriod.as_str());
+        brake::quiet(&self.pace, since, unsettled, self.now)?;
         self.patience()?;
-        if by_rollout && self.facts.rollout == Rollout::Unfinished {
+        if by_rollout && self.facts.rollout_at(self.now) == Rollout::Unfinished {
             return Ok(self.after_rollout());
         }
-        brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+        let (track, last) = (backoff::track(self.facts, self.now), self.facts.last_restart);
+        backoff::circuit(&track, last, self.now)?;
+        backoff::interval(&self.pace, track.streak, last, self.now)?;
+        if self.waits_for_place() && !has_place(self.world, self.key, self.now) {
+            // Its pods are listed again when it is its turn.
+            return Ok(self.look_anyway(WaitReason::Budget));
+        }
         let Some(seen) = self.pods(since) else {
             return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
         };
         let stale: Vec<&PodFacts> = seen.pods.iter().filter(|pod| self.is_stale(pod, since)).collect();
         if stale.is_empty() {
-            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
+            return Ok(WorkloadPlan::act(
+                WorkloadState::UpToDate,
+                self.adoption(backoff::replaced(self.facts, &self.content.digest, &self.pace, self.now)),
+            ));
         }
         if !by_rollout {
             return self.remove(seen, &stale);
@@ -244,14 +248,29 @@ impl Case<'_, '_> {
         if self.facts.rollout == Rollout::Manual {
             return Ok(WorkloadPlan::rest(WorkloadState::Held));
         }
-        let action = RestartAction::Rollout { label: self.content.label(), stamp: self.stamp() };
+        if !has_place(self.world, self.key, self.now) {
+            return Ok(self.look_anyway(WaitReason::Budget));
+        }
+        let track = backoff::one_more(track, &self.pace, last, self.now);
+        let action = RestartAction::Rollout { label: self.content.label(), stamp: self.stamp(), track };
         Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
     }
 
     fn after_rollout(&self) -> WorkloadPlan {
-        let state = WorkloadState::Waiting(Wait::for_event(WaitReason::RolloutUnfinished));
+        let plan = self.look_anyway(WaitReason::RolloutUnfinished);
+        let deadline = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+        WorkloadPlan { recheck: plan.recheck.min(deadline.or(plan.recheck)), ..plan }
+    }
+
+    /// Waits for an event, and does not rely on it.
+    fn look_anyway(&self, reason: WaitReason) -> WorkloadPlan {
+        let state = WorkloadState::Waiting(Wait::for_event(reason));
         let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
         WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
+    }
+
+    fn waits_for_place(&self) -> bool {
+        self.world.waits.since(self.key, WaitReason::Budget.as_str()).is_some()
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already
@@ -268,10 +287,13 @@ impl Case<'_, '_> {
     fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
         let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
             .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        brake::interval(&self.pace, Some(pod.created), self.now)?;
+        backoff::interval(&self.pace, self.facts.track.streak, Some(pod.created), self.now)?;
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
             return Ok(self.after_rollout());
+        }
+        if !has_place(self.world, self.key, self.now) {
+            return Ok(self.look_anyway(WaitReason::Budget));
         }
         let action = RestartAction::RemovePods {
             label: self.content.label(),

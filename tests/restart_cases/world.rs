@@ -13,7 +13,7 @@ use copyrator::{
         PodsSeen, Reference, RestartAttempt, Rollout, Store, TrackRecord, WorkloadFacts, WorkloadKey,
         WorkloadKind, World,
     },
-    plan::{Content, Inputs},
+    plan::{Content, Inputs, WaitReason},
     validate::CompiledMonitor,
 };
 use jiff::Timestamp;
@@ -35,6 +35,15 @@ pub struct Case {
     /// Pods of the workload or, where there is none, of the monitor `web`; absent: not listed yet.
     pods: Option<Vec<Pod>>,
     attempt: Option<Attempt>,
+    /// What the workload has waited for so far, and since when.
+    waited: Option<(String, i64)>,
+    /// `namespace/name` of other restarts under way, of others that wait for a place, and how many places there are.
+    #[serde(default)]
+    under_way: Vec<String>,
+    #[serde(default)]
+    in_line: Vec<String>,
+    #[serde(default)]
+    max_rollouts: usize,
     #[serde(default)]
     annotations_off: bool,
     pub expect: String,
@@ -136,6 +145,11 @@ fn object_key(text: &str) -> ObjectKey {
     ObjectKey::new(kind, NAMESPACE, name)
 }
 
+fn other_key(text: &str) -> WorkloadKey {
+    let (namespace, name) = text.split_once('/').unwrap();
+    WorkloadKey { kind: WorkloadKind::Deployment, namespace: namespace.into(), name: name.into() }
+}
+
 fn reference(text: &str) -> Reference {
     let (text, keys) = text.split_once(':').map_or((text, None), |(text, keys)| (text, Some(keys)));
     let ObjectKey { kind, name, .. } = object_key(text.trim_end_matches('?'));
@@ -205,6 +219,7 @@ impl Case {
             world.missing_since.extend(missing_since);
         }
         self.marks(&mut world);
+        self.others(&mut world);
         if let Some(pods) = &self.pods {
             let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
             let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
@@ -214,6 +229,23 @@ impl Case {
             }
         }
         world
+    }
+
+    /// Who else restarts, and what has been waited for.
+    fn others(&self, world: &mut World) {
+        world.max_rollouts = self.max_rollouts;
+        for other in &self.under_way {
+            world.under_way.reserve(&other_key(other), "?", at(self.now + 1));
+        }
+        for other in &self.in_line {
+            world.waits.note(&other_key(other), WaitReason::Budget.as_str(), at(self.now - 1));
+        }
+        if let Some((reason, since)) = &self.waited {
+            let reasons = [WaitReason::QuietPeriod, WaitReason::Budget].map(WaitReason::as_str);
+            let reason = reasons.into_iter().find(|one| one == reason).unwrap();
+            world.waits.note(&self.workload_key(), reason, at(*since));
+            world.waits.note(&self.workload_key(), reason, at(self.now));
+        }
     }
 
     /// Marks speak of content, so they come last.
