@@ -46,6 +46,11 @@ impl Waits {
         self.0.clear();
     }
 
+    /// Whether it waits for anything.
+    pub fn is_waiting(&self, key: &WorkloadKey) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// Since when this restart has waited for just this.
     pub fn since(&self, key: &WorkloadKey, reason: &str) -> Option<Timestamp> {
         self.0.get(key).filter(|waiting| waiting.reason == reason).map(|waiting| waiting.since)

@@ -10,11 +10,11 @@ use crate::model::{WorkloadKey, World};
 
 /// The restarts of ours under way that pass the filter: rollouts that are unfinished and not stuck, and what was decided
 /// a moment ago and no watch has told of yet.
-pub fn under_way<'w>(
-    world: &'w World,
+pub fn under_way(
+    world: &World,
     now: Timestamp,
     filter: impl Fn(&WorkloadKey) -> bool,
-) -> BTreeSet<&'w WorkloadKey> {
+) -> BTreeSet<&WorkloadKey> {
     let mut keys = world.under_way.at(now);
     keys.retain(|key| filter(key));
     keys
@@ -39,6 +39,9 @@ pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     }
     let taken = world.under_way.at(now);
     let free = world.max_rollouts.saturating_sub(taken.len());
+    if free == 0 {
+        return Vec::new();
+    }
     line(world, &taken, free, None, now).into_iter().cloned().collect()
 }
 

@@ -97,6 +97,11 @@ pub enum RestartAction {
 }
 
 impl RestartAction {
+    /// Whether pods are replaced for it.
+    pub fn restarts(&self) -> bool {
+        !matches!(self, Self::Adopt { .. })
+    }
+
     /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
