@@ -19,7 +19,7 @@ fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts(
     story.admin().create(&deployment(&story.home, "web", reference)).ok();
     let mut monitor = story.monitor(&["app"], json!(null));
     monitor["spec"]["watch"][0]["kind"] = "Secret".into();
-    monitor["spec"]["pace"] = json!({ "quietPeriod": "1s", "minInterval": "4s" });
+    monitor["spec"]["pace"] = json!({ "quietPeriod": "2s", "minInterval": "4s" });
     story.admin().create(&monitor).ok();
     story.until_adopted("web");
     story.until_running("web");

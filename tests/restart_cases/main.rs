@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
+mod simulation;
 mod world;
 
 use std::{fs, path::Path};
