@@ -1,15 +1,19 @@
-//! What each workload's restart waits for, and since when, as last decided. Memory only: whoever forgets it looks
+//! What each restart waits for, and since when, as last decided. Memory only: whoever forgets it looks
 //! again, and waits a little longer at most.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::WorkloadKey;
+/// What each due restart waits for: of a workload, or of the pods that a monitor finds itself.
+#[derive(Debug)]
+pub struct Waits<K>(BTreeMap<K, Waiting>);
 
-/// What each due restart waits for.
-#[derive(Debug, Default)]
-pub struct Waits(BTreeMap<WorkloadKey, Waiting>);
+impl<K> Default for Waits<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
 
 /// What one restart waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +26,13 @@ pub struct Waiting {
     pub seen: Timestamp,
 }
 
-impl Waits {
+impl<K: Clone + Ord> Waits<K> {
     /// A wait that nobody has confirmed for so long counts for nothing: whatever keeps its workload from being looked
     /// at must not keep others waiting.
     const STALE: SignedDuration = SignedDuration::from_mins(3);
 
     /// Notes what a restart waits for now.
-    pub fn note(&mut self, key: &WorkloadKey, reason: &'static str, now: Timestamp) {
+    pub fn note(&mut self, key: &K, reason: &'static str, now: Timestamp) {
         let waiting = self.0.entry(key.clone()).or_insert(Waiting { reason, since: now, seen: now });
         if waiting.reason != reason {
             *waiting = Waiting { reason, since: now, seen: now };
@@ -37,7 +41,7 @@ impl Waits {
     }
 
     /// It does not wait any more; what it did wait for.
-    pub fn end(&mut self, key: &WorkloadKey) -> Option<Waiting> {
+    pub fn end(&mut self, key: &K) -> Option<Waiting> {
         self.0.remove(key)
     }
 
@@ -47,22 +51,22 @@ impl Waits {
     }
 
     /// Whether it waits for anything.
-    pub fn is_waiting(&self, key: &WorkloadKey) -> bool {
+    pub fn is_waiting(&self, key: &K) -> bool {
         self.0.contains_key(key)
     }
 
     /// Since when this restart has waited for just this.
-    pub fn since(&self, key: &WorkloadKey, reason: &str) -> Option<Timestamp> {
+    pub fn since(&self, key: &K, reason: &str) -> Option<Timestamp> {
         self.0.get(key).filter(|waiting| waiting.reason == reason).map(|waiting| waiting.since)
     }
 
     /// All that wait, in order.
-    pub fn all(&self) -> impl Iterator<Item = (&WorkloadKey, &Waiting)> {
+    pub fn all(&self) -> impl Iterator<Item = (&K, &Waiting)> {
         self.0.iter()
     }
 
     /// Those that wait for this, as found not long ago.
-    pub fn for_reason(&self, reason: &str, now: Timestamp) -> impl Iterator<Item = (&WorkloadKey, &Waiting)> {
+    pub fn for_reason(&self, reason: &str, now: Timestamp) -> impl Iterator<Item = (&K, &Waiting)> {
         let is_of_now = move |waiting: &Waiting| now.duration_since(waiting.seen) < Self::STALE;
         self.0.iter().filter(move |(_, waiting)| waiting.reason == reason && is_of_now(waiting))
     }

@@ -83,7 +83,9 @@ pub struct World {
     /// How many there may be, in the whole cluster; 0: as many as are due.
     pub max_rollouts: usize,
     /// What restarts that are due wait for.
-    pub waits: Waits,
+    pub waits: Waits<WorkloadKey>,
+    /// The same of pods that monitors find themselves.
+    pub pod_waits: Waits<NamespacedName>,
     /// Workloads whose circuit is open, so that it is told once.
     pub circuits: BTreeSet<WorkloadKey>,
     /// Digests of the content of sources and used objects, as last fetched.

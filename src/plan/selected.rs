@@ -123,7 +123,8 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     if let Some(plan) = failed_before(world, name, &label, now) {
         return Ok(plan);
     }
-    brake::quiet(&pace, since, None, now)?;
+    let unsettled = world.pod_waits.since(name, WaitReason::QuietPeriod.as_str());
+    brake::quiet(&pace, since, unsettled, now)?;
     let seen = world.selected_pods.get(name).filter(|seen| is_fresh(seen, since, now));
     let Some(seen) = seen else { return Ok(SelectedPodsPlan::need(vec![Need::SelectedPods(name.clone())])) };
     // In the same second pods count as older here: no rollout replaces them together with the content, and a

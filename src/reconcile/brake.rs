@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    model::{WorkloadFacts, WorkloadKey},
+    model::{NamespacedName, WorkloadFacts, WorkloadKey},
     plan::{
-        Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, at_after, monitors_reaching,
-        next_in_line, plan_workload,
+        Key, RestartAction, SelectedPodsState, WaitReason, WorkloadPlan, WorkloadState, at_after,
+        monitors_reaching, next_in_line, plan_workload,
     },
 };
 
@@ -54,6 +54,19 @@ impl Reconciler {
         }
     }
 
+    /// Keeps what the pods wait for that a monitor finds itself.
+    pub(super) fn remember_pods_wait(&self, monitor: &NamespacedName, state: &SelectedPodsState) {
+        match state {
+            SelectedPodsState::Waiting(wait) => {
+                self.world_mut().pod_waits.note(monitor, wait.reason.as_str(), now());
+            }
+            _ if self.world().pod_waits.is_waiting(monitor) => {
+                self.world_mut().pod_waits.end(monitor);
+            }
+            _ => {}
+        }
+    }
+
     /// It cannot be told now whether it waits: nobody waits for it.
     pub(super) fn forget_wait(&self, workload: &WorkloadKey) {
         if self.world_mut().waits.end(workload).is_some() {
@@ -87,6 +100,7 @@ impl Reconciler {
     pub fn forget_waits(&self) {
         let world = &mut *self.world_mut();
         world.waits.clear();
+        world.pod_waits.clear();
         world.circuits.clear();
     }
 

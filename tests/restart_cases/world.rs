@@ -35,7 +35,7 @@ pub struct Case {
     /// Pods of the workload or, where there is none, of the monitor `web`; absent: not listed yet.
     pods: Option<Vec<Pod>>,
     attempt: Option<Attempt>,
-    /// What the workload has waited for so far, and since when.
+    /// What the workload, or the monitor's pods, have waited for so far, and since when.
     waited: Option<(String, i64)>,
     /// `namespace/name` of other restarts under way, of others that wait for a place, and how many places there are.
     #[serde(default)]
@@ -243,8 +243,10 @@ impl Case {
         if let Some((reason, since)) = &self.waited {
             let reasons = [WaitReason::QuietPeriod, WaitReason::Budget].map(WaitReason::as_str);
             let reason = reasons.into_iter().find(|one| one == reason).unwrap();
-            world.waits.note(&self.workload_key(), reason, at(*since));
-            world.waits.note(&self.workload_key(), reason, at(self.now));
+            for time in [at(*since), at(self.now)] {
+                world.waits.note(&self.workload_key(), reason, time);
+                world.pod_waits.note(&Self::monitor_key(), reason, time);
+            }
         }
     }
 
