@@ -120,7 +120,7 @@ mod tests {
         waits(&mut world, &small, 2);
         assert!(!has_place(&world, &big_3, at(3)), "though it has waited longer");
         assert!(has_place(&world, &small, at(3)));
-        assert_eq!(next_in_line(&world, Some(at(3))), [small.clone()]);
+        assert_eq!(next_in_line(&world, Some(at(3))), std::slice::from_ref(&small));
         world.under_way.release(&big_1);
         assert_eq!(next_in_line(&world, Some(at(3))), [small.clone(), big_3.clone()]);
         world.under_way.reserve(&small, "x", at(100));
@@ -139,7 +139,7 @@ mod tests {
         let [early, late] = [key("shop", "z"), key("shop", "a")];
         waits(&mut world, &early, 1);
         waits(&mut world, &late, 2);
-        assert_eq!(next_in_line(&world, Some(at(5))), [early.clone()]);
+        assert_eq!(next_in_line(&world, Some(at(5))), std::slice::from_ref(&early));
         assert!(!has_place(&world, &late, at(5)));
         waits(&mut world, &late, 170);
         assert!(has_place(&world, &late, at(181)), "nobody can tell what has become of the other");
