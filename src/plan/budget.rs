@@ -28,7 +28,20 @@ pub fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
     }
     let taken = world.under_way.at(now);
     let free = world.max_rollouts.saturating_sub(taken.len());
-    taken.contains(key) || (free > 0 && line(world, &taken, free, Some(key), now).contains(&key))
+    taken.contains(key)
+        || (is_near_the_front(world, key, free, now)
+            && line(world, &taken, free, Some(key), now).contains(&key))
+}
+
+/// Whether fewer than so many wait longer in its own namespace: asked first, since a status asks for thousands.
+fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
+    let reason = WaitReason::Budget.as_str();
+    let since = world.waits.since(key, reason).unwrap_or(now);
+    let waiting = world.waits.for_reason(reason, now);
+    let before = waiting.filter(|(other, waiting)| {
+        other.namespace == key.namespace && (waiting.since, *other) < (since, key)
+    });
+    before.take(places).count() < places
 }
 
 /// Who of those that wait for a place gets one now. Without a time nothing is stuck, and so perhaps nobody.

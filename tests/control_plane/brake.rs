@@ -198,6 +198,63 @@ fn a_workload_that_does_not_become_ready_is_left_alone_until_it_is() {
     });
 }
 
+/// Two field managers write the same labels: neither takes away what the other has written, and only a rollout moves the
+/// time of the last restart.
+#[test]
+fn evictions_count_as_restarts_and_no_label_is_lost_between_managers() {
+    let story = Story::new(peaceful(), "both-managers");
+    let change = |value: &str| story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    let labels = || -> Vec<Option<String>> {
+        let deployment = story.admin().get("Deployment", &story.home, "web").expect("it is there");
+        let value = |key: &str| label(&deployment, key).map(str::to_owned);
+        ["copyrator.dev/applied", "copyrator.dev/brake", "copyrator.dev/last-good"].map(value).into()
+    };
+    change("0");
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["pace"]["minInterval"] = "15s".into();
+    story.admin().apply(&monitor).ok();
+    story.until_adopted("web");
+    let first = story.until_running("web");
+    story.until_older_than_now("web");
+    change("1");
+    let second = story.until_restarted("web", &first);
+    assert_eq!(labels()[1].as_deref(), Some("1.0"));
+    let (rolled_out, restarted) = (labels(), last_restart(&story, "web"));
+    story.until_older_than_now("web");
+
+    monitor["spec"]["strategy"] = json!({ "type": "Evict" });
+    story.admin().apply(&monitor).ok();
+    change("2");
+    story.until_restarted("web", &second);
+    let evicted = eventually("the content is recorded", || {
+        let now = labels();
+        if now[0] == rolled_out[0] { Err(format!("{now:?}")) } else { Ok(now) }
+    });
+    assert_eq!((evicted[1].as_deref(), story.revisions("web")), (Some("2.0"), 2));
+    assert!(evicted[2].is_some() && last_restart(&story, "web") == restarted, "{evicted:?}");
+
+    // Something else counts: recorded, and nothing else.
+    monitor["spec"]["watch"][0]["keys"] = json!(["k"]);
+    monitor["spec"]["pace"]["minInterval"] = "0s".into();
+    monitor["spec"]["strategy"] = json!({ "type": "Rollout" });
+    story.admin().apply(&monitor).ok();
+    eventually("what counts is recorded", || {
+        let now = labels();
+        let only_that = now[0] != evicted[0] && now[1..] == evicted[1..];
+        if only_that { Ok(()) } else { Err(format!("{now:?} {evicted:?}")) }
+    });
+    story.until_older_than_now("web");
+    change("3");
+    eventually("it rolls out again, with all labels", || {
+        let now = labels();
+        let is_first = now[1].as_deref() == Some("1.0") && now[2].is_some();
+        let later = last_restart(&story, "web") > restarted;
+        let revisions = story.revisions("web");
+        if is_first && later && revisions == 3 { Ok(()) } else { Err(format!("{now:?} {revisions}")) }
+    });
+}
+
 #[test]
 fn a_restart_of_ours_forgets_nothing_of_the_brake() {
     let (bed, _turn) = rough();
