@@ -29,6 +29,8 @@ pub struct Config {
     pub spread_limits: SpreadLimits,
     /// Bound of the reconciler's requests in flight, new namespaces aside.
     pub max_writes_in_flight: usize,
+    /// Bound of restarts under way in the cluster; 0: none.
+    pub max_rollouts: usize,
     /// How often everything is listed and compared anew.
     pub sweep_interval: Duration,
     /// Grace of rules that name none.

@@ -71,6 +71,10 @@ pub const RESTART: &str = "copyrator.dev/restart";
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
 /// Label of a workload: the content it runs with, and short what counts of it: `<key id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
+/// Label of a workload: `<streak>.<failures>`, how its restarts have gone ([`crate::model::TrackRecord`]).
+pub const BRAKE: &str = "copyrator.dev/brake";
+/// Label of a workload: the content that it was last ready with, when we last wrote: `<key id>.<digest>`.
+pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 /// Label of a namespace: `refuse` takes no copies.
 pub const COPIES: &str = "copyrator.dev/copies";
 /// Annotation of our own kinds, and of what asks for copies by annotation: who wrote the spec.

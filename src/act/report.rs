@@ -1,6 +1,9 @@
 //! Tells people and metrics what came of a plan: each thing once, and never a value.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -134,6 +137,20 @@ impl Reporter {
             _ => "a pod was removed: the content that it uses has changed",
         };
         self.restarted(outcome, note, &self.about_workload(workload)).await;
+    }
+
+    /// Restarts in a row have not become ready: said of the workload, and of the monitors that restart it.
+    pub async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
+        let note = format!(
+            "{} {} has not become ready after any of its last restarts, and is not restarted for new content before it is, \
+             but once an hour: look at the events of its pods, and mend the content or the workload",
+            workload.kind, workload.name
+        );
+        tracing::warn!(%workload, "the circuit is open: it does not become ready after restarts");
+        let workload = self.about_workload(workload);
+        for about in monitors.iter().map(|monitor| self.about_monitor(monitor)).chain([workload]) {
+            self.event(EventType::Warning, "CircuitOpen", note.clone(), &about, None).await;
+        }
     }
 
     /// Pods that a monitor finds itself were removed, or could not be.

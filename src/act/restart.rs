@@ -19,8 +19,8 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    marks::{ADOPT_MANAGER, APPLIED, RESTART_MANAGER, RESTARTED_FOR},
-    model::{WorkloadFacts, WorkloadKey, WorkloadKind},
+    marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART_MANAGER, RESTARTED_FOR},
+    model::{TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
     plan::{Removal, RemovePod, RestartAction},
 };
 
@@ -176,16 +176,29 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
         },
     });
     match action {
-        RestartAction::Adopt { label } | RestartAction::Begin { label } => {
-            body["metadata"]["labels"] = json!({ APPLIED: label });
+        RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
+            body["metadata"]["labels"] = labels(label, track);
         }
-        RestartAction::Rollout { label, stamp } => {
-            body["metadata"]["labels"] = json!({ APPLIED: label });
+        RestartAction::Rollout { label, stamp, track } => {
+            body["metadata"]["labels"] = labels(label, track);
             body["spec"] = json!({"template": {"metadata": {"annotations": { RESTARTED_FOR: stamp }}}});
         }
         RestartAction::RemovePods { .. } => {}
     }
     body
+}
+
+/// Both managers carry all of the labels: what one has written and the other then leaves out would be deleted, and what it
+/// writes anew becomes its own.
+fn labels(applied: &str, track: &TrackRecord) -> Value {
+    let mut labels = json!({ APPLIED: applied });
+    if let Some(brake) = track.brake() {
+        labels[BRAKE] = brake.into();
+    }
+    if let Some(last_good) = &track.last_good {
+        labels[LAST_GOOD] = last_good.as_str().into();
+    }
+    labels
 }
 
 fn eviction(namespace: &str, pod: &RemovePod) -> Value {
@@ -255,18 +268,26 @@ mod tests {
             applied: None,
             restarted_for: None,
             last_restart: None,
+            templated: None,
             recorded: None,
+            track: Default::default(),
+            own_deadline: true,
             rollout: crate::model::Rollout::Complete,
             desired: 1,
             available: 1,
         };
-        let body =
-            manifest(&key, &facts, &RestartAction::Rollout { label: "k.d.s".into(), stamp: "k.d".into() });
+        let track = TrackRecord { streak: 2, failures: 1, last_good: Some("k.c".into()) };
+        let body = manifest(
+            &key,
+            &facts,
+            &RestartAction::Rollout { label: "k.d.s".into(), stamp: "k.d".into(), track },
+        );
         let expected = json!({
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
             "metadata": {"name": "db", "namespace": "shop", "uid": "w", "resourceVersion": "7",
-                "labels": {"copyrator.dev/applied": "k.d.s"}},
+                "labels": {"copyrator.dev/applied": "k.d.s", "copyrator.dev/brake": "2.1",
+                    "copyrator.dev/last-good": "k.c"}},
             "spec": {"template": {"metadata": {"annotations": {"copyrator.dev/restarted-for": "k.d"}}}},
         });
         assert_eq!(body, expected);

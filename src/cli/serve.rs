@@ -69,6 +69,10 @@ pub struct Args {
     #[arg(long, env = "COPYRATOR_MAX_WRITES_IN_FLIGHT", default_value_t = 16, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=32))]
     max_writes_in_flight: u8,
+    /// Restarts under way in the whole cluster at most, shared fairly between namespaces; stuck ones do not count. 0: no
+    /// limit.
+    #[arg(long, env = "COPYRATOR_MAX_ROLLOUTS", default_value_t = 25, value_name = "N")]
+    max_rollouts: usize,
     /// How often everything is listed anew and every copy is compared with its source by content.
     #[arg(long, env = "COPYRATOR_SWEEP_INTERVAL", default_value = "1h", value_name = "DURATION")]
     sweep_interval: String,
@@ -165,6 +169,7 @@ impl Args {
                 ..SpreadLimits::default()
             },
             max_writes_in_flight: self.max_writes_in_flight.into(),
+            max_rollouts: self.max_rollouts,
             sweep_interval: sweep_interval(&self.sweep_interval)?,
             deletion_grace: duration("deletion-grace", &self.deletion_grace)?,
             system_namespaces: non_empty(self.system_namespaces).collect::<BTreeSet<String>>(),

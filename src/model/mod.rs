@@ -3,15 +3,23 @@
 
 mod key;
 mod object;
+mod progress;
 mod rule;
 mod spread;
+mod track;
+mod under_way;
+mod waits;
 mod workload;
 mod world;
 
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
+pub use progress::AGAIN;
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
+pub use track::TrackRecord;
+pub use under_way::UnderWay;
+pub use waits::{Waiting, Waits};
 pub use workload::{
     PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Kind, WorkloadKey};
+use super::{Kind, TrackRecord, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,17 @@ pub struct WorkloadFacts {
     pub restarted_for: Option<String>,
     /// When we last restarted it: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
+    /// When somebody, us included, last wrote something of its pod template (1 s resolution).
+    pub templated: Option<Timestamp>,
     /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where somebody
     /// else wrote it.
     pub recorded: Option<Timestamp>,
-    /// How its rollout stands.
+    /// How its restarts have gone, as its labels say.
+    pub track: TrackRecord,
+    /// How its rollout stands, by its controller's word; by the clock too, see [`Self::rollout_at`].
     pub rollout: Rollout,
+    /// Its controller itself says when a rollout takes too long.
+    pub own_deadline: bool,
     /// How many pods it wants.
     pub desired: i32,
     /// How many of its pods serve.
@@ -64,6 +70,7 @@ impl WorkloadFacts {
         }
         self.applied.clone_from(&known.applied);
         self.recorded = known.recorded;
+        self.track.clone_from(&known.track);
         self.last_restart = self.last_restart.max(known.last_restart);
         let is_rolling = matches!(known.rollout, Rollout::Unfinished | Rollout::Stuck);
         let is_ours = known.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
@@ -79,7 +86,7 @@ pub enum Rollout {
     Complete,
     /// Under way.
     Unfinished,
-    /// Its progress deadline has passed (Deployments only).
+    /// It takes too long: its progress deadline has passed (Deployments), or ours.
     Stuck,
     /// `spec.paused` (Deployments only).
     Paused,

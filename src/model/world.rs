@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodRemoved,
-    PodsSeen, PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, WorkloadFacts,
-    WorkloadKey, WorkloadKind,
+    PodsSeen, PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, UnderWay, Waits,
+    WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -76,8 +76,18 @@ pub struct World {
     pub monitors: BTreeMap<NamespacedName, MonitorFacts>,
     /// Policies by name.
     pub policies: BTreeMap<Arc<str>, PolicyFacts>,
-    /// Workloads.
+    /// Workloads; written by [`World::set_workload`], which keeps `under_way` too.
     pub workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
+    /// Restarts of ours under way.
+    pub under_way: UnderWay,
+    /// How many there may be, in the whole cluster; 0: as many as are due.
+    pub max_rollouts: usize,
+    /// What restarts that are due wait for.
+    pub waits: Waits<WorkloadKey>,
+    /// The same of pods that monitors find themselves.
+    pub pod_waits: Waits<NamespacedName>,
+    /// Workloads whose circuit is open, so that it is told once.
+    pub circuits: BTreeSet<WorkloadKey>,
     /// Digests of the content of sources and used objects, as last fetched.
     pub fingerprints: BTreeMap<ObjectKey, Fingerprint>,
     /// Pods of workloads whose restart looked due.
@@ -206,6 +216,15 @@ impl World {
                 self.objects.remove(&key);
                 self.fingerprints.remove(&key);
             }
+        }
+    }
+
+    /// Takes in one workload, or its absence; whether that is news.
+    pub fn set_workload(&mut self, key: WorkloadKey, facts: Option<WorkloadFacts>) -> bool {
+        self.under_way.see(&key, facts.as_ref());
+        match facts {
+            Some(facts) => self.workloads.insert(key, facts.clone()) != Some(facts),
+            None => self.workloads.remove(&key).is_some(),
         }
     }
 

@@ -144,6 +144,7 @@ pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
     world.selected_pods.remove(key);
     world.pod_attempts.remove(key);
     world.pods_removed.remove(key);
+    world.pod_waits.end(key);
 }
 
 impl Watched for DeserializeGuard<ConfigPolicy> {

@@ -150,16 +150,18 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             Some(Taken::Rollout) => drop(world.taken.insert(key.clone(), Taken::Rollout)),
             None => drop(world.taken.remove(&key)),
         }
-        world.workloads.insert(key, facts.clone()) != Some(facts)
+        world.set_workload(key, Some(facts))
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Workload(key) = changed {
-            world.workloads.remove(key);
+            world.set_workload(key.clone(), None);
             world.pods.remove(key);
             world.restart_attempts.remove(key);
             world.missing_since.remove(key);
             world.taken.remove(key);
+            world.waits.end(key);
+            world.circuits.remove(key);
         }
     }
 

@@ -15,9 +15,12 @@ use super::{
     rollout::{Desired, Status, UpdateStrategy, desired, rollout},
 };
 use crate::{
-    marks::{ADOPT_MANAGER, APPLIED, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{WorkloadFacts, WorkloadKey, WorkloadKind},
+    marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
+    model::{TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
 };
+
+/// The `progressDeadlineSeconds` of a Deployment that has none: its controller then tells nothing of progress.
+const NO_DEADLINE: i32 = i32::MAX;
 
 /// A kind of the API server's that we restart.
 pub trait Restartable: Resource<DynamicType = ()> {
@@ -140,6 +143,15 @@ struct Entry {
 struct Fields {
     #[serde(rename = "f:metadata")]
     metadata: MetadataFields,
+    #[serde(rename = "f:spec")]
+    spec: SpecFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SpecFields {
+    #[serde(rename = "f:template")]
+    template: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -162,6 +174,7 @@ struct Spec {
     selector: Option<LabelSelector>,
     template: Option<Template>,
     replicas: Option<i32>,
+    progress_deadline_seconds: Option<i32>,
     paused: Option<bool>,
     update_strategy: Option<UpdateStrategy>,
 }
@@ -181,6 +194,13 @@ impl Metadata {
         });
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
+
+    /// When somebody last wrote what of the pod template he owns, or something beside it.
+    fn templated(&self) -> Option<Timestamp> {
+        let entries =
+            self.managed_fields.iter().flatten().filter(|entry| entry.fields.spec.template.is_some());
+        entries.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
+    }
 }
 
 impl Object {
@@ -198,6 +218,13 @@ impl Object {
             recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| {
                 fields.metadata.labels.applied.is_some()
             }),
+            templated: metadata.templated(),
+            track: TrackRecord::read(
+                take(&mut metadata.labels, BRAKE).as_deref(),
+                take(&mut metadata.labels, LAST_GOOD),
+            ),
+            own_deadline: kind == WorkloadKind::Deployment
+                && spec.progress_deadline_seconds != Some(NO_DEADLINE),
             restart: take(&mut metadata.annotations, RESTART),
             applied: take(&mut metadata.labels, APPLIED),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
@@ -228,13 +255,17 @@ mod tests {
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
                 "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "7", "generation": 2,
-                "labels": {"app": "web", "copyrator.dev/applied": "k.d"},
+                "labels": {"app": "web", "copyrator.dev/applied": "k.d", "copyrator.dev/brake": "2.1", "copyrator.dev/last-good": "k.c"},
                 "annotations": {"copyrator.dev/restart": "true", "other": "x"},
                 "managedFields": [
                     {"manager": "copyrator-restart", "operation": "Apply", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:metadata": {}}},
                     {"manager": "copyrator-restart", "operation": "Update", "time": "2026-01-01T00:00:09Z"},
                     {"manager": "copyrator-adopt", "operation": "Apply", "time": "2026-01-01T00:00:07Z",
                         "fieldsV1": {"f:metadata": {"f:labels": {"f:copyrator.dev/applied": {}}}}},
+                    {"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:04Z",
+                        "fieldsV1": {"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {}}}}},
+                    {"manager": "scaler", "operation": "Update", "subresource": "scale", "time": "2026-01-01T00:00:08Z",
+                        "fieldsV1": {"f:spec": {"f:replicas": {}}}},
                 ],
             },
             "spec": {
@@ -260,12 +291,18 @@ mod tests {
         let second = |time: Option<Timestamp>| time.map(|time| time.to_string());
         assert_eq!(second(facts.last_restart).as_deref(), Some("2026-01-01T00:00:05Z"));
         assert_eq!(second(facts.recorded).as_deref(), Some("2026-01-01T00:00:07Z"));
+        assert_eq!(second(facts.templated).as_deref(), Some("2026-01-01T00:00:04Z"));
+        assert_eq!((facts.track.streak, facts.track.failures), (2, 1));
+        assert_eq!((facts.track.last_good.as_deref(), facts.last_good()), (Some("k.c"), Some("k.d")));
+        assert!(facts.own_deadline && facts.restarted_by_us());
 
         // Somebody else has written the label: our times say nothing of it.
         let mut object = object;
+        object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
         object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
         let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
         assert_eq!(workload.facts.recorded, None);
+        assert!(!workload.facts.own_deadline, "it has switched its deadline off");
     }
 
     /// `kubectl replace` takes away what the manifest does not name; a rollback keeps labels.

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
+    budget::next_in_line,
     claims::{Claim, claims_on, is_source, possible_sources, slot_in, slots_of, sources_of},
     reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using},
     targets::{is_named, takes_copies, targets},
@@ -155,5 +156,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
 
 fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
     let monitors = monitors_reaching(world, key).into_iter().map(Key::MonitorStatus);
-    monitors.chain([Key::Workload(key.clone())]).collect()
+    // Its place may have become free.
+    let next = next_in_line(world, None).into_iter().map(Key::Workload);
+    monitors.chain([Key::Workload(key.clone())]).chain(next).collect()
 }

@@ -86,6 +86,12 @@ pub enum WaitReason {
     PodsNotReady,
     /// A PodDisruptionBudget allows no pod to go now.
     DisruptionBudget,
+    /// Restarts have followed one another soon, so that each waits longer than the one before.
+    Backoff,
+    /// Restarts in a row have not become ready.
+    CircuitOpen,
+    /// As many restarts as may be are under way in the cluster.
+    Budget,
 }
 
 impl WaitReason {
@@ -102,6 +108,9 @@ impl WaitReason {
             Self::MinInterval => "MinInterval",
             Self::PodsNotReady => "PodsNotReady",
             Self::DisruptionBudget => "DisruptionBudget",
+            Self::Backoff => "Backoff",
+            Self::CircuitOpen => "CircuitOpen",
+            Self::Budget => "Budget",
         }
     }
 }
@@ -127,14 +136,31 @@ impl Wait {
     }
 }
 
-/// Whether the content may still be changing. The time of a change tells only its second, so the quiet period begins when
-/// that is over: else it would be up to a second short, and a workload applied within it would roll twice.
-pub fn quiet(pace: &Pace, changed_at: Timestamp, now: Timestamp) -> Result<(), Wait> {
+/// So many quiet periods are waited for content that never rests: whoever writes it again and again must not keep its
+/// users from ever seeing any of it.
+const QUIET_PERIODS: u32 = 10;
+
+/// Whether the content may still be changing; `unsettled` is since when it has been waited for to rest. The time of a
+/// change tells only its second, so the quiet period begins when that is over: else it would be up to a second short, and
+/// a workload applied within it would roll twice.
+pub fn quiet(
+    pace: &Pace,
+    changed_at: Timestamp,
+    unsettled: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Wait> {
     let span = match pace.quiet_period {
         Duration::ZERO => Duration::ZERO,
         span => span.saturating_add(RESOLUTION),
     };
-    not_before(WaitReason::QuietPeriod, Some(changed_at), span, now)
+    let rest = not_before(WaitReason::QuietPeriod, Some(changed_at), span, now);
+    let Some(unsettled) = unsettled else { return rest };
+    let patience = pace.quiet_period.saturating_mul(QUIET_PERIODS);
+    let patience = not_before(WaitReason::QuietPeriod, Some(unsettled), patience, now);
+    // Whatever ends first.
+    rest.or_else(|rest| {
+        patience.map_err(|patience| if patience.until < rest.until { patience } else { rest })
+    })
 }
 
 /// Whether the last restart was a moment ago.
@@ -147,7 +173,8 @@ pub fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) ->
     not_before(reason, Some(missing_since), MISSING_PATIENCE, now)
 }
 
-fn not_before(
+/// Waits until a span has passed since a time, if there was one.
+pub(super) fn not_before(
     reason: WaitReason,
     since: Option<Timestamp>,
     span: Duration,
@@ -190,11 +217,16 @@ mod tests {
     #[test]
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
+        let until = |second| Err(Wait::until(WaitReason::QuietPeriod, at(second)));
         // Changed at 100.9, say.
-        assert_eq!(quiet(&pace, at(100), at(102)), Err(Wait::until(WaitReason::QuietPeriod, at(103))));
-        assert_eq!(quiet(&pace, at(100), at(103)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), None, at(102)), until(103));
+        assert_eq!(quiet(&pace, at(100), None, at(103)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(90)), at(101)), until(103));
+        assert_eq!(quiet(&pace, at(109), Some(at(90)), at(109)), until(110), "it never rests");
+        assert_eq!(quiet(&pace, at(110), Some(at(90)), at(110)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(102)), at(103)), Ok(()), "it rests");
         let none = Pace { quiet_period: Duration::ZERO, ..pace };
-        assert_eq!(quiet(&none, at(100), at(100)), Ok(()));
+        assert_eq!(quiet(&none, at(100), None, at(100)), Ok(()));
         assert_eq!(interval(&pace, None, at(0)), Ok(()));
         let endless = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));

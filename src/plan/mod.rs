@@ -5,7 +5,9 @@
 mod affected;
 mod alike;
 mod applied;
+mod backoff;
 mod brake;
+mod budget;
 pub mod claims;
 mod clock;
 mod copies;
@@ -18,6 +20,7 @@ mod need;
 mod news;
 mod outlook;
 mod pods;
+mod progress;
 mod pulling;
 mod reach;
 mod removal;
@@ -32,6 +35,7 @@ mod tests;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
+pub use budget::{next_in_line, under_way};
 pub use clock::at_after;
 pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
 pub use difference::Difference;

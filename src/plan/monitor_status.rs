@@ -2,8 +2,8 @@
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
 //! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
-//! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
-//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
+//! those of `Ready` that nothing but a person ends, and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of
+//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `TooManyBudgets` (failures),
 //! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
 //! that a person may have to end), `Invalid`.
 
@@ -56,6 +56,8 @@ struct Count {
     restarting: i64,
     waiting: i64,
     failed: i64,
+    /// Of waiting and failed ones, those whose circuit is open.
+    circuits: i64,
     last_restart: Option<Timestamp>,
     next_restart: Option<Timestamp>,
     /// Failures before waits, then by namespace and name.
@@ -113,6 +115,7 @@ impl Count {
             }
             WorkloadState::Failed { reason, message } => {
                 self.failed += 1;
+                self.circuits += i64::from(reason == WaitReason::CircuitOpen.as_str());
                 self.problem(true, key, reason, &message);
             }
         }
@@ -146,11 +149,16 @@ impl Count {
             WaitReason::PodsNotReady if lasts => {
                 "has changed content, and too few pods that are ready: the next is replaced when there are enough"
             }
+            WaitReason::CircuitOpen => {
+                self.circuits += 1;
+                "has changed content, and has not become ready after any of its last restarts: the next is tried after an \
+                 hour, or as soon as it is ready"
+            }
             WaitReason::MissingObject => "uses a ConfigMap or Secret that does not exist",
             WaitReason::DisruptionBudget => "has pods that a PodDisruptionBudget allows nobody to evict now",
             _ => return,
         };
-        self.problem(false, key, wait.reason.as_str(), message);
+        self.problem(wait.reason == WaitReason::CircuitOpen, key, wait.reason.as_str(), message);
     }
 
     fn next(&mut self, wait: Wait) {
@@ -206,7 +214,12 @@ fn status(
         ready.2.push_str(&only_pulled(world, name, facts));
     }
     let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
-    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
+    let circuits = (count.circuits > 0).then(|| {
+        let message =
+            format!("{} workloads do not become ready after restarts: see problems", count.circuits);
+        (true, WaitReason::CircuitOpen.as_str(), message)
+    });
+    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone())).or(circuits);
     let degraded =
         status.problems.first().filter(|_| facts.compiled.is_ok()).map(|worst| {
             (true, worst.reason.clone(), format!("{total} problems, the first: {}", worst.message))

@@ -2,8 +2,9 @@
 //! until none is left. docs/restarting.md has the table, and a test holds it against this.
 
 use super::{
-    Need,
-    brake::{self, Wait, WaitReason},
+    Need, backoff,
+    brake::{Wait, WaitReason},
+    budget::has_place,
     pods::{self, Before, Removal, RemovePod},
     restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY, RestartAction, WorkloadPlan, WorkloadState},
 };
@@ -33,27 +34,35 @@ impl Case<'_, '_> {
     ) -> Result<WorkloadPlan, Wait> {
         let (label, pending) = (self.content.label(), self.content.label_while(Some(before)));
         let restarting = |action| WorkloadPlan::act(WorkloadState::Restarting, action);
+        let rollout =
+            |label| RestartAction::Rollout { label, stamp: self.stamp(), track: self.track_with_next() };
+        // Nothing of the controller's to do: with a new template it would replace pods that run the content already.
+        if let Rollout::Partitioned(partition) = self.facts.rollout
+            && self.pace.strategy == StrategyType::Rollout
+            && self.is_held(stale, partition)
+        {
+            return Ok(WorkloadPlan::rest(self.held(stale, partition)));
+        }
+        if !has_place(self.world, self.key, self.now) {
+            return Ok(self.look_anyway(WaitReason::Budget));
+        }
         if self.pace.strategy != StrategyType::Rollout {
             before.is_past(self.now)?;
             self.next(seen, stale)?;
-            return Ok(restarting(RestartAction::Begin { label: pending }));
+            return Ok(restarting(RestartAction::Begin { label: pending, track: self.track_with_next() }));
         }
         match self.facts.rollout {
             // The template first: the pods that come are of the new revision.
             Rollout::OnDelete => {
                 before.is_past(self.now)?;
                 self.next(seen, stale)?;
-                Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
-            }
-            // Nothing of the controller's to do: with a new template it would replace pods that run the content already.
-            Rollout::Partitioned(partition) if self.is_held(stale, partition) => {
-                Ok(WorkloadPlan::rest(self.held(stale, partition)))
+                Ok(restarting(rollout(pending)))
             }
             Rollout::Partitioned(_) => {
                 before.is_past(self.now)?;
-                Ok(restarting(RestartAction::Rollout { label: pending, stamp: self.stamp() }))
+                Ok(restarting(rollout(pending)))
             }
-            _ => Ok(restarting(RestartAction::Rollout { label, stamp: self.stamp() })),
+            _ => Ok(restarting(rollout(label))),
         }
     }
 
@@ -75,7 +84,7 @@ impl Case<'_, '_> {
     fn step(&self, seen: &PodsSeen, before: Before) -> Result<WorkloadPlan, Wait> {
         let stale = self.stale(seen, before);
         if stale.is_empty() {
-            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
+            return Ok(self.replaced());
         }
         self.patience()?;
         let by_controller = || {
@@ -93,7 +102,8 @@ impl Case<'_, '_> {
             Rollout::Unfinished => Ok(by_controller()),
             // Begun by removal, under another strategy.
             _ => {
-                brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+                let streak = self.facts.track.streak;
+                backoff::interval(&self.pace, streak, self.facts.last_restart, self.now)?;
                 self.begin(seen, &stale, before)
             }
         }
@@ -119,7 +129,7 @@ impl Case<'_, '_> {
     fn next<'p>(&self, seen: &PodsSeen, stale: &[&'p PodFacts]) -> Result<&'p PodFacts, Wait> {
         let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
             .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        brake::interval(&self.pace, Some(pod.created), self.now)?;
+        backoff::interval(&self.pace, self.facts.track.streak, Some(pod.created), self.now)?;
         Ok(pod)
     }
 

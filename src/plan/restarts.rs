@@ -6,21 +6,24 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     Need,
     applied::{Applied, Difference},
+    backoff,
     brake::{self, Pace, Wait, WaitReason},
+    budget::has_place,
     inputs::{Content, Inputs},
     pods::{self, Before, Removal, RemovePod},
+    progress::progress,
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, PodsSeen, Rollout, Taken, WorkloadFacts, WorkloadKey, World},
+    model::{
+        AGAIN, NamespacedName, PodsSeen, Rollout, Taken, TrackRecord, WorkloadFacts, WorkloadKey, World,
+    },
 };
 
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// When to look again though an event should tell: nothing hangs on a single one.
 pub(super) const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
-/// Ends the pod template's annotation where the digest alone would change nothing.
-const AGAIN: &str = "-again";
 
 /// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub enum RestartAction {
     Adopt {
         /// The applied label.
         label: String,
+        /// How its restarts have gone, for the labels that say so.
+        track: TrackRecord,
     },
     /// Change the pod template's annotation, and record the content, in one request.
     Rollout {
@@ -84,11 +89,15 @@ pub enum RestartAction {
         label: String,
         /// The pod template's annotation.
         stamp: String,
+        /// How its restarts have gone, this one included, for the labels that say so.
+        track: TrackRecord,
     },
     /// Record that pods are to be replaced one by one: the first step of it, so that nothing of it is only in memory.
     Begin {
         /// The applied label.
         label: String,
+        /// How its restarts have gone, this one included, for the labels that say so.
+        track: TrackRecord,
     },
     /// Remove pods.
     RemovePods {
@@ -102,12 +111,17 @@ pub enum RestartAction {
 }
 
 impl RestartAction {
+    /// Whether pods are replaced for it.
+    pub fn restarts(&self) -> bool {
+        !matches!(self, Self::Adopt { .. })
+    }
+
     /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
-            Self::Adopt { label }
+            Self::Adopt { label, .. }
             | Self::Rollout { label, .. }
-            | Self::Begin { label }
+            | Self::Begin { label, .. }
             | Self::RemovePods { label, .. } => label,
         }
     }
@@ -172,7 +186,10 @@ impl Case<'_, '_> {
         let pending = applied.and_then(|applied| applied.pending);
         if difference == Some(Difference::Nothing) {
             difference = match (self.world.taken.get(self.key), self.content.changed_at) {
-                (None, _) if pending.is_none() => return WorkloadPlan::rest(self.progress()),
+                (None, _) if pending.is_none() => {
+                    let recheck = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+                    return WorkloadPlan { recheck, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
+                }
                 (None, _) => difference,
                 (Some(Taken::Rollout), Some(since)) => Some(Difference::Content(since)),
                 (Some(_), _) => Some(Difference::Scope),
@@ -183,7 +200,7 @@ impl Case<'_, '_> {
         }
         match difference {
             Some(Difference::Nothing) => match pending {
-                None => WorkloadPlan::rest(self.progress()),
+                None => WorkloadPlan::rest(progress(self.facts, self.now)),
                 Some(before) => WorkloadPlan { due_since: Some(before.time()), ..self.go_on(before) },
             },
             None => self.adopt().unwrap_or_else(WorkloadPlan::from),
@@ -207,7 +224,7 @@ impl Case<'_, '_> {
         if self.inputs.objects.is_empty() {
             self.patience()?;
         }
-        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
+        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(self.facts.track.clone())))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now. What was still to be
@@ -219,12 +236,34 @@ impl Case<'_, '_> {
         if !self.inputs.absent.is_empty() {
             brake::patience(WaitReason::AbsentObject, self.missing_since(), self.now)?;
         }
-        let label = self.content.label_while(pending);
-        Ok(WorkloadPlan::act(self.progress(), RestartAction::Adopt { label }))
+        let (label, track) = (self.content.label_while(pending), self.facts.track.clone());
+        Ok(WorkloadPlan::act(progress(self.facts, self.now), RestartAction::Adopt { label, track }))
     }
 
-    pub(super) fn adoption(&self) -> RestartAction {
-        RestartAction::Adopt { label: self.content.label() }
+    /// The content is recorded, and nothing restarts.
+    pub(super) fn adoption(&self, track: TrackRecord) -> RestartAction {
+        RestartAction::Adopt { label: self.content.label(), track }
+    }
+
+    /// All pods are found to run the content.
+    pub(super) fn replaced(&self) -> WorkloadPlan {
+        let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
+        WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(track))
+    }
+
+    /// How its restarts have gone, the one included that is about to begin.
+    pub(super) fn track_with_next(&self) -> TrackRecord {
+        let last = match self.pace.strategy {
+            StrategyType::Rollout => self.facts.last_restart,
+            // What is recorded was, for all we know, when the last of its pods had been replaced.
+            StrategyType::Evict | StrategyType::Delete => self.facts.last_restart.max(self.facts.recorded),
+        };
+        // Whether a rollout that was taken back would have become ready is not known.
+        let track = match self.world.taken.contains_key(self.key) {
+            true => self.facts.track.clone(),
+            false => backoff::track(self.facts, self.now),
+        };
+        backoff::one_more(track, &self.pace, last, self.now)
     }
 
     /// While something is missing the digest lacks its content: recorded now, its return would look like a change, and
@@ -240,32 +279,25 @@ impl Case<'_, '_> {
         self.world.missing_since.get(self.key).copied().unwrap_or(self.now)
     }
 
-    /// The label says that it is current: is the rollout through, too?
-    fn progress(&self) -> WorkloadState {
-        let is_ours = self.is_stamped();
-        match self.facts.rollout {
-            Rollout::Unfinished if is_ours => WorkloadState::Restarting,
-            Rollout::Stuck if is_ours => WorkloadState::Failed {
-                reason: "RolloutStuck",
-                message: "its progress deadline has passed since the restart; see the events of its pods"
-                    .into(),
-            },
-            _ => WorkloadState::UpToDate,
-        }
-    }
-
     /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
     fn due(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
         if let Some(state) = self.stopped() {
             return Ok(WorkloadPlan::rest(state));
         }
-        brake::quiet(&self.pace, since, self.now)?;
+        let unsettled = self.world.waits.since(self.key, WaitReason::QuietPeriod.as_str());
+        brake::quiet(&self.pace, since, unsettled, self.now)?;
         self.patience()?;
-        if by_rollout && self.facts.rollout == Rollout::Unfinished {
+        if by_rollout && self.facts.rollout_at(self.now) == Rollout::Unfinished {
             return Ok(self.after_rollout());
         }
-        brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+        let (track, last) = (backoff::track(self.facts, self.now), self.facts.last_restart);
+        backoff::circuit(&track, last, self.now)?;
+        backoff::interval(&self.pace, track.streak, last, self.now)?;
+        if self.waits_for_place() && !has_place(self.world, self.key, self.now) {
+            // Its pods are listed again when it is its turn.
+            return Ok(self.look_anyway(WaitReason::Budget));
+        }
         let Some(seen) = self.pods(since) else {
             return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
         };
@@ -273,15 +305,26 @@ impl Case<'_, '_> {
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
         if stale.is_empty() {
-            return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
+            return Ok(self.replaced());
         }
         self.begin(seen, &stale, before)
     }
 
     pub(super) fn after_rollout(&self) -> WorkloadPlan {
-        let state = WorkloadState::Waiting(Wait::for_event(WaitReason::RolloutUnfinished));
+        let plan = self.look_anyway(WaitReason::RolloutUnfinished);
+        let deadline = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+        WorkloadPlan { recheck: plan.recheck.min(deadline.or(plan.recheck)), ..plan }
+    }
+
+    /// Waits for an event, and does not rely on it.
+    pub(super) fn look_anyway(&self, reason: WaitReason) -> WorkloadPlan {
+        let state = WorkloadState::Waiting(Wait::for_event(reason));
         let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
         WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
+    }
+
+    fn waits_for_place(&self) -> bool {
+        self.world.waits.since(self.key, WaitReason::Budget.as_str()).is_some()
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest already

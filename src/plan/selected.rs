@@ -157,7 +157,8 @@ impl<'w> Selected<'_, 'w> {
     /// Content has changed. That pods are to be removed is written down before the first one is: it survives us, and
     /// content that changes back half-way differs from what is written.
     fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
-        brake::quiet(&self.pace, since, self.now)?;
+        let unsettled = self.world.pod_waits.since(self.name, WaitReason::QuietPeriod.as_str());
+        brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
         // In the same second pods count as older here: no rollout replaces them together with the content, and a
         // restart too many is better than old content.

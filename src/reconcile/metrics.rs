@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Error,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use prometheus_client::{
@@ -13,7 +13,10 @@ use prometheus_client::{
 };
 
 use super::queue::Queue;
-use crate::{model::NamespacedName, plan::Tally};
+use crate::{
+    model::{NamespacedName, World},
+    plan::{Tally, under_way},
+};
 
 const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 
@@ -40,7 +43,8 @@ impl Tallies {
     }
 }
 
-/// Shows the queue's depth and age by lane, what is being looked at and how much may be, and the copies of all rules.
+/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the copies of all rules, and the
+/// restarts that wait or are under way.
 /// No namespace or name is a label: their number has no bound.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -48,6 +52,8 @@ pub struct Snapshot {
     pub queue: Arc<Queue>,
     /// The copies of each rule.
     pub tallies: Arc<Tallies>,
+    /// The restarts.
+    pub world: Arc<RwLock<World>>,
 }
 
 impl Collector for Snapshot {
@@ -76,6 +82,29 @@ impl Collector for Snapshot {
             ("copies_failed", "Copies that were refused or could not be written", sum(|tally| tally.failed)),
         ] {
             gauge(&mut encoder, name, help, number)?;
+        }
+        self.restarts(&mut encoder)
+    }
+}
+
+impl Snapshot {
+    /// Who does not lead sees rollouts too, and counts none: or there would seem to be one for each replica.
+    fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        let rolling = if self.queue.is_open() { under_way(&world, super::now(), |_| true).len() } else { 0 };
+        gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
+        let help = "Workloads that do not become ready after restarts, and are left alone";
+        gauge(encoder, "circuits_open", help, world.circuits.len())?;
+        let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
+        for (_, wait) in world.waits.all() {
+            *waiting.entry(wait.reason).or_default() += 1;
+        }
+        drop(world);
+        let (name, help) =
+            ("restarts_waiting", "Workloads whose restart, or the decision about it, waits, by reason");
+        let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0).metric_type())?;
+        for (reason, count) in waiting {
+            ConstGauge::new(count).encode(family.encode_family(&[("reason", reason)])?)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod annotated;
 pub(crate) mod authority;
+mod brake;
 mod fetch;
 mod hooks;
 mod lag;
@@ -144,6 +145,7 @@ impl Reconciler {
         world.fingerprints = prints;
         world.repairs.retain(|_, repairs| !is_over(repairs, now));
         world.spreads.retain(|_, spread| !is_calm(spread, now));
+        world.under_way.expire(now);
     }
 
     async fn look_at(&self, key: &Key) -> Again {

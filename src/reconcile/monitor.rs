@@ -129,6 +129,7 @@ impl Reconciler {
                     }
                 }
             }
+            self.remember_pods_wait(monitor, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             let (Some(action), Some(recorded)) = (plan.action, recorded) else {
                 return wait.map_or(Again::OnChange, Again::After);

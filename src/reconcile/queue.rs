@@ -143,6 +143,11 @@ impl Queue {
         }
     }
 
+    /// Whether keys are taken, which is so while we lead.
+    pub fn is_open(&self) -> bool {
+        self.lock().open
+    }
+
     /// The next key; waits for one.
     pub async fn next(&self) -> Key {
         loop {

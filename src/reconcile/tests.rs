@@ -190,6 +190,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         max_in_flight: 1,
         spread_limits: Default::default(),
         max_writes_in_flight: 16,
+        max_rollouts: 0,
         sweep_interval: std::time::Duration::from_secs(3600),
         deletion_grace: std::time::Duration::ZERO,
         system_namespaces: Default::default(),

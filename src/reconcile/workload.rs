@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
+    act::{outcome::Outcome, restart::RestartOutcome},
     model::{NamespacedName, WorkloadFacts, WorkloadKey, World},
     plan::{
         Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
@@ -35,6 +36,7 @@ impl Reconciler {
                     Ok(Fetched::Ahead) => return Again::After(SOON),
                     Err(error) => {
                         tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
+                        self.forget_wait(workload);
                         return Again::Backoff(None);
                     }
                 }
@@ -45,6 +47,13 @@ impl Reconciler {
                 keys.for_each(|key| self.queue.add(key, Lane::NewNamespace));
                 return Again::After(SOON);
             }
+            let is_restart = plan.action.as_ref().is_some_and(RestartAction::restarts);
+            let (plan, facts) = if is_restart { self.reserve(workload) } else { (plan, facts) };
+            if !plan.needs.is_empty() {
+                continue;
+            }
+            self.remember_wait(workload, &plan);
+            self.note_circuit(workload, &plan.state).await;
             let again = self.restart(workload, &plan, facts).await;
             let monitors = monitors_reaching(&self.world(), workload);
             for monitor in monitors {
@@ -63,11 +72,14 @@ impl Reconciler {
         facts: Option<WorkloadFacts>,
     ) -> Again {
         let (Some(action), Some(facts)) = (&plan.action, facts) else {
-            self.remember_wait(workload, &plan.state);
+            self.remember_missing(workload, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
         let outcome = self.restarter.act(workload, &facts, action).await;
+        if !action.restarts() || outcome != RestartOutcome::Write(Outcome::Done) {
+            self.release(workload);
+        }
         // Whatever was decided from this list of pods has been done.
         self.world_mut().pods.remove(workload);
         let verb = match action {
@@ -82,7 +94,7 @@ impl Reconciler {
     }
 
     /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.
-    fn remember_wait(&self, workload: &WorkloadKey, state: &WorkloadState) {
+    fn remember_missing(&self, workload: &WorkloadKey, state: &WorkloadState) {
         match state {
             WorkloadState::Waiting(wait)
                 if matches!(wait.reason, WaitReason::MissingObject | WaitReason::AbsentObject) =>

@@ -51,6 +51,7 @@ pub(super) async fn lead(
         reconciler.hooks.rest();
         reconciler.tallies.clear();
         reconciler.lag.clear();
+        reconciler.forget_waits();
     }
 }
 

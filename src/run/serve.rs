@@ -116,6 +116,7 @@ fn world(config: &Config) -> World {
     world.system_namespaces = config.system_namespaces();
     world.default_grace = config.deletion_grace;
     world.spread_limits = config.spread_limits;
+    world.max_rollouts = config.max_rollouts;
     world.own_namespace.clone_from(&config.namespace);
     world.annotations = config.annotations;
     let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
@@ -152,7 +153,8 @@ fn reconcile(
     reporter.register(metrics);
     let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
     lag.register(metrics);
-    metrics.register_collector(Box::new(Snapshot { queue: queue.clone(), tallies: tallies.clone() }));
+    let snapshot = Snapshot { queue: queue.clone(), tallies: tallies.clone(), world: world.clone() };
+    metrics.register_collector(Box::new(snapshot));
     let reconciler = Arc::new(Reconciler {
         client: client.clone(),
         world: world.clone(),

@@ -6,6 +6,7 @@
 mod annotated;
 mod authority;
 mod bed;
+mod brake;
 mod conflicts;
 mod copying;
 mod crashes;

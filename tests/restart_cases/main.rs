@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
+mod simulation;
 mod tables;
 mod world;
 
 use std::{fs, path::Path};
 
 use copyrator::{
-    model::{Rollout, WorkloadKey, World},
+    model::{Rollout, TrackRecord, WorkloadFacts, WorkloadKey, World},
     plan::{
         Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
         WorkloadState, monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
@@ -34,7 +35,8 @@ impl Case {
         );
         let mut action = plan.action;
         while let Some(step) = action.take() {
-            text.push(print(&step, &current));
+            let facts = world.workloads[&key].clone();
+            text.push(print(&step, &current, &facts));
             carry_out(&mut world, &key, &step, self.now);
             let again = plan_workload(&world, &key, at(self.now));
             // What has begun goes on: one step after the other, and then nothing.
@@ -117,11 +119,17 @@ fn state(state: &WorkloadState) -> String {
     }
 }
 
-fn print(action: &RestartAction, current: &Content) -> String {
+fn print(action: &RestartAction, current: &Content, before: &WorkloadFacts) -> String {
     match action {
-        RestartAction::Adopt { label } => format!("adopt {label}"),
-        RestartAction::Begin { label } => format!("begin {label}"),
-        RestartAction::Rollout { label, stamp } => format!("rollout {label} stamp {stamp}"),
+        RestartAction::Adopt { label, track } => {
+            format!("adopt {label}{}", print_track(track, before, current))
+        }
+        RestartAction::Begin { label, track } => {
+            format!("begin {label}{}", print_track(track, before, current))
+        }
+        RestartAction::Rollout { label, stamp, track } => {
+            format!("rollout {label} stamp {stamp}{}", print_track(track, before, current))
+        }
         RestartAction::RemovePods { pods, how, .. } => {
             let how = if *how == Removal::Evict { "evict" } else { "delete" };
             format!("{how} {}", pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" "))
@@ -131,6 +139,23 @@ fn print(action: &RestartAction, current: &Content) -> String {
     .replace(&current.digest, "current")
 }
 
+/// What goes without saying is left out: that this is a first restart, and that it was ready with the content recorded so
+/// far.
+fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &Content) -> String {
+    let brake = track.brake().filter(|brake| brake != "1.0");
+    let brake = brake.map_or(String::new(), |brake| format!(" brake {brake}"));
+    let digest = |applied: &String| applied.rsplit_once('.').map(|(digest, _)| digest.to_owned());
+    let so_far = before.applied.as_ref().and_then(digest);
+    let good = match &track.last_good {
+        good if *good == before.track.last_good => "",
+        Some(good) if *good == current.digest => " good current",
+        good if *good == so_far => "",
+        Some(_) => " good other",
+        None => " good none",
+    };
+    brake + good
+}
+
 /// What the API server and its controllers do about an action.
 fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
@@ -138,14 +163,16 @@ fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: 
         world.taken.remove(key);
     }
     match action {
-        RestartAction::Adopt { label } | RestartAction::Begin { label } => {
+        RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
+            facts.track = track.clone();
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
         }
-        RestartAction::Rollout { label, stamp } => {
+        RestartAction::Rollout { label, stamp, track } => {
+            facts.track = track.clone();
             assert_ne!(facts.restarted_for.as_ref(), Some(stamp), "the template would not change");
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
             facts.restarted_for = Some(stamp.clone());
-            facts.last_restart = Some(at(now));
+            (facts.last_restart, facts.templated) = (Some(at(now)), Some(at(now)));
             if !matches!(facts.rollout, Rollout::OnDelete) {
                 facts.rollout = Rollout::Unfinished;
             }

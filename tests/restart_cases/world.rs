@@ -10,10 +10,10 @@ use copyrator::{
     digest::DigestKey,
     model::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, WorkloadFacts, WorkloadKey,
-        WorkloadKind, World,
+        PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, TrackRecord, WorkloadFacts,
+        WorkloadKey, WorkloadKind, World,
     },
-    plan::{Content, Inputs},
+    plan::{Content, Inputs, WaitReason},
     validate::CompiledMonitor,
 };
 use jiff::Timestamp;
@@ -35,6 +35,15 @@ pub struct Case {
     /// Pods of the workload or, where there is none, of the monitor `web`; absent: not listed yet.
     pods: Option<Vec<Pod>>,
     attempt: Option<Attempt>,
+    /// What the workload, or the monitor's pods, have waited for so far, and since when.
+    waited: Option<(String, i64)>,
+    /// `namespace/name` of other restarts under way, of others that wait for a place, and how many places there are.
+    #[serde(default)]
+    under_way: Vec<String>,
+    #[serde(default)]
+    in_line: Vec<String>,
+    #[serde(default)]
+    max_rollouts: usize,
     #[serde(default)]
     annotations_off: bool,
     pub expect: String,
@@ -68,6 +77,11 @@ pub struct Workload {
     annotation: Option<String>,
     last_restart: Option<i64>,
     recorded: Option<i64>,
+    /// When somebody else last wrote to the pod template.
+    templated: Option<i64>,
+    /// `<streak>.<failures>`.
+    brake: Option<String>,
+    last_good: Option<Was>,
     /// Since when something that its pods need has not been there.
     missing_since: Option<i64>,
     /// `label`, `rollout`: what somebody took away; `applied` and `recorded` are what it said.
@@ -148,6 +162,11 @@ fn object_key(text: &str) -> ObjectKey {
     ObjectKey::new(kind, NAMESPACE, name)
 }
 
+fn other_key(text: &str) -> WorkloadKey {
+    let (namespace, name) = text.split_once('/').unwrap();
+    WorkloadKey { kind: WorkloadKind::Deployment, namespace: namespace.into(), name: name.into() }
+}
+
 fn reference(text: &str) -> Reference {
     let (text, keys) = text.split_once(':').map_or((text, None), |(text, keys)| (text, Some(keys)));
     let ObjectKey { kind, name, .. } = object_key(text.trim_end_matches('?'));
@@ -216,7 +235,7 @@ impl Case {
             monitor.add(&NamespacedName::new(NAMESPACE, name.as_str()), &mut world);
         }
         if let Some(workload) = &self.workload {
-            world.workloads.insert(self.workload_key(), workload.facts());
+            world.set_workload(self.workload_key(), Some(workload.facts(self.workload_key().kind)));
             let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
             world.missing_since.extend(missing_since);
             let taken = workload.taken.as_deref().map(|taken| match taken {
@@ -227,6 +246,7 @@ impl Case {
             world.taken.extend(taken.map(|taken| (self.workload_key(), taken)));
         }
         self.marks(&mut world);
+        self.others(&mut world);
         if let Some(pods) = &self.pods {
             let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
             let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
@@ -236,6 +256,25 @@ impl Case {
             }
         }
         world
+    }
+
+    /// Who else restarts, and what has been waited for.
+    fn others(&self, world: &mut World) {
+        world.max_rollouts = self.max_rollouts;
+        for other in &self.under_way {
+            world.under_way.reserve(&other_key(other), "?", at(self.now + 1));
+        }
+        for other in &self.in_line {
+            world.waits.note(&other_key(other), WaitReason::Budget.as_str(), at(self.now - 1));
+        }
+        if let Some((reason, since)) = &self.waited {
+            let reasons = [WaitReason::QuietPeriod, WaitReason::Budget].map(WaitReason::as_str);
+            let reason = reasons.into_iter().find(|one| one == reason).unwrap();
+            for time in [at(*since), at(self.now)] {
+                world.waits.note(&self.workload_key(), reason, time);
+                world.pod_waits.note(&Self::monitor_key(), reason, time);
+            }
+        }
     }
 
     /// Marks speak of content, so they come last.
@@ -248,6 +287,9 @@ impl Case {
             let applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
             facts.applied = applied.map(|label| still_pending(label, workload.pending));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
+            facts.track.last_good = workload.last_good.as_ref().map(|was| digest(was, &current));
+            let facts = facts.clone();
+            world.set_workload(key.clone(), Some(facts));
         }
         if let Some(attempt) = &self.attempt {
             let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
@@ -351,7 +393,7 @@ impl Monitor {
 }
 
 impl Workload {
-    fn facts(&self) -> WorkloadFacts {
+    fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {
         WorkloadFacts {
             uid: "w".into(),
             resource_version: "1".into(),
@@ -365,6 +407,9 @@ impl Workload {
             restarted_for: None,
             last_restart: self.last_restart.map(at),
             recorded: self.recorded.map(at),
+            templated: self.last_restart.max(self.templated).map(at),
+            track: TrackRecord::read(self.brake.as_deref(), None),
+            own_deadline: kind == WorkloadKind::Deployment,
             rollout: match self.rollout.as_deref() {
                 None => Rollout::Complete,
                 Some("unfinished") => Rollout::Unfinished,

@@ -122,12 +122,15 @@ impl Cluster {
             applied: None,
             restarted_for: None,
             last_restart: None,
+            templated: None,
             recorded: None,
+            track: Default::default(),
+            own_deadline: true,
             rollout: Rollout::Complete,
             desired: 1,
             available: 1,
         };
-        self.world.workloads.insert(key, facts);
+        self.world.set_workload(key, Some(facts));
         self
     }
 

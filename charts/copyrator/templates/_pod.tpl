@@ -69,6 +69,7 @@ spec:
         - --min-spread-interval={{ $values.minSpreadInterval }}
         - --max-spread-bytes={{ $values.maxSpreadBytes }}
         - --max-writes-in-flight={{ $values.maxWritesInFlight }}
+        - --max-rollouts={{ $values.maxRollouts }}
         - --sweep-interval={{ $values.sweepInterval }}
         - --annotations={{ $values.annotations }}
         {{- with $values.systemNamespaces }}

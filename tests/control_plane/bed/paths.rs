@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 29] = [
+const KINDS: &[(&str, &str, &str, bool)] = &[
     ("Namespace", "namespaces", "/api/v1", false),
-    ("ConfigMap", "configmaps", "/api/v1", true),
     ("Node", "nodes", "/api/v1", false),
+    ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
     ("Pod", "pods", "/api/v1", true),
     ("ServiceAccount", "serviceaccounts", "/api/v1", true),

@@ -1,0 +1,78 @@
+//! How the last restart of a workload goes on: whether the rollout that is seen is ours, and whether it takes too long.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Rollout, WorkloadFacts};
+
+/// Ends the pod template's annotation where the digest alone would change nothing.
+pub const AGAIN: &str = "-again";
+
+/// After so long a rollout is stuck whose own controller sets it no deadline: that of StatefulSets and DaemonSets, and of
+/// Deployments that have theirs switched off. It is the default deadline of Deployments.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+impl WorkloadFacts {
+    /// Whether the last change of the pod template was our restart, for the content that is recorded.
+    pub fn restarted_by_us(&self) -> bool {
+        let (Some(stamp), Some(applied)) = (&self.restarted_for, &self.applied) else { return false };
+        let digest = stamp.strip_suffix(AGAIN).unwrap_or(stamp);
+        let rest = applied.strip_prefix(digest);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            && self.last_restart >= self.templated
+    }
+
+    /// How its rollout stands now: [`Rollout::Stuck`] also where only the clock tells.
+    pub fn rollout_at(&self, now: Timestamp) -> Rollout {
+        match self.rollout_deadline() {
+            Some(deadline) if deadline <= now => Rollout::Stuck,
+            _ => self.rollout,
+        }
+    }
+
+    /// When an unfinished rollout counts as stuck, where nobody but the clock tells.
+    pub fn rollout_deadline(&self) -> Option<Timestamp> {
+        let since = self.templated.max(self.last_restart)?;
+        let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;
+        by_clock.then(|| since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
+    }
+
+    /// The content with which it is ready now, or else was last: `<key id>.<digest>`.
+    pub fn last_good(&self) -> Option<&str> {
+        match (&self.applied, self.is_ready() && !self.is_being_replaced()) {
+            (Some(applied), true) => Some(digest_of(applied)),
+            _ => self.track.last_good.as_deref(),
+        }
+    }
+
+    /// The rollout is through, and something serves where something should: a DaemonSet is through though no pod is
+    /// available, and with a node down not all ever are.
+    pub fn is_ready(&self) -> bool {
+        match self.rollout {
+            Rollout::Complete => self.available > 0 || self.desired <= 0,
+            // Their rollouts are ours or the user's: nobody says when one is through.
+            Rollout::OnDelete | Rollout::Partitioned(_) => self.available >= self.desired,
+            Rollout::Unfinished | Rollout::Stuck | Rollout::Paused => false,
+        }
+    }
+
+    /// Whether its record says that pods are still to be replaced one by one.
+    pub fn is_being_replaced(&self) -> bool {
+        self.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
+    }
+
+    /// When it no longer counts as under way, if it does: a restart of ours, by whatever strategy, that is not through.
+    /// `Some(None)` where its own controller says when it is stuck.
+    pub(super) fn under_way(&self) -> Option<Option<Timestamp>> {
+        if self.rollout == Rollout::Unfinished && self.restarted_by_us() {
+            return Some(self.rollout_deadline());
+        }
+        let by_pods = self.is_being_replaced() && !matches!(self.rollout, Rollout::Partitioned(_));
+        let since = self.recorded.filter(|_| by_pods)?;
+        Some(Some(since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX)))
+    }
+}
+
+/// The part of a record of content that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
+fn digest_of(applied: &str) -> &str {
+    applied.match_indices('.').nth(1).map_or(applied, |(dot, _)| &applied[..dot])
+}

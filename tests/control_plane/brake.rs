@@ -1,0 +1,398 @@
+//! The brake: whatever content does, workloads restart in measure, and the last content runs in the end.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testbed::Role;
+
+use crate::bed::objects::{annotation, condition, config_map, deployment, label, secret};
+use crate::bed::{Story, eventually, peaceful, rough, within};
+
+/// Reloader made 260 ReplicaSets here, wave 121; Reloader#1183 is 80,000 in the wild.
+#[test]
+fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts() {
+    let story = Story::new(peaceful(), "flapped-secret");
+    let written = |turn: u32| secret(&story.home, "app", [("token", &turn.to_string())]);
+    story.admin().apply(&written(0)).ok();
+    let reference = json!({ "envFrom": [{ "secretRef": { "name": "app" } }] });
+    story.admin().create(&deployment(&story.home, "web", reference)).ok();
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["watch"][0]["kind"] = "Secret".into();
+    monitor["spec"]["pace"] = json!({ "quietPeriod": "2s", "minInterval": "4s" });
+    story.admin().create(&monitor).ok();
+    story.until_adopted("web");
+    story.until_running("web");
+    story.until_older_than_now("web");
+
+    let (from, mut turn, mut during) = (Instant::now(), 0, 0);
+    while from.elapsed() < Duration::from_secs(60) {
+        turn += 1;
+        story.admin().apply(&written(turn)).ok();
+        if turn % 50 == 0 {
+            during = story.revisions("web");
+        }
+        let next = Duration::from_millis(100) * turn;
+        thread::sleep(next.saturating_sub(from.elapsed()));
+    }
+    assert!(turn > 300, "it was no flapping: {turn} writes");
+    assert!(during > 1, "content that never rests never arrives");
+    let is_current = || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let (status, deployment) =
+            (&monitor["status"], story.admin().get("Deployment", &story.home, "web").ok_or("it is gone")?);
+        let last = secret_written(&story, "app");
+        let younger = story.pods("web").iter().all(|pod| {
+            let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+            created >= last.as_str()
+        });
+        if status["upToDate"] == 1 && status["restarting"] == 0 && younger {
+            Ok(deployment)
+        } else {
+            Err(format!("{status} {younger}"))
+        }
+    };
+    // The interval has grown meanwhile.
+    let deployment = within(Duration::from_secs(150), "the last content runs", is_current);
+    story.until_running("web");
+    let applied = label(&deployment, "copyrator.dev/applied").unwrap_or_default();
+    let stamp =
+        annotation(&deployment["spec"]["template"], "copyrator.dev/restarted-for").unwrap_or_default();
+    assert!(applied.starts_with(stamp) && !stamp.is_empty(), "{applied} {stamp}");
+    let revisions = story.revisions("web");
+    assert!(revisions <= 8, "{revisions} ReplicaSets for {turn} changes");
+    story.marker("then");
+    assert_eq!(story.revisions("web"), revisions, "it goes on");
+}
+
+/// When a Secret's content was last written, in seconds.
+fn secret_written(story: &Story<'_>, name: &str) -> String {
+    let object = story.admin().get("Secret", &story.home, name).expect("it is there");
+    let times = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    times.filter_map(|entry| entry["time"].as_str().map(str::to_owned)).max().unwrap_or_default()
+}
+
+#[test]
+fn content_that_goes_and_comes_back_within_the_quiet_period_restarts_nobody() {
+    let story = Story::new(peaceful(), "there-and-back");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "a")])).ok();
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["pace"]["quietPeriod"] = "5s".into();
+    story.admin().create(&monitor).ok();
+    story.until_adopted("web");
+    let before = story.until_running("web");
+    story.until_older_than_now("web");
+    for value in ["b", "a"] {
+        story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    }
+    eventually("the monitor says that it runs the current content, of later than the change", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let status = &monitor["status"];
+        if status["upToDate"] == 1 && status["waiting"] == 0 { Ok(()) } else { Err(status.to_string()) }
+    });
+    // A later change restarts once; so the earlier ones have not.
+    story.admin().apply(&config_map(&story.home, "app", [("k", "c")])).ok();
+    story.until_restarted("web", &before);
+    assert_eq!(story.revisions("web"), 2);
+}
+
+/// Pods of a workload that wait for a node to open, which each story does for itself.
+fn gated(story: &Story<'_>, namespace: &str, name: &str) -> Value {
+    let references = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
+    let mut workload = deployment(namespace, name, references);
+    workload["spec"]["template"]["spec"]["nodeSelector"] = json!({ gate(story, name): "open" });
+    workload
+}
+
+fn gate(story: &Story<'_>, name: &str) -> String {
+    story.called(&format!("gate-{name}"))
+}
+
+fn open(story: &Story<'_>, name: &str, is_open: bool) {
+    let value = if is_open { json!("open") } else { json!(null) };
+    let labels = json!({ "metadata": { "labels": { gate(story, name): value } } });
+    story.admin().merge("Node", "", "node-0", &labels).ok();
+}
+
+fn brake(story: &Story<'_>, name: &str) -> Option<String> {
+    let deployment = story.admin().get("Deployment", &story.home, name)?;
+    label(&deployment, "copyrator.dev/brake").map(str::to_owned)
+}
+
+#[test]
+fn a_workload_that_does_not_become_ready_is_left_alone_until_it_is() {
+    let story = Story::new(peaceful(), "circuit");
+    let change = |value: &str| story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    let monitor = || story.admin().get("ConfigMonitor", &story.home, "monitor").expect("it is there");
+    change("0");
+    open(&story, "web", true);
+    let mut workload = gated(&story, &story.home, "web");
+    workload["spec"]["progressDeadlineSeconds"] = 2.into();
+    story.admin().create(&workload).ok();
+    story.until_running("web");
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    let first = story.until_adopted("web");
+    story.until_older_than_now("web");
+    open(&story, "web", false);
+    for (turn, reason) in [(1, "RolloutStuck"), (2, "RolloutStuck"), (3, "CircuitOpen")] {
+        change(&turn.to_string());
+        eventually(&format!("restart {turn} is stuck"), || {
+            let status = &monitor()["status"];
+            let is_stuck = status["failed"] == 1 && status["problems"][0]["reason"] == reason;
+            let brake = brake(&story, "web").unwrap_or_default();
+            if is_stuck && brake == format!("1.{}", turn - 1) {
+                Ok(())
+            } else {
+                Err(format!("{brake} {status}"))
+            }
+        });
+        assert_eq!(story.revisions("web"), turn + 1);
+    }
+    story.until_condition("ConfigMonitor", "monitor", "Stalled", "True", "CircuitOpen");
+    for (kind, name) in [("Deployment", "web"), ("ConfigMonitor", "monitor")] {
+        eventually(&format!("an Event tells of it at {kind} {name}"), || {
+            let events = story.admin().list("Event", &story.home, "");
+            let about: Vec<_> = events.iter().filter(|event| event["reason"] == "CircuitOpen").collect();
+            let is_it = |event: &&&Value| {
+                let about = &event["regarding"];
+                about["kind"] == kind && about["name"] == name && event["type"] == "Warning"
+            };
+            match about.iter().filter(is_it).count() {
+                1 => Ok(()),
+                _ => Err(format!("{about:?}")),
+            }
+        });
+    }
+    // The last content that it was ready with is the first.
+    let deployment = story.admin().get("Deployment", &story.home, "web").expect("it is there");
+    let good = label(&deployment, "copyrator.dev/last-good").expect("it was ready once");
+    assert!(first.starts_with(good), "{good} of {first}");
+
+    change("4");
+    eventually("new content waits for the circuit", || {
+        let status = &monitor()["status"];
+        let is_waiting = status["waiting"] == 1 && status["problems"][0]["reason"] == "CircuitOpen";
+        if is_waiting && status["nextRestartTime"].is_string() { Ok(()) } else { Err(status.to_string()) }
+    });
+    story.marker("then");
+    assert_eq!((story.revisions("web"), brake(&story, "web").as_deref()), (4, Some("1.2")));
+
+    // It becomes ready, by nobody's restart.
+    open(&story, "web", true);
+    eventually("the content that waited restarts it, and the failures are over", || {
+        let (seen, revisions) = (brake(&story, "web"), story.revisions("web"));
+        if seen.as_deref() == Some("1.0") && revisions == 5 {
+            Ok(())
+        } else {
+            Err(format!("{seen:?} {revisions}"))
+        }
+    });
+    story.until_running("web");
+    eventually("nothing is stalled any more", || {
+        let monitor = monitor();
+        match (condition(&monitor, "Stalled"), &monitor["status"]["upToDate"]) {
+            (None, up_to_date) if up_to_date == 1 => Ok(()),
+            _ => Err(monitor["status"].to_string()),
+        }
+    });
+}
+
+/// Two field managers write the same labels: neither takes away what the other has written, and only a rollout moves the
+/// time of the last restart.
+#[test]
+fn evictions_count_as_restarts_and_no_label_is_lost_between_managers() {
+    let story = Story::new(peaceful(), "both-managers");
+    let change = |value: &str| story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    let labels = || -> Vec<Option<String>> {
+        let deployment = story.admin().get("Deployment", &story.home, "web").expect("it is there");
+        let value = |key: &str| label(&deployment, key).map(str::to_owned);
+        ["copyrator.dev/applied", "copyrator.dev/brake", "copyrator.dev/last-good"].map(value).into()
+    };
+    change("0");
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["pace"]["minInterval"] = "15s".into();
+    story.admin().apply(&monitor).ok();
+    story.until_adopted("web");
+    let first = story.until_running("web");
+    story.until_older_than_now("web");
+    change("1");
+    let second = story.until_restarted("web", &first);
+    assert_eq!(labels()[1].as_deref(), Some("1.0"));
+    let (rolled_out, restarted) = (labels(), last_restart(&story, "web"));
+    story.until_older_than_now("web");
+
+    monitor["spec"]["strategy"] = json!({ "type": "Evict" });
+    story.admin().apply(&monitor).ok();
+    change("2");
+    story.until_restarted("web", &second);
+    let evicted = eventually("the content is recorded", || {
+        let now = labels();
+        if now[0] == rolled_out[0] { Err(format!("{now:?}")) } else { Ok(now) }
+    });
+    assert_eq!((evicted[1].as_deref(), story.revisions("web")), (Some("2.0"), 2));
+    assert!(evicted[2].is_some() && last_restart(&story, "web") == restarted, "{evicted:?}");
+
+    // Something else counts: recorded, and nothing else.
+    monitor["spec"]["watch"][0]["keys"] = json!(["k"]);
+    monitor["spec"]["pace"]["minInterval"] = "0s".into();
+    monitor["spec"]["strategy"] = json!({ "type": "Rollout" });
+    story.admin().apply(&monitor).ok();
+    eventually("what counts is recorded", || {
+        let now = labels();
+        let only_that = now[0] != evicted[0] && now[1..] == evicted[1..];
+        if only_that { Ok(()) } else { Err(format!("{now:?} {evicted:?}")) }
+    });
+    story.until_older_than_now("web");
+    change("3");
+    eventually("it rolls out again, with all labels", || {
+        let now = labels();
+        let is_first = now[1].as_deref() == Some("1.0") && now[2].is_some();
+        let later = last_restart(&story, "web") > restarted;
+        let revisions = story.revisions("web");
+        if is_first && later && revisions == 3 { Ok(()) } else { Err(format!("{now:?} {revisions}")) }
+    });
+}
+
+#[test]
+fn a_restart_of_ours_forgets_nothing_of_the_brake() {
+    let (bed, _turn) = rough();
+    let mut crew = bed.man();
+    let story = Story::new(bed, "remembered-brake");
+    let change = |value: &str| story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    change("0");
+    story.deploy("web", &["app"]);
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["pace"]["minInterval"] = "10s".into();
+    story.admin().create(&monitor).ok();
+    story.until_adopted("web");
+    let mut running = story.until_running("web");
+    story.until_older_than_now("web");
+    for (value, record) in [("1", "1.0"), ("2", "2.0")] {
+        change(value);
+        running = story.until_restarted("web", &running);
+        assert_eq!(brake(&story, "web").as_deref(), Some(record));
+        story.until_older_than_now("web");
+    }
+    crew.reconciler.kill();
+    let last = last_restart(&story, "web");
+    change("3");
+    bed.release_lease();
+    crew.reconciler = bed.reconciler(0);
+    eventually("it waits for twice the interval since the last restart", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let next = monitor["status"]["nextRestartTime"].as_str().unwrap_or_default().to_owned();
+        if seconds(&next) == seconds(&last) + 20 { Ok(()) } else { Err(format!("{next}, {last} {monitor}")) }
+    });
+    story.until_restarted("web", &running);
+    assert_eq!((brake(&story, "web").as_deref(), story.revisions("web")), (Some("3.0"), 4));
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+/// When we last restarted it.
+fn last_restart(story: &Story<'_>, name: &str) -> String {
+    let object = story.admin().get("Deployment", &story.home, name).expect("it is there");
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let ours = entries.iter().find(|entry| entry["manager"] == "copyrator-restart").expect("we restarted it");
+    ours["time"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Of the day: tests do not last over midnight by more than they wait.
+fn seconds(time: &str) -> u64 {
+    let clock = time.get(11..19).unwrap_or_default();
+    clock.split(':').filter_map(|part| part.parse::<u64>().ok()).fold(0, |sum, part| sum * 60 + part)
+}
+
+#[test]
+fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_them() {
+    let (bed, _turn) = rough();
+    let webhook = bed.man().webhook;
+    let options = ["--max-rollouts", "2"];
+    bed.release_lease();
+    let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &options).expect("the reconciler starts");
+    reconciler.wait_ready().expect("it becomes ready");
+    let story = Story::new(bed, "few-places");
+    let (big, small) = (story.bystander("big"), story.bystander("small"));
+    let workloads = [
+        ("big-1", &big),
+        ("big-2", &big),
+        ("big-3", &big),
+        ("big-4", &big),
+        ("small-1", &small),
+        ("small-2", &small),
+    ];
+    for namespace in [&big, &small] {
+        story.admin().apply(&config_map(namespace, "app", [("k", "1")])).ok();
+    }
+    for (name, namespace) in workloads {
+        open(&story, name, true);
+        let mut workload = gated(&story, namespace, name);
+        workload["metadata"]["annotations"] = json!({ "copyrator.dev/restart": "true" });
+        story.admin().create(&workload).ok();
+    }
+    let get = |(name, namespace): (&str, &String)| {
+        story.admin().get("Deployment", namespace, name).expect("it is there")
+    };
+    for one in workloads {
+        eventually(&format!("{} runs and is adopted", one.0), || {
+            let deployment = get(one);
+            let is_adopted = label(&deployment, "copyrator.dev/applied").is_some();
+            if is_adopted && deployment["status"]["readyReplicas"] == 1 {
+                Ok(())
+            } else {
+                Err(deployment["status"].to_string())
+            }
+        });
+        open(&story, one.0, false);
+    }
+    // Later than any pod.
+    story.admin().apply(&config_map(&big, "clock", [])).ok();
+    thread::sleep(Duration::from_secs(1));
+    let restarted = || -> Vec<&str> {
+        let is_restarted = |one: &(&str, &String)| {
+            annotation(&get(*one)["spec"]["template"], "copyrator.dev/restarted-for").is_some()
+        };
+        workloads.iter().filter(|one| is_restarted(one)).map(|(name, _)| *name).collect()
+    };
+    let until_restarted = |what: &str, count: usize| {
+        eventually(what, || {
+            let seen = restarted();
+            if seen.len() == count { Ok(seen) } else { Err(format!("{seen:?}")) }
+        })
+    };
+    story.admin().apply(&config_map(&big, "app", [("k", "2")])).ok();
+    let first = until_restarted("both places are taken", 2);
+    story.admin().apply(&config_map(&small, "app", [("k", "2")])).ok();
+    eventually("all others wait for a place", || {
+        let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
+        let has = |line: &str| metrics.lines().any(|one| one == line);
+        let waiting = has(r#"copyrator_restarts_waiting{reason="Budget"} 4"#);
+        if waiting && has("copyrator_rollouts_under_way 2") { Ok(()) } else { Err(metrics) }
+    });
+    assert_eq!(restarted(), first, "more than two at one time");
+
+    // Of the namespace that waits longer two restart already.
+    open(&story, first[0], true);
+    let third = until_restarted("a place is free", 3);
+    assert!(third.iter().any(|name| name.starts_with("small")), "{third:?}");
+    story.marker("and-then");
+    assert_eq!(restarted(), third, "more than two at one time");
+    for (name, _) in workloads {
+        open(&story, name, true);
+    }
+    until_restarted("everybody's turn comes", 6);
+    for one in workloads {
+        eventually(&format!("{} has rolled out", one.0), || {
+            let status = get(one)["status"].take();
+            let is_through = (&status["updatedReplicas"], &status["readyReplicas"], &status["replicas"])
+                == (&json!(1), &json!(1), &json!(1));
+            if is_through { Ok(()) } else { Err(status.to_string()) }
+        });
+        let revisions = story.admin().list("ReplicaSet", one.1, &format!("app={}", one.0)).len();
+        assert_eq!(revisions, 2, "{}", one.0);
+    }
+    reconciler.kill();
+    webhook.kill();
+}
