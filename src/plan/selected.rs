@@ -125,7 +125,10 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let difference = applied.map(|applied| applied.differs(&content));
     match difference {
         None | Some(Difference::Scope) => {
-            let state = SelectedPodsState::UpToDate;
+            let state = match pending {
+                None => SelectedPodsState::UpToDate,
+                Some(_) => SelectedPodsState::Restarting,
+            };
             return Ok(SelectedPodsPlan::record(state, content.label_while(pending)));
         }
         Some(Difference::Nothing) if pending.is_none() => {

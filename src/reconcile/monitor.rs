@@ -17,7 +17,7 @@ use crate::{
     },
     authority::{AskError, monitor_questions},
     model::{NamespacedName, ObjectKey, PodFacts, PodRemoved, World},
-    plan::{self, Key, SelectedPodsAction, plan_selected_pods, workloads_of},
+    plan::{self, Key, SelectedPodsAction, SelectedPodsState, plan_selected_pods, workloads_of},
 };
 
 const ROUNDS: usize = 4;
@@ -131,11 +131,16 @@ impl Reconciler {
             }
             self.remember_pods_wait(monitor, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
+            let goes_on = plan.state == SelectedPodsState::Restarting;
             let (Some(action), Some(recorded)) = (plan.action, recorded) else {
                 return wait.map_or(Again::OnChange, Again::After);
             };
             return match action {
-                SelectedPodsAction::Record(label) => self.record(monitor, &recorded, &label).await,
+                SelectedPodsAction::Record(label) => match self.record(monitor, &recorded, &label).await {
+                    // No change of a status is an event: what this begins goes on when the watch has brought it.
+                    Again::OnChange if goes_on => Again::After(SOON),
+                    again => again,
+                },
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.note_removal(monitor);
@@ -174,9 +179,7 @@ impl Reconciler {
             Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,
         };
         match outcome {
-            // No change of a status is an event: what the record begins goes on when the watch has brought it.
-            Outcome::Done => Again::After(SOON),
-            Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             // Its status was written meanwhile.
             Outcome::Stale => Again::Backoff(None),
             outcome => {
