@@ -157,7 +157,7 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     story.admin().create(&half_way).ok();
     story.lift("half-way");
     let mut monitor = story.monitor(&["app"], json!(null));
-    monitor["spec"]["pace"]["quietPeriod"] = "1s".into();
+    monitor["spec"]["pace"]["quietPeriod"] = "3s".into();
     story.admin().create(&monitor).ok();
     let names = ["never-restarted", "half-way"];
     let before = names.map(|name| {
