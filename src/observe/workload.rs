@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     marks::{ADOPT_MANAGER, APPLIED, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{WorkloadFacts, WorkloadKey, WorkloadKind},
+    model::{Reference, WorkloadFacts, WorkloadKey, WorkloadKind},
 };
 
 /// A kind of the API server's that we restart.
@@ -171,6 +171,14 @@ struct Spec {
 struct Template {
     metadata: Option<Metadata>,
     spec: Option<PodSpec>,
+}
+
+/// What the spec of a pod template refers to, each object once.
+///
+/// # Errors
+/// It is not shaped like one.
+pub fn references(pod_spec: &serde_json::Value) -> Result<Vec<Reference>, serde_json::Error> {
+    Ok(Option::<PodSpec>::deserialize(pod_spec)?.unwrap_or_default().references())
 }
 
 impl Metadata {

@@ -17,6 +17,7 @@ mod faults;
 mod formats;
 mod hooks;
 mod import;
+mod import_restarts;
 mod install;
 mod load;
 mod observability;

@@ -1,0 +1,137 @@
+//! From a tool that restarts to us on a live cluster: a change is followed by one restart, whoever makes it, and handing
+//! over by none.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, config_map, deployment, label};
+use crate::bed::{Story, eventually, peaceful};
+
+const RELOADER: &str = "reloader.stakater.com/auto";
+const WAVE: &str = "wave.pusher.com/update-on-config-change";
+
+/// What `copyrator import` prints, and its exit code.
+fn import(story: &Story<'_>, file: Option<&Path>) -> (Vec<Value>, String, Option<i32>) {
+    let kubeconfig = story.bed.testbed.cluster().admin_kubeconfig();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_copyrator"));
+    command.args(["import", "-n", &story.home]);
+    match file {
+        Some(file) => command.arg("-f").arg(file),
+        None => command.arg("--kubeconfig").arg(kubeconfig),
+    };
+    let output = command.output().expect("copyrator runs");
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    let made = documents.into_iter().filter(|one| !one.is_null()).collect();
+    (made, format!("{out}{err}"), output.status.code())
+}
+
+fn unsuspend(story: &Story<'_>, monitors: &[Value]) {
+    for monitor in monitors {
+        let name = monitor["metadata"]["name"].as_str().expect("a monitor has a name");
+        let go = json!({ "spec": { "suspend": false } });
+        story.admin().merge("ConfigMonitor", &story.home, name, &go).ok();
+    }
+}
+
+fn applied(story: &Story<'_>, name: &str) -> Option<String> {
+    let deployment = story.admin().get("Deployment", &story.home, name).expect("it stays");
+    label(&deployment, "copyrator.dev/applied").map(str::to_owned)
+}
+
+/// Reloader#814, #640, #481 (missed at a change of hands), #166, #216, #279 (restarted by it).
+#[test]
+fn what_another_tool_restarted_is_taken_over_without_a_restart_too_many_or_too_few() {
+    let story = Story::new(peaceful(), "reloaded");
+    let admin = story.admin();
+    admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    let references = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
+    for (name, asks) in [("web", RELOADER), ("api", WAVE)] {
+        let mut workload = deployment(&story.home, name, references.clone());
+        workload["metadata"]["annotations"] = json!({ asks: "true" });
+        admin.create(&workload).ok();
+    }
+    let before = ["web", "api"].map(|name| story.until_running(name));
+
+    let (monitors, text, code) = import(&story, None);
+    assert_eq!((monitors.len(), code), (2, Some(0)), "{text}");
+    assert!(text.contains("2 monitors, suspended") && text.contains("Unsuspend them while"), "{text}");
+    for monitor in &monitors {
+        admin.create(monitor).ok();
+    }
+    story.marker("suspended");
+    assert_eq!(["web", "api"].map(|name| applied(&story, name)), [None, None], "a suspended monitor acted");
+
+    // Adopted, while the other tool runs: nobody restarts.
+    unsuspend(&story, &monitors);
+    let adopted = ["web", "api"].map(|name| story.until_adopted(name));
+    assert_eq!(["web", "api"].map(|name| story.until_running(name)), before, "adoption restarted");
+
+    // A change that both see: Reloader writes at once, and its rollout is the only one.
+    story.until_older_than_now("web");
+    story.until_older_than_now("api");
+    admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    let mut container = admin.get("Deployment", &story.home, "web").expect("it is there")["spec"]["template"]
+        ["spec"]["containers"][0]
+        .take();
+    container["env"] = json!([{ "name": "STAKATER_APP_CONFIGMAP", "value": "c0ffee" }]);
+    let reload = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
+    admin.merge("Deployment", &story.home, "web", &reload).ok();
+    let web = story.until_restarted("web", &before[0]);
+    // wave is not there any more: its workload is Copyrator's.
+    let api = story.until_restarted("api", &before[1]);
+    for (name, adopted) in ["web", "api"].iter().zip(&adopted) {
+        eventually(&format!("{name} is known to run the new content"), || match applied(&story, name) {
+            Some(now) if now != *adopted => Ok(()),
+            now => Err(format!("{now:?}")),
+        });
+    }
+    assert_eq!((story.until_running("web"), story.until_running("api")), (web.clone(), api.clone()));
+    assert_eq!(["web", "api"].map(|name| story.revisions(name)), [2, 2], "one rollout for one change");
+    let template =
+        admin.get("Deployment", &story.home, "web").expect("it is there")["spec"]["template"].take();
+    assert_eq!(annotation(&template, "copyrator.dev/restarted-for"), None, "Reloader's rollout was enough");
+
+    // Reloader is gone, its annotation too: the next change is ours, once.
+    let gone = json!({ "metadata": { "annotations": { RELOADER: null } } });
+    admin.merge("Deployment", &story.home, "web", &gone).ok();
+    story.marker("taken-off");
+    assert_eq!(story.until_running("web"), web, "taking the annotation off restarted");
+    story.until_older_than_now("web");
+    admin.apply(&config_map(&story.home, "app", [("k", "3")])).ok();
+    story.until_restarted("web", &web);
+    assert_eq!(story.revisions("web"), 3, "one restart for one change");
+}
+
+/// The first Copyrator's monitor, as its own example writes it.
+#[test]
+fn a_monitor_of_the_first_copyrator_goes_on_deleting_the_pods_of_its_label() {
+    let story = Story::new(peaceful(), "seeded");
+    let admin = story.admin();
+    admin.apply(&config_map(&story.home, "flaskapp-config", [("config.cfg", "MSG=1")])).ok();
+    story.deploy("frontend", &["flaskapp-config"]);
+    story.deploy("other", &["flaskapp-config"]);
+    let (first, other) = (story.until_running("frontend"), story.until_running("other"));
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").expect("a file");
+    let seed = json!({
+        "apiVersion": "magalix.com/v1", "kind": "ConfigMonitor",
+        "metadata": { "name": "flaskapp-config-monitor" },
+        "spec": { "configmap": "flaskapp-config", "podSelector": { "app": "frontend" } },
+    });
+    std::fs::write(file.path(), seed.to_string()).expect("it is written");
+    let (monitors, text, code) = import(&story, Some(file.path()));
+    assert_eq!((monitors.len(), code), (1, Some(0)), "{text}");
+    admin.create(&monitors[0]).ok();
+    unsuspend(&story, &monitors);
+    story.until_adopted("frontend");
+    assert_eq!(story.until_running("frontend"), first, "adoption restarted");
+
+    story.until_older_than_now("frontend");
+    admin.apply(&config_map(&story.home, "flaskapp-config", [("config.cfg", "MSG=2")])).ok();
+    story.until_restarted("frontend", &first);
+    assert_eq!(story.revisions("frontend"), 1, "its pod was to be deleted, not rolled out");
+    assert_eq!(story.until_running("other"), other, "what has another label restarted");
+}
