@@ -42,6 +42,21 @@ fn applied(story: &Story<'_>, name: &str) -> Option<String> {
     label(&deployment, "copyrator.dev/applied").map(str::to_owned)
 }
 
+/// Waits until the adoption of a Deployment is so long ago that a change from now on surely came after it: for one that
+/// came in the same moment it is right to restart once too often.
+fn until_long_adopted(story: &Story<'_>, name: &str) {
+    let deployment = story.admin().get("Deployment", &story.home, name).expect("it is there");
+    let entries = deployment["metadata"]["managedFields"].as_array().expect("it has some");
+    let ours = entries.iter().find(|entry| entry["manager"] == "copyrator-adopt").expect("it is adopted");
+    let time = |value: &Value| value.as_str().unwrap_or_default().parse::<jiff::Timestamp>().expect("a time");
+    let adopted = time(&ours["time"]).as_second();
+    eventually("the adoption is some seconds ago", || {
+        let probe = story.admin().try_create(&config_map("default", "clock", [])).ok();
+        let now = time(&probe["metadata"]["creationTimestamp"]).as_second();
+        if now > adopted + 2 { Ok(()) } else { Err(format!("{} s", now - adopted)) }
+    });
+}
+
 /// Reloader#814, #640, #481 (missed at a change of hands), #166, #216, #279 (restarted by it).
 #[test]
 fn what_another_tool_restarted_is_taken_over_without_a_restart_too_many_or_too_few() {
@@ -71,17 +86,16 @@ fn what_another_tool_restarted_is_taken_over_without_a_restart_too_many_or_too_f
     assert_eq!(["web", "api"].map(|name| story.until_running(name)), before, "adoption restarted");
 
     // A change that both see: Reloader writes at once, and its rollout is the only one.
-    story.until_older_than_now("web");
-    story.until_older_than_now("api");
-    admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    ["web", "api"].iter().for_each(|name| until_long_adopted(&story, name));
     let mut container = admin.get("Deployment", &story.home, "web").expect("it is there")["spec"]["template"]
         ["spec"]["containers"][0]
         .take();
     container["env"] = json!([{ "name": "STAKATER_APP_CONFIGMAP", "value": "c0ffee" }]);
     let reload = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
+    admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     admin.merge("Deployment", &story.home, "web", &reload).ok();
     let web = story.until_restarted("web", &before[0]);
-    // wave is not there any more: its workload is Copyrator's.
+    // wave is gone already: its workload is Copyrator's.
     let api = story.until_restarted("api", &before[1]);
     for (name, adopted) in ["web", "api"].iter().zip(&adopted) {
         eventually(&format!("{name} is known to run the new content"), || match applied(&story, name) {
