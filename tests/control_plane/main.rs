@@ -32,6 +32,7 @@ mod replacement;
 mod restarts;
 mod restore;
 mod restored;
+mod scale;
 mod stamps;
 mod teardown;
 mod warnings;
