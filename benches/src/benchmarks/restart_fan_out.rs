@@ -2,6 +2,7 @@
 //! writes, the reconciler does not run; while either does, the controllers of Kubernetes stand still: what they make of
 //! the new templates is the same for both, and not what is measured.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use copyrator::marks::{ADOPT_MANAGER, RESTART_MANAGER};
@@ -30,6 +31,8 @@ const BUDGET: f64 = 1.5;
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     seconds: f64,
+    /// Requests of any kind until the last restart.
+    requests: usize,
     client: Duration,
     server: Duration,
 }
@@ -103,6 +106,7 @@ fn note(figures: &mut Figures, size: usize, ours: Taken, bare: Taken) {
     figures.add_with(format!("{size}: ours ÷ bare"), "×", Budget::median(BUDGET), ratio);
     figures.add(format!("{size}: ours"), "s", ours.seconds);
     figures.add(format!("{size}: bare"), "s", bare.seconds);
+    figures.add(format!("{size}: requests a restart, ours"), "", ours.requests as f64 / size as f64);
     let mut a_thousand = |what: &str, time: Duration| {
         let what = format!("{size}: CPU for 1,000 restarts, {what}");
         figures.add(what, "ms", time.as_secs_f64() * 1e6 / size as f64);
@@ -152,13 +156,13 @@ impl Field {
         self.arena.hold_controllers(true)?;
         let before = (cpu(client)?, self.server()?);
         send(&self.arena.admin, change).await?;
-        let seen = self.collect(team, size + 1).await?;
+        let (seen, requests) = self.collect(team, size + 1).await?;
         let after = (cpu(client)?, self.server()?);
         self.arena.hold_controllers(false)?;
         let begun =
             seen.iter().find(|request| request.resource == "secrets").ok_or("the change was not seen")?;
         let seconds = until_last(&seen, begun.received);
-        Ok(Taken { seconds, client: after.0 - before.0, server: after.1 - before.1 })
+        Ok(Taken { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
     async fn time_bare(&mut self, like: &Like, team: &str, size: usize) -> Outcome<Taken> {
@@ -171,24 +175,27 @@ impl Field {
         let before = (cpu(client)?, self.server()?);
         send_all(&self.arena.account, writes, IN_FLIGHT).await?;
         let after = (cpu(client)?, self.server()?);
-        let seen = self.collect(team, size).await?;
+        let (seen, requests) = self.collect(team, size).await?;
         self.arena.hold_controllers(false)?;
         let begun = seen.iter().map(|request| request.received).min().ok_or("nothing was written")?;
         let seconds = until_last(&seen, begun);
-        Ok(Taken { seconds, client: after.0 - before.0, server: after.1 - before.1 })
+        Ok(Taken { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
-    /// The change of the Secret, and the restarts.
-    async fn collect(&mut self, team: &str, enough: usize) -> Outcome<Vec<Request>> {
+    /// The change of the Secret, and the restarts; and how many requests there were with our account meanwhile.
+    async fn collect(&mut self, team: &str, enough: usize) -> Outcome<(Vec<Request>, usize)> {
+        let requests = Cell::new(0);
         let is_it = |request: &Request| {
-            let is_restart = request.resource == "deployments" && Arena::is_ours(request);
+            let ours = Arena::is_ours(request);
+            requests.set(requests.get() + usize::from(ours && request.resource != "leases"));
+            let is_restart = request.resource == "deployments" && ours;
             request.is_done_write()
                 && request.namespace == team
                 && (is_restart || request.resource == "secrets")
         };
         let seen = self.arena.collect(team, enough, is_it).await?;
         match seen.len() {
-            all if all == enough => Ok(seen),
+            all if all == enough => Ok((seen, requests.get())),
             more => Err(format!("{team}: {more} writes, not {enough}").into()),
         }
     }
