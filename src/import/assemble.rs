@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
 use super::monitors::{self, MonitorDraft};
-use super::names::{Names, is_name, is_namespace};
+use super::names::{Names, is_key, is_name, is_namespace};
 use super::targets::{matches, without_system};
 use crate::{
     api::{
@@ -309,7 +309,6 @@ fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();
-    let is_key = |key: &String| key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     let globs =
         spec.targets.iter().filter_map(|term| term.names.as_ref()).flatten().chain(&spec.exclude_targets);
     let named = spec
@@ -324,7 +323,7 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
         Err("its namespace is no namespace's name")
     } else if !named.into_iter().all(is_name) {
         Err("a name in it is no object's name")
-    } else if !keys.clone().all(is_key) || keys.count() > MOST {
+    } else if !keys.clone().all(|key| is_key(key)) || keys.count() > MOST {
         Err("it has more than 64 keys, or one that is no key")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
         Err("it has more than 64 targets or exclusions: choose the namespaces by label")

@@ -104,7 +104,7 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
         differs(
             "pace",
             format!(
-                "content must be unchanged for 2s (quietPeriod), and 30s lie between two restarts (minInterval), never two \
+                "content must be unchanged for quietPeriod (2s by default), and minInterval (30s) lies between two restarts, never two \
                  at once; changes in between are one restart. {tool} begins with each change that it sees"
             ),
         ),

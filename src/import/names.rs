@@ -15,6 +15,11 @@ pub(super) fn is_name(text: &str) -> bool {
         && edge(text.bytes().last())
 }
 
+/// Whether this can be a key of a ConfigMap or Secret.
+pub(super) fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
 /// Whether a namespace may be called so.
 pub(super) fn is_namespace(text: &str) -> bool {
     is_name(text) && text.len() <= 63 && !text.contains('.')

@@ -51,7 +51,8 @@ pub(super) fn draft(workload: &Restarted) -> Option<MonitorDraft> {
     }
     let watch = watched.terms();
     if watch.is_empty() {
-        findings.push(differs("watch", "it refers to no ConfigMap or Secret, so that no monitor is made"));
+        findings
+            .push(differs("watch", "nothing is left that it would restart for, so that no monitor is made"));
         return Some(MonitorDraft::nothing(origin, findings));
     }
     findings.extend(behaviour(Tool::Wave));

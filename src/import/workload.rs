@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{
     finding::Tool,
+    names::{is_key, is_name},
     read::{Texts, is_of_interest, texts},
 };
 use crate::{
@@ -65,7 +66,7 @@ impl Restarted {
             name,
             annotations,
             template,
-            references: references(pod).ok(),
+            references: references(pod).ok().map(|all| all.into_iter().filter_map(existing).collect()),
             stakater: stakater.filter(|name| name.starts_with("STAKATER_")).collect(),
             scheduler: text(&pod["schedulerName"]),
             uses_csi: list(&pod["volumes"])
@@ -83,6 +84,15 @@ impl Restarted {
     pub(super) fn speaks_to(&self, tool: Tool) -> bool {
         self.annotations.keys().chain(self.template.keys()).any(|key| Tool::of_annotation(key) == Some(tool))
     }
+}
+
+/// A reference, as far as what it names can exist: what is no name is nothing, and must not be read as a glob.
+fn existing(mut reference: Reference) -> Option<Reference> {
+    if let Some(keys) = &mut reference.keys {
+        keys.retain(|key| is_key(key));
+    }
+    let has_keys = reference.keys.as_ref().is_none_or(|keys| !keys.is_empty());
+    (has_keys && is_name(&reference.name)).then_some(reference)
 }
 
 /// A `ConfigMonitor` of the first Copyrator.

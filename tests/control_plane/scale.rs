@@ -113,7 +113,7 @@ fn a_first_start_restarts_none_of_a_thousand_and_a_start_after_one_change_exactl
     story.marker("adopted");
     let adopted = until_all(&bed.admin, &both, "each runs", |one| one.is_running);
     let rolled: Vec<_> = adopted.iter().filter(|(_, one)| one.generation != 1).collect();
-    assert!(rolled.is_empty(), "a first start restarted {rolled:?}");
+    assert!(rolled.is_empty(), "a first start restarted {}, the first: {:?}", rolled.len(), rolled[0]);
     assert_eq!(revisions(&bed, &both), 2 * HALF);
 
     crew.reconciler.kill();
