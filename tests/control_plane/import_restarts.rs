@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, config_map, deployment, label};
+use crate::bed::objects::{annotation, binding, config_map, deployment, label};
 use crate::bed::{Story, eventually, peaceful};
 
 const RELOADER: &str = "reloader.stakater.com/auto";
@@ -14,7 +14,10 @@ const WAVE: &str = "wave.pusher.com/update-on-config-change";
 
 /// What `copyrator import` prints, and its exit code.
 fn import(story: &Story<'_>, file: Option<&Path>) -> (Vec<Value>, String, Option<i32>) {
-    let kubeconfig = story.bed.testbed.cluster().admin_kubeconfig();
+    import_as(story, story.bed.testbed.cluster().admin_kubeconfig(), file)
+}
+
+fn import_as(story: &Story<'_>, kubeconfig: &Path, file: Option<&Path>) -> (Vec<Value>, String, Option<i32>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_copyrator"));
     command.args(["import", "-n", &story.home]);
     match file {
@@ -148,4 +151,34 @@ fn a_monitor_of_the_first_copyrator_goes_on_deleting_the_pods_of_its_label() {
     story.until_restarted("frontend", &first);
     assert_eq!(story.revisions("frontend"), 1, "its pod was to be deleted, not rolled out");
     assert_eq!(story.until_running("other"), other, "what has another label restarted");
+}
+
+/// Workloads that may not be listed are said to be missing, and what may be is imported all the same.
+#[test]
+fn an_import_that_may_not_see_workloads_names_them() {
+    let story = Story::new(peaceful(), "import-blind");
+    let admin = story.admin();
+    let annotations = json!({ "kubed.appscode.com/sync": "story=import-blind" });
+    let mut source = config_map(&story.home, "app", [("k", "1")]);
+    source["metadata"]["annotations"] = annotations;
+    admin.create(&source).ok();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "namespace": story.home, "name": "reader" },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list"] }],
+    });
+    admin.create(&role).ok();
+    let mut bound = binding(&story.home, "alice", "reader");
+    bound["roleRef"]["kind"] = "Role".into();
+    admin.create(&bound).ok();
+    let alice = story.bed.testbed.cluster().user("alice").expect("a user of the cluster");
+    let (made, text) = eventually("her rights are known", || {
+        let (made, text, code) = import_as(&story, &alice, None);
+        assert_eq!(code, Some(1), "{text}");
+        if made.is_empty() { Err(text) } else { Ok((made, text)) }
+    });
+    assert_eq!((made.len(), &made[0]["kind"]), (1, &json!("CopyratorRule")), "{text}");
+    for kind in ["Deployment", "StatefulSet", "DaemonSet"] {
+        assert!(text.contains(&format!("{kind} * (Reloader)")), "{kind} is not named: {text}");
+    }
 }
