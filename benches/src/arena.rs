@@ -84,6 +84,13 @@ impl Arena {
         Ok(())
     }
 
+    /// Ends a role's process at once, as a crash would: its lease has to run out.
+    pub(crate) fn kill(&mut self, role: Role) {
+        if let Some(process) = self.slot(role).take() {
+            process.kill();
+        }
+    }
+
     fn slot(&mut self, role: Role) -> &mut Option<Operator> {
         if role == Role::Webhook { &mut self.webhook } else { &mut self.reconciler }
     }
@@ -97,6 +104,22 @@ impl Arena {
     /// The process id of a component.
     pub(crate) fn component(&self, component: Component) -> Outcome<u32> {
         Ok(self.bed.cluster().component(component).pid().ok_or("a component does not run")?)
+    }
+
+    /// Stops the controllers of Kubernetes in their tracks, or has them go on.
+    pub(crate) fn hold_controllers(&self, hold: bool) -> Outcome<()> {
+        let controllers = self.bed.cluster().component(Component::ControllerManager);
+        if hold {
+            controllers.pause()?
+        } else {
+            controllers.resume()?
+        }
+        Ok(())
+    }
+
+    /// `kubectl`, as admin.
+    pub(crate) fn kubectl(&self) -> std::process::Command {
+        self.bed.cluster().kubectl()
     }
 
     /// Creates objects of one collection as admin.

@@ -2,7 +2,7 @@
 //!
 //! `arena` makes a cluster with the product in it; `benchmarks` says what is measured there, with `writes` for the bare
 //! client and for the set-up of `objects`, with the API server's `audit` log as clock and counter, and with `processes`
-//! for CPU and memory. `figures` gathers what was found and judges it, `table` shows it, `record` keeps it.
+//! for CPU and memory, and with `workloads` for what restarts did. `figures` gathers what was found and judges it, `table` shows it, `record` keeps it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line tool")]
 
 mod arena;
@@ -17,6 +17,7 @@ mod record;
 mod sizes;
 mod statistics;
 mod table;
+mod workloads;
 mod writes;
 
 use std::error::Error;
@@ -56,7 +57,7 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  make bench                                       everything; about half an hour
+  make bench                                       everything; about an hour
   make bench ARGS=--record                         and put the tables into docs/benchmarks.md
   make bench ARGS='fan-out --namespaces 100'       one benchmark, at a size of yours
   make bench ARGS=--quick                          everything small, to see that it works

@@ -15,6 +15,9 @@ pub(crate) struct Program {
     pub(crate) megabytes: f64,
     /// What it is started with beside what the chart gives it.
     pub(crate) serve_flags: Vec<&'static str>,
+    /// What takes the brake off restarts that go on at once, where it has one.
+    #[serde(skip)]
+    unbraked: Vec<&'static str>,
 }
 
 impl Program {
@@ -25,9 +28,19 @@ impl Program {
         })?;
         let help = Command::new(path).args(["serve", "--help"]).output()?;
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
-        // A source that changes again and again is the measurement here, and not to be held back.
-        let brake = ["--min-spread-interval", "0s"];
-        let serve_flags = if help.contains(brake[0]) { brake.to_vec() } else { Vec::new() };
-        Ok(Program { path: path.to_owned(), megabytes: size.len() as f64 / 1e6, serve_flags })
+        let known = |flag: [&'static str; 2]| if help.contains(flag[0]) { flag.to_vec() } else { Vec::new() };
+        Ok(Program {
+            path: path.to_owned(),
+            megabytes: size.len() as f64 / 1e6,
+            // A source that changes again and again is the measurement here, and not to be held back.
+            serve_flags: known(["--min-spread-interval", "0s"]),
+            unbraked: known(["--max-rollouts", "0"]),
+        })
+    }
+
+    /// The same, without a limit for restarts that go on at once.
+    pub(crate) fn unbraked(&self) -> Program {
+        let serve_flags = [&self.serve_flags[..], &self.unbraked].concat();
+        Program { serve_flags, ..self.clone() }
     }
 }

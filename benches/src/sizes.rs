@@ -11,15 +11,21 @@ pub(crate) struct Wishes {
     /// How many namespaces there are. fan-out: only this many, instead of 100, 1000 and 5000.
     #[arg(long, value_name = "N")]
     namespaces: Option<usize>,
-    /// fan-out: how often each side runs.
+    /// The fan-outs: how often each side runs.
     #[arg(long, value_name = "N")]
     pairs: Option<usize>,
     /// new-namespace: how many namespaces are created a round.
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
-    /// How often everything but fan-out is measured.
+    /// How often everything but the fan-outs is measured.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
+    /// restart-*: how many Deployments there are. restart-fan-out: only this many, instead of 50 and 500.
+    #[arg(long, value_name = "N")]
+    workloads: Option<usize>,
+    /// restart-*: for how many seconds is written again and again.
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
     /// memory: how many foreign Secrets there are, instead of 0, 5000 and 20000.
     #[arg(long, value_name = "N")]
     secrets: Option<usize>,
@@ -47,6 +53,12 @@ pub(crate) struct Sizes {
     pub(crate) secret_bytes: usize,
     /// Objects, where memory at rest is looked at.
     pub(crate) objects: usize,
+    /// Deployments that one Secret restarts.
+    pub(crate) restarts: Vec<usize>,
+    /// Deployments that are there.
+    pub(crate) workloads: usize,
+    /// Seconds in which is written again and again.
+    pub(crate) seconds: u64,
     /// Seconds without anything to do, before memory is looked at.
     pub(crate) rest_seconds: u64,
     /// Milliseconds without a write of ours, before the next measurement begins: statuses wait for up to two seconds.
@@ -72,6 +84,9 @@ impl From<&Wishes> for Sizes {
                 .map_or_else(|| sizes(&[0, 5000, 20_000], &[0, 100]), |only| vec![0, only]),
             secret_bytes: 32 * 1024,
             objects: namespaces * size(30, 5),
+            restarts: wishes.workloads.map_or_else(|| sizes(&[50, 500], &[5]), |only| vec![only]),
+            workloads: wishes.workloads.unwrap_or(size(1000, 20)).max(1),
+            seconds: wishes.seconds.unwrap_or(if quick { 5 } else { 30 }).max(1),
             rest_seconds: if quick { 1 } else { 15 },
             quiet_ms: if quick { 300 } else { 2500 },
         }
@@ -86,6 +101,7 @@ mod tests {
     fn wishes_go_before_full_and_quick_sizes() {
         let full = Sizes::from(&Wishes::default());
         assert_eq!((full.fan_out, full.namespaces, full.objects), (vec![100, 1000, 5000], 1000, 30_000));
+        assert_eq!((full.restarts, full.workloads, full.seconds), (vec![50, 500], 1000, 30));
         let wishes = Wishes { namespaces: Some(7), secrets: Some(9), quick: true, ..Wishes::default() };
         let sizes = Sizes::from(&wishes);
         assert_eq!((sizes.fan_out, sizes.namespaces, sizes.secrets), (vec![7], 7, vec![0, 9]));

@@ -30,6 +30,11 @@ pub(crate) fn apply(path: &str, manager: &str, object: &Value) -> Outcome<Prepar
     request(Method::PATCH, &uri, "application/apply-patch+yaml", object)
 }
 
+/// The request that changes part of an object.
+pub(crate) fn merge(path: &str, patch: &Value) -> Outcome<Prepared> {
+    request(Method::PATCH, path, "application/merge-patch+json", patch)
+}
+
 fn request(method: Method, uri: &str, content: &str, object: &Value) -> Outcome<Prepared> {
     let accept = match method {
         Method::PATCH => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",

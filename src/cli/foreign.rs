@@ -2,7 +2,7 @@
 
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject, ListParams},
+    api::{ApiResource, DynamicObject, ListParams, TypeMeta},
     core::{GroupVersionKind, PartialObjectMeta},
 };
 use serde_json::{Value, json};
@@ -35,23 +35,29 @@ const PAGE: u32 = 500;
 /// A kind that is looked at.
 struct Looked {
     group: &'static str,
+    version: &'static str,
     kind: &'static str,
     plural: &'static str,
     in_namespaces: bool,
-    /// Custom resources are read whole: what they ask for is not in their metadata.
+    /// Custom resources and workloads are read whole: what they ask for is not in their metadata alone.
     whole: bool,
     /// Whose language it speaks, where little is lost if it may not be read.
     optional: Option<Tool>,
 }
 
 const fn core(kind: &'static str, plural: &'static str) -> Looked {
-    Looked { group: "", kind, plural, in_namespaces: true, whole: false, optional: None }
+    Looked { group: "", version: "v1", kind, plural, in_namespaces: true, whole: false, optional: None }
+}
+
+/// A kind that Reloader restarts.
+const fn restarted(group: &'static str, kind: &'static str, plural: &'static str) -> Looked {
+    Looked { group, whole: true, optional: Some(Tool::Reloader), ..core(kind, plural) }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const REPLICATOR: Option<Tool> = Some(Tool::Replicator);
 
-const KINDS: [Looked; 7] = [
+const KINDS: [Looked; 13] = [
     core("ConfigMap", "configmaps"),
     core("Secret", "secrets"),
     Looked { optional: REPLICATOR, ..core("ServiceAccount", "serviceaccounts") },
@@ -70,6 +76,17 @@ const KINDS: [Looked; 7] = [
         optional: Some(Tool::Seed),
         ..core("CopyratorRule", "copyrators")
     },
+    Looked {
+        group: "magalix.com",
+        whole: true,
+        optional: Some(Tool::SeedMonitor),
+        ..core("ConfigMonitor", "configmonitors")
+    },
+    restarted("apps", "Deployment", "deployments"),
+    restarted("apps", "StatefulSet", "statefulsets"),
+    restarted("apps", "DaemonSet", "daemonsets"),
+    Looked { whole: false, ..restarted("batch", "CronJob", "cronjobs") },
+    Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
 ];
 
 /// Everything that other tools read or write, in one namespace or all.
@@ -77,7 +94,7 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Fou
     let mut found = Found::default();
     labels(client, namespace, &mut found).await;
     for looked in &KINDS {
-        let gvk = GroupVersionKind::gvk(looked.group, "v1", looked.kind);
+        let gvk = GroupVersionKind::gvk(looked.group, looked.version, looked.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, looked.plural);
         let (api, scope): (Api<DynamicObject>, _) = match namespace.filter(|_| looked.in_namespaces) {
             Some(name) => {
@@ -89,11 +106,11 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Fou
             None => (Api::all_with(client.clone(), &resource), "in the cluster".into()),
         };
         let listed = match looked.whole {
-            true => whole(&api).await,
-            false => metadata(&api, looked.kind, &resource.api_version).await,
+            true => whole(&api, &resource, &mut found).await,
+            false => metadata(&api, looked.kind, &resource.api_version, &mut found).await,
         };
         match (listed, looked.optional) {
-            (Ok(documents), _) => documents.into_iter().for_each(|one| found.take(one, None)),
+            (Ok(()), _) => {}
             // The tool is not installed.
             (Err(kube::Error::Api(status)), Some(_)) if status.code == 404 => {}
             (Err(kube::Error::Api(status)), Some(tool)) => {
@@ -117,11 +134,14 @@ async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let known = match namespace {
-        Some(name) => api.get_metadata(name).await.map(|one| vec![document("Namespace", "v1", &one)]),
-        None => metadata(&api, "Namespace", "v1").await,
-    };
-    known.unwrap_or_default().into_iter().for_each(|one| found.take(one, None));
+    match namespace {
+        Some(name) => {
+            if let Ok(one) = api.get_metadata(name).await {
+                found.take(document("Namespace", "v1", &one), None);
+            }
+        }
+        None => drop(metadata(&api, "Namespace", "v1", found).await),
+    }
 }
 
 /// What is of interest of an object's metadata; the rest, which may hold whole Secrets
@@ -134,26 +154,37 @@ fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>
     } })
 }
 
-async fn metadata(api: &Api<DynamicObject>, kind: &str, version: &str) -> kube::Result<Vec<Value>> {
-    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+/// Takes in the metadata of all objects, page by page.
+async fn metadata(
+    api: &Api<DynamicObject>,
+    kind: &str,
+    version: &str,
+    found: &mut Found,
+) -> kube::Result<()> {
+    let mut page = ListParams::default().limit(PAGE);
     loop {
         let list = api.list_metadata(&page).await?;
-        all.extend(list.items.iter().map(|object| document(kind, version, object)));
+        list.items.iter().for_each(|object| found.take(document(kind, version, object), None));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(all),
+            None => return Ok(()),
         }
     }
 }
 
-async fn whole(api: &Api<DynamicObject>) -> kube::Result<Vec<Value>> {
-    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+/// Takes in all objects, page by page. Items of a list do not say what they are.
+async fn whole(api: &Api<DynamicObject>, resource: &ApiResource, found: &mut Found) -> kube::Result<()> {
+    let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
+    let mut page = ListParams::default().limit(PAGE);
     loop {
         let list = api.list(&page).await?;
-        all.extend(list.items.iter().map(|object| json!(object)));
+        for mut object in list.items {
+            object.types = Some(types.clone());
+            found.take(json!(object), None);
+        }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(all),
+            None => return Ok(()),
         }
     }
 }

@@ -11,25 +11,25 @@ use crate::{
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
-    /// For people, and for kubectl apply: rules, with comments above them.
+    /// For people, and for kubectl apply: rules and monitors, with comments above them.
     #[default]
     Yaml,
-    /// For machines: rules, findings, next.
+    /// For machines: rules, monitors, findings, next.
     Json,
 }
 
-/// Turn what other tools are told into rules of ours, suspended, with every difference named. Reads the manifests that
+/// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named. Reads the manifests that
 /// are given, or the cluster; touches nothing.
 ///
-/// Understood are the annotations of kubernetes-reflector, kubernetes-replicator and config-syncer (kubed), ClusterSecrets,
-/// and the rules of the first Copyrator.
+/// Understood are the annotations of kubernetes-reflector, kubernetes-replicator, config-syncer (kubed), Reloader and wave,
+/// ClusterSecrets, and the rules and monitors of the first Copyrator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator import > rules.yaml\n  copyrator import -n platform\n  \
     copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
     copyrator import -f csec.yaml --source-namespace platform\n  \
     copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
-    Then kubectl apply -f rules.yaml, and the steps at its top. From the cluster it lists the metadata of ConfigMaps and Secrets, \
-    never their data; values in a ClusterSecret are not printed either.\n\n\
+    Then kubectl apply -f rules.yaml, and the steps at its top. From the cluster it lists workloads, and the metadata of ConfigMaps \
+    and Secrets, never their data; values in a ClusterSecret or a pod template are not printed either.\n\n\
     Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
     cannot be parsed; 3 cluster unreachable.")]
 pub struct Args {
@@ -98,16 +98,22 @@ fn show(found: &Found, options: &Options, output: Output) -> Exit {
 fn summary(found: &Found, imported: &Imported) -> String {
     let looked = found.looked_at;
     if imported.proposals.is_empty() {
-        return format!("looked at {looked} objects: none asks another tool for copies");
+        return format!("looked at {looked} objects: none asks another tool for copies or restarts");
     }
-    let (rules, none) = (imported.rules(), imported.count(Level::NoEquivalent));
-    let next = match (none, rules) {
+    let (rules, monitors) = (imported.rules(), imported.monitors());
+    let made = match (rules, monitors) {
+        (rules, 0) => format!("{rules} rules"),
+        (0, monitors) => format!("{monitors} monitors"),
+        (rules, monitors) => format!("{rules} rules and {monitors} monitors"),
+    };
+    let none = imported.count(Level::NoEquivalent);
+    let next = match (none, rules + monitors) {
         (0, 0) => "nothing to apply",
         (0, _) => "apply them and follow the steps at their top",
         _ => "look for NO EQUIVALENT",
     };
     let differences = imported.count(Level::Difference);
     format!(
-        "looked at {looked} objects: {rules} rules, suspended; {differences} differences, {none} without equivalent: {next}"
+        "looked at {looked} objects: {made}, suspended; {differences} differences, {none} without equivalent: {next}"
     )
 }

@@ -1,26 +1,29 @@
 //! From what each object asks for to rules that can be applied: what belongs together is joined, each rule has a name of
 //! its own, and none leaves that the one validator, or the schema's bounds, would refuse.
 
-use std::collections::BTreeSet;
-
 use kube::api::ObjectMeta;
+use serde::Serialize;
 
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
+use super::monitors::{self, MonitorDraft};
+use super::names::{Names, is_key, is_name, is_namespace};
 use super::targets::{matches, without_system};
 use crate::{
-    api::{ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm},
+    api::{
+        ConfigMonitor, ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm,
+    },
     model::Kind,
     validate::CompiledRule,
 };
 
-/// What was found, as rules.
+/// What was found, as rules and monitors.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// In order of namespace and name; those without a rule last.
+    /// Rules first, in order of namespace and name; what became nothing last.
     pub proposals: Vec<Proposal>,
 }
 
-/// A rule, or why there is none.
+/// A rule or monitor, or why there is none.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The objects that ask for it.
@@ -28,7 +31,32 @@ pub struct Proposal {
     /// What would be different, the worst first.
     pub findings: Vec<Finding>,
     /// Suspended, and accepted by the validator.
-    pub rule: Option<CopyratorRule>,
+    pub made: Option<Made>,
+}
+
+/// An object of ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Made {
+    /// What is copied where.
+    Rule(CopyratorRule),
+    /// What restarts.
+    Monitor(ConfigMonitor),
+}
+
+impl Made {
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Rule(rule) => &rule.metadata,
+            Self::Monitor(monitor) => &monitor.metadata,
+        }
+    }
+
+    /// Its namespace and name.
+    pub fn place(&self) -> (&str, &str) {
+        let meta = self.metadata();
+        (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
 }
 
 impl Imported {
@@ -44,7 +72,17 @@ impl Imported {
 
     /// How many rules there are.
     pub fn rules(&self) -> usize {
-        self.proposals.iter().filter(|one| one.rule.is_some()).count()
+        self.made().filter(|one| matches!(one, Made::Rule(_))).count()
+    }
+
+    /// How many monitors there are.
+    pub fn monitors(&self) -> usize {
+        self.made().filter(|one| matches!(one, Made::Monitor(_))).count()
+    }
+
+    /// Everything that can be applied.
+    pub fn made(&self) -> impl Iterator<Item = &Made> {
+        self.proposals.iter().filter_map(|one| one.made.as_ref())
     }
 }
 
@@ -104,7 +142,29 @@ impl DraftRule {
 }
 
 /// Joins, names and checks.
-pub(super) fn assemble(mut drafts: Vec<Draft>, others: Vec<(Origin, Finding)>) -> Imported {
+pub(super) fn assemble(
+    drafts: Vec<Draft>,
+    monitors: Vec<MonitorDraft>,
+    others: Vec<(Origin, Finding)>,
+) -> Imported {
+    let mut proposals = rules(drafts);
+    proposals.extend(monitors::proposals(monitors));
+    proposals.extend(others.into_iter().map(|(origin, finding)| Proposal {
+        origins: vec![origin],
+        findings: vec![finding],
+        made: None,
+    }));
+    proposals.sort_by_cached_key(|one| {
+        let place = one.made.as_ref().map(|made| {
+            let (namespace, name) = made.place();
+            (matches!(made, Made::Monitor(_)), namespace.to_owned(), name.to_owned())
+        });
+        (one.made.is_none(), place, one.origins.clone())
+    });
+    Imported { proposals }
+}
+
+fn rules(mut drafts: Vec<Draft>) -> Vec<Proposal> {
     // Sources first, so that what their targets ask for joins them.
     let place = |draft: &Draft| draft.rule.as_ref().map(|rule| (rule.pull, rule.namespace.clone()));
     drafts.sort_by_cached_key(|draft| (draft.rule.is_none(), place(draft), draft.origin.clone()));
@@ -120,19 +180,8 @@ pub(super) fn assemble(mut drafts: Vec<Draft>, others: Vec<(Origin, Finding)>) -
             (_, rule) => joined.push(Joined { origins: vec![origin], findings, rule }),
         }
     }
-    let mut names = BTreeSet::new();
-    let mut proposals: Vec<Proposal> = joined.into_iter().map(|one| one.finish(&mut names)).collect();
-    proposals.extend(others.into_iter().map(|(origin, finding)| Proposal {
-        origins: vec![origin],
-        findings: vec![finding],
-        rule: None,
-    }));
-    proposals.sort_by_cached_key(|one| {
-        let place =
-            one.rule.as_ref().map(|rule| (rule.metadata.namespace.clone(), rule.metadata.name.clone()));
-        (one.rule.is_none(), place, one.origins.clone())
-    });
-    Imported { proposals }
+    let mut names = Names::default();
+    joined.into_iter().map(|one| one.finish(&mut names)).collect()
 }
 
 /// What belongs to one rule.
@@ -166,7 +215,7 @@ impl Joined {
         }
     }
 
-    fn finish(mut self, taken: &mut BTreeSet<(String, String)>) -> Proposal {
+    fn finish(mut self, names: &mut Names) -> Proposal {
         let asked = self.rule.is_some();
         let rule = self.rule.take().and_then(|rule| self.check(rule));
         if asked && rule.is_none() {
@@ -175,14 +224,15 @@ impl Joined {
             self.findings.retain(|finding| Some(finding.level) == why);
         }
         let rule = rule.map(|rule| {
-            let name = free_name(&rule, self.origins[0].tool, taken);
-            let metadata =
-                ObjectMeta { name: Some(name), namespace: Some(rule.namespace), ..ObjectMeta::default() };
-            CopyratorRule { metadata, spec: rule.spec, status: None }
+            let source =
+                rule.copy_name().or(rule.spec.source.names.iter().flatten().next().map(String::as_str));
+            let stem = source.unwrap_or("all");
+            let metadata = names.take(&rule.namespace, rule.name.as_deref(), self.origins[0].tool, stem);
+            Made::Rule(CopyratorRule { metadata, spec: rule.spec, status: None })
         });
         self.findings.sort();
         self.findings.dedup();
-        Proposal { origins: self.origins, findings: self.findings, rule }
+        Proposal { origins: self.origins, findings: self.findings, made: rule }
     }
 
     /// The rule, if it can be applied and chooses something; what is wrong is told.
@@ -259,7 +309,6 @@ fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();
-    let is_key = |key: &String| key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     let globs =
         spec.targets.iter().filter_map(|term| term.names.as_ref()).flatten().chain(&spec.exclude_targets);
     let named = spec
@@ -270,11 +319,11 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
         .map(String::as_str)
         .chain(rule.copy_name())
         .chain(rule.name.as_deref());
-    if !is_name(&rule.namespace) || rule.namespace.len() > 63 || rule.namespace.contains('.') {
+    if !is_namespace(&rule.namespace) {
         Err("its namespace is no namespace's name")
     } else if !named.into_iter().all(is_name) {
         Err("a name in it is no object's name")
-    } else if !keys.clone().all(is_key) || keys.count() > MOST {
+    } else if !keys.clone().all(|key| is_key(key)) || keys.count() > MOST {
         Err("it has more than 64 keys, or one that is no key")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
         Err("it has more than 64 targets or exclusions: choose the namespaces by label")
@@ -283,35 +332,4 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     } else {
         Ok(())
     }
-}
-
-/// Whether this is a name that Kubernetes takes (RFC 1123).
-pub(super) fn is_name(text: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    text.len() <= 253
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
-        && edge(text.bytes().next())
-        && edge(text.bytes().last())
-}
-
-/// A name that no other rule of this import has there. It says what it stems from, so that it hits no rule that
-/// somebody wrote; a rule of the first Copyrator keeps its name, which `RULE_NAME` may hold.
-fn free_name(rule: &DraftRule, tool: Tool, taken: &mut BTreeSet<(String, String)>) -> String {
-    let prefix = match tool {
-        Tool::Reflector => "reflector",
-        Tool::Replicator => "replicator",
-        Tool::ConfigSyncer => "config-syncer",
-        Tool::ClusterSecret => "clustersecret",
-        Tool::Seed => "seed",
-    };
-    let source = rule.copy_name().or(rule.spec.source.names.iter().flatten().next().map(String::as_str));
-    let wanted = rule.name.clone().unwrap_or_else(|| format!("{prefix}-{}", source.unwrap_or("all")));
-    // The longest name that a number still fits behind.
-    let wanted =
-        wanted.get(..wanted.len().min(240)).unwrap_or(prefix).trim_end_matches(['-', '.']).to_owned();
-    let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-    let free = std::iter::once(wanted.clone())
-        .chain(numbered)
-        .find(|name| taken.insert((rule.namespace.clone(), name.clone())));
-    free.unwrap_or(wanted)
 }

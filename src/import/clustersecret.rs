@@ -3,8 +3,9 @@
 
 use super::{
     Options,
-    assemble::{Draft, DraftRule, is_name},
+    assemble::{Draft, DraftRule},
     finding::{Origin, Tool, differs, none},
+    names::is_name,
     pattern::Anchoring,
     read::ClusterSecret,
     targets::{named, patterns},

@@ -20,6 +20,36 @@ pub enum Tool {
     ClusterSecret,
     /// The first Copyrator.
     Seed,
+    /// stakater/Reloader.
+    Reloader,
+    /// wave-k8s/wave.
+    Wave,
+    /// The first Copyrator's monitor.
+    SeedMonitor,
+}
+
+impl Tool {
+    /// Whether it restarts; the others copy.
+    pub fn restarts(self) -> bool {
+        matches!(self, Self::Reloader | Self::Wave | Self::SeedMonitor)
+    }
+
+    /// The tool whose annotation this is.
+    pub(super) fn of_annotation(key: &str) -> Option<Self> {
+        match key.split_once('/')?.0 {
+            "reflector.v1.k8s.emberstack.com" => Some(Self::Reflector),
+            "replicator.v1.mittwald.de" => Some(Self::Replicator),
+            "kubed.appscode.com" => Some(Self::ConfigSyncer),
+            "wave.pusher.com" => Some(Self::Wave),
+            // `configmap.reloader.stakater.com/reload` and more of the kind.
+            domain => {
+                let is_reloaders = domain
+                    .strip_suffix("reloader.stakater.com")
+                    .is_some_and(|head| head.is_empty() || head.ends_with('.'));
+                is_reloaders.then_some(Self::Reloader)
+            }
+        }
+    }
 }
 
 impl fmt::Display for Tool {
@@ -29,7 +59,9 @@ impl fmt::Display for Tool {
             Self::Replicator => "kubernetes-replicator",
             Self::ConfigSyncer => "config-syncer",
             Self::ClusterSecret => "ClusterSecret",
-            Self::Seed => "the first Copyrator",
+            Self::Seed | Self::SeedMonitor => "the first Copyrator",
+            Self::Reloader => "Reloader",
+            Self::Wave => "wave",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A regular expression over namespace names, as names and globs that match exactly the same namespaces; or why there
+//! A regular expression over names, as names and globs that match exactly the same; or why there
 //! are none. The grammar is read by the library that also reads ours; what is taken of it means the same in Go, Python
 //! and .NET.
 
@@ -128,11 +128,7 @@ fn few(branches: Vec<Branch>) -> Result<Vec<Branch>, String> {
 fn character(literal: &Literal) -> Result<char, String> {
     let plain = matches!(literal.kind, LiteralKind::Verbatim | LiteralKind::Meta);
     let known = literal.c.is_ascii_alphanumeric() || matches!(literal.c, '-' | '.' | '_');
-    if plain && known {
-        Ok(literal.c)
-    } else {
-        Err(format!("holds {:?}, which is in no namespace's name", literal.c))
-    }
+    if plain && known { Ok(literal.c) } else { Err(format!("holds {:?}, which is in no name", literal.c)) }
 }
 
 fn bracketed(set: &ClassSet) -> Result<String, String> {

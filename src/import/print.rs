@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Imported, Level, Proposal};
+use super::{Finding, Imported, Level, Made, Proposal};
 use crate::validate::printable;
 
 const WIDTH: usize = 116;
 const LONGEST: usize = 4096;
 
-/// What to do with the rules, in this order and why.
-const NEXT: [&str; 6] = [
+/// What to do with rules, in this order and why.
+const COPYING: [&str; 6] = [
     "Apply these rules. They are suspended: nothing is written until you say so.",
     "Look at what they would do: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
     "Stop the other tool (kubectl scale deployment --replicas=0). Do not delete its annotations or objects while it runs: \
@@ -23,30 +23,60 @@ const NEXT: [&str; 6] = [
      is to be taken over.",
 ];
 
-/// Every rule with what is different above it, and what has no rule at the end. Nothing at all where nothing was found.
+/// What to do with monitors. The other tool goes last: between the two there would be a time when a change restarts nobody,
+/// while of both that see one, ours finds pods that are younger than it.
+const RESTARTING: [&str; 5] = [
+    "Apply these monitors. They are suspended: nobody restarts for them.",
+    "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
+    "Unsuspend them while the other tool still runs: kubectl patch configmonitor NAME -n NAMESPACE --type=merge -p \
+     '{\"spec\":{\"suspend\":false}}'. Each workload is marked with the content that it runs with, and nobody restarts. For what \
+     the other tool restarts meanwhile, Copyrator does not restart it again.",
+    "When copyrator status shows them all as up to date, stop the other tool (kubectl scale deployment --replicas=0). A \
+     change before that is the other tool's, a change after it is Copyrator's: none is lost.",
+    "Take the other tool's annotations off the workloads, not off their pod templates, and uninstall it. What it left on pod \
+     templates does nothing, and taking it off is a rollout: leave that to the next release.",
+];
+
+/// What to do with what was found.
+fn next(imported: &Imported) -> Vec<&'static str> {
+    let restarts = |one: &Proposal| one.origins.iter().any(|origin| origin.tool.restarts());
+    let mut steps = Vec::new();
+    if !imported.proposals.iter().all(restarts) {
+        steps.extend(COPYING);
+    }
+    if imported.proposals.iter().any(restarts) {
+        steps.extend(RESTARTING);
+    }
+    steps
+}
+
+/// Every rule and monitor with what is different above it, and what became neither at the end. Nothing at all where nothing was found.
 ///
 /// # Errors
-/// A rule that cannot be written as YAML.
+/// One that cannot be written as YAML.
 pub fn yaml(imported: &Imported) -> Result<String, serde_saphyr::ser_error::Error> {
     if imported.proposals.is_empty() {
         return Ok(String::new());
     }
     let mut text = String::from("# Made by copyrator import. What to do next:\n");
-    for (number, step) in NEXT.iter().enumerate() {
+    for (number, step) in next(imported).into_iter().enumerate() {
         comment(&mut text, &format!("{}. ", number + 1), step);
     }
-    for (proposal, rule) in imported.proposals.iter().filter_map(|one| Some((one, one.rule.as_ref()?))) {
+    for (proposal, made) in imported.proposals.iter().filter_map(|one| Some((one, one.made.as_ref()?))) {
         text.push_str("---\n");
         explain(&mut text, proposal);
-        let mut value = json!(rule);
+        let mut value = json!(made);
         if let Some(fields) = value.as_object_mut() {
             fields.remove("status");
         }
+        if let Some(spec) = value["spec"].as_object_mut() {
+            spec.retain(|field, value| field != "pace" || *value != json!({}));
+        }
         text.push_str(&serde_saphyr::to_string(&value)?);
     }
-    let mut without = imported.proposals.iter().filter(|one| one.rule.is_none()).peekable();
+    let mut without = imported.proposals.iter().filter(|one| one.made.is_none()).peekable();
     if without.peek().is_some() {
-        text.push_str("#\n# Without a rule:\n#\n");
+        text.push_str("#\n# Without a rule or monitor:\n#\n");
     }
     without.for_each(|proposal| explain(&mut text, proposal));
     Ok(text)
@@ -82,22 +112,26 @@ fn comment(text: &mut String, indent: &str, paragraph: &str) {
     text.push('\n');
 }
 
-/// For machines: `rules` as they would be applied, `findings` with the object they are of and the rule they belong to,
-/// `next` in words.
+/// For machines: `rules` and `monitors` as they would be applied, `findings` with the object they are of and the rule or
+/// monitor they belong to, `next` in words.
 pub fn json(imported: &Imported) -> Value {
-    let rules: Vec<_> = imported.proposals.iter().filter_map(|one| one.rule.as_ref()).collect();
+    let of = |wanted: fn(&Made) -> bool| imported.made().filter(|made| wanted(made)).collect::<Vec<_>>();
+    let rules = of(|made| matches!(made, Made::Rule(_)));
+    let monitors = of(|made| matches!(made, Made::Monitor(_)));
     let findings = imported.proposals.iter().flat_map(|proposal| {
-        let rule = proposal.rule.as_ref().map(|rule| {
-            let part = |text: &Option<String>| text.clone().unwrap_or_default();
-            format!("{}/{}", part(&rule.metadata.namespace), part(&rule.metadata.name))
-        });
+        let place = |made: &Made| {
+            let (namespace, name) = made.place();
+            format!("{namespace}/{name}")
+        };
+        let rule = proposal.made.as_ref().filter(|made| matches!(made, Made::Rule(_))).map(place);
+        let monitor = proposal.made.as_ref().filter(|made| matches!(made, Made::Monitor(_))).map(place);
         proposal.findings.iter().map(move |finding| {
             json!({
-                "origins": proposal.origins, "rule": rule, "level": finding.level, "about": finding.about,
-                "message": finding.message,
+                "origins": proposal.origins, "rule": rule, "monitor": monitor, "level": finding.level,
+                "about": finding.about, "message": finding.message,
             })
         })
     });
     let findings: Vec<_> = findings.collect();
-    json!({ "rules": rules, "findings": findings, "next": NEXT })
+    json!({ "rules": rules, "monitors": monitors, "findings": findings, "next": next(imported) })
 }

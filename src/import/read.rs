@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::finding::{Finding, Origin, Tool, none};
-use crate::model::Kind;
+use super::{
+    finding::{Finding, Origin, Tool, none},
+    workload::{Restarted, SeedMonitor},
+};
+use crate::model::{Kind, WorkloadKind};
 
-type Texts = BTreeMap<String, String>;
+pub(super) type Texts = BTreeMap<String, String>;
 
-/// Everything that may ask for copies, and what is needed to understand it.
+/// Everything that may ask for copies or restarts, and what is needed to understand it.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// ConfigMaps and Secrets.
@@ -19,6 +22,10 @@ pub struct Found {
     pub cluster_secrets: Vec<ClusterSecret>,
     /// Rules of the first Copyrator.
     pub seed_rules: Vec<SeedRule>,
+    /// Workloads that a tool which restarts is told of.
+    pub workloads: Vec<Restarted>,
+    /// Monitors of the first Copyrator.
+    pub seed_monitors: Vec<SeedMonitor>,
     /// The labels of namespaces, where they are known.
     pub namespaces: BTreeMap<String, Texts>,
     /// What cannot be imported at all.
@@ -82,15 +89,9 @@ pub struct SeedRule {
     pub sources: Vec<String>,
 }
 
-const PREFIXES: [(&str, Tool); 3] = [
-    ("reflector.v1.k8s.emberstack.com/", Tool::Reflector),
-    ("replicator.v1.mittwald.de/", Tool::Replicator),
-    ("kubed.appscode.com/", Tool::ConfigSyncer),
-];
-
 /// Whether an annotation is one that the tools known here read or write.
 pub fn is_of_interest(annotation: &str) -> bool {
-    PREFIXES.iter().any(|(prefix, _)| annotation.starts_with(prefix))
+    Tool::of_annotation(annotation).is_some()
 }
 
 impl Found {
@@ -122,8 +123,27 @@ impl Found {
             (group, "CopyratorRule") if group != "copyrator.dev" || document.get("ruleType").is_some() => {
                 self.seed_rules.push(seed_rule(&document, meta));
             }
+            ("magalix.com", "ConfigMonitor") => {
+                self.seed_monitors.push(SeedMonitor::read(&document, meta.namespace, meta.name));
+            }
             ("cert-manager.io", "Certificate") => self.certificate(&document, &meta),
-            _ => self.other(&kind, meta),
+            ("apps", "Deployment") => self.workload(WorkloadKind::Deployment, document, meta),
+            ("apps", "StatefulSet") => self.workload(WorkloadKind::StatefulSet, document, meta),
+            ("apps", "DaemonSet") => self.workload(WorkloadKind::DaemonSet, document, meta),
+            _ => self.other(&kind, &document, meta),
+        }
+    }
+
+    fn workload(&mut self, kind: WorkloadKind, document: Value, meta: Meta) {
+        match Restarted::read(
+            kind,
+            &document,
+            meta.namespace.clone(),
+            meta.name.clone(),
+            meta.annotations.clone(),
+        ) {
+            Some(read) => self.workloads.push(read),
+            None => self.other(&kind.to_string(), &document, meta),
         }
     }
 
@@ -146,19 +166,32 @@ impl Found {
         }
     }
 
-    /// A kind that we do not copy, but another tool may.
-    fn other(&mut self, kind: &str, meta: Meta) {
-        let asked = PREFIXES.iter().find_map(|(prefix, tool)| {
-            Some((meta.annotations.keys().find(|key| key.starts_with(prefix))?, tool))
-        });
-        if let Some((annotation, tool)) = asked {
-            let message = format!(
+    /// A kind that we neither copy nor restart by its template, but another tool may.
+    fn other(&mut self, kind: &str, document: &Value, meta: Meta) {
+        let inner = texts(&document["spec"]["template"]["metadata"]["annotations"]);
+        let asked = meta
+            .annotations
+            .keys()
+            .chain(inner.keys())
+            .find_map(|key| Some((key, Tool::of_annotation(key)?)));
+        let Some((annotation, tool)) = asked else { return };
+        let message = match kind {
+            "Job" | "CronJob" if tool.restarts() => format!(
+                "Jobs are never started or deleted by Copyrator: a {kind} gets what is there when it next runs"
+            ),
+            // What a controller makes carries its owner's annotations.
+            "Pod" | "ReplicaSet" | "ControllerRevision" if tool.restarts() => return,
+            _ if tool.restarts() => format!(
+                "only Deployments, StatefulSets and DaemonSets are restarted by their template: for the pods of this {kind} \
+                 write a ConfigMonitor with workloads.podSelector and strategy Evict"
+            ),
+            _ => format!(
                 "only ConfigMaps and Secrets are copied: keep {tool} for this {kind}, or have what makes the \
                  namespaces write it"
-            );
-            let origin = Origin::new(*tool, kind, &meta.namespace, &meta.name);
-            self.others.push((origin, none(annotation, message)));
-        }
+            ),
+        };
+        let origin = Origin::new(tool, kind, &meta.namespace, &meta.name);
+        self.others.push((origin, none(annotation, message)));
     }
 }
 
@@ -191,7 +224,7 @@ impl Meta {
     }
 }
 
-fn texts(value: &Value) -> Texts {
+pub(super) fn texts(value: &Value) -> Texts {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
+    model::{Reference, TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
 };
 
 /// The `progressDeadlineSeconds` of a Deployment that has none: its controller then tells nothing of progress.
@@ -184,6 +184,14 @@ struct Spec {
 struct Template {
     metadata: Option<Metadata>,
     spec: Option<PodSpec>,
+}
+
+/// What the spec of a pod template refers to, each object once.
+///
+/// # Errors
+/// It is not shaped like one.
+pub fn references(pod_spec: &serde_json::Value) -> Result<Vec<Reference>, serde_json::Error> {
+    Ok(Option::<PodSpec>::deserialize(pod_spec)?.unwrap_or_default().references())
 }
 
 impl Metadata {

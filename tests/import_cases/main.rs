@@ -1,4 +1,4 @@
-//! Imports as data: manifests in (`NAME.yaml`), rules and findings out (`NAME.out`, without the steps at the top).
+//! Imports as data: manifests in (`NAME.yaml`), rules, monitors and findings out (`NAME.out`, without the steps at the top).
 //! `UPDATE_CASES=1` writes what came out into the files. Whatever comes out must be what we take.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
@@ -6,9 +6,9 @@
 use std::{fs, path::Path};
 
 use copyrator::{
-    api::CopyratorRule,
-    import::{Found, Imported, Options, import, json, yaml},
-    validate::CompiledRule,
+    api::{ConfigMonitor, CopyratorRule},
+    import::{Found, Imported, Made, Options, import, json, yaml},
+    validate::{CompiledMonitor, CompiledRule},
 };
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn options(text: &str) -> Options {
 
 /// What comes out below the steps at its top.
 fn body(text: &str) -> &str {
-    text.find("---\n").or_else(|| text.find("#\n# Without")).map_or("", |at| &text[at..])
+    text.find("---\n").or_else(|| text.find("#\n# Without a rule")).map_or("", |at| &text[at..])
 }
 
 #[test]
@@ -66,17 +66,28 @@ fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
     let at = path.display();
     let documents: Vec<Value> = serde_saphyr::from_multiple(out).unwrap();
     let documents: Vec<&Value> = documents.iter().filter(|one| !one.is_null()).collect();
-    assert_eq!(documents.len(), imported.rules(), "{at}");
-    let rules = imported.proposals.iter().filter_map(|one| one.rule.as_ref());
-    for (document, rule) in documents.into_iter().zip(rules) {
-        let read: CopyratorRule = serde_json::from_value(document.clone()).unwrap();
-        assert_eq!((&read.spec, &read.metadata), (&rule.spec, &rule.metadata), "{at}");
-        assert!(read.spec.suspend && document.get("status").is_none(), "{at}");
-        CompiledRule::compile(&read.spec).unwrap_or_else(|problems| panic!("{at}: {problems:?}"));
+    assert_eq!(documents.len(), imported.rules() + imported.monitors(), "{at}");
+    for (document, made) in documents.into_iter().zip(imported.made()) {
+        let read = document.clone();
+        assert!(document.get("status").is_none() && document["spec"]["suspend"] == true, "{at}: {document}");
+        let checked = match made {
+            Made::Rule(rule) => {
+                let read: CopyratorRule = serde_json::from_value(read).unwrap();
+                assert_eq!((&read.spec, &read.metadata), (&rule.spec, &rule.metadata), "{at}");
+                CompiledRule::compile(&read.spec).map(drop)
+            }
+            Made::Monitor(monitor) => {
+                let read: ConfigMonitor = serde_json::from_value(read).unwrap();
+                assert_eq!((&read.spec, &read.metadata), (&monitor.spec, &monitor.metadata), "{at}");
+                CompiledMonitor::compile(&read.spec).map(drop)
+            }
+        };
+        checked.unwrap_or_else(|problems| panic!("{at}: {problems:?}"));
     }
     assert!(!out.contains(SECRET), "{at}: a Secret's value came out");
     let machines = json(imported);
-    assert_eq!(machines["rules"].as_array().unwrap().len(), imported.rules(), "{at}");
+    let listed = |what: &str| machines[what].as_array().unwrap().len();
+    assert_eq!((listed("rules"), listed("monitors")), (imported.rules(), imported.monitors()), "{at}");
     assert!(!machines.to_string().contains(SECRET), "{at}: a Secret's value came out");
 }
 
@@ -92,4 +103,22 @@ fn the_steps_come_first_and_nothing_found_is_nothing_printed() {
             .collect();
     assert!(steps.is_sorted() && steps[4] < out.find("---\n").unwrap(), "{out}");
     assert_eq!(yaml(&import(&Found::default(), &Options::default())).unwrap(), "");
+}
+
+/// The other tool of copies is stopped first, that of restarts last: each import says its own order, and only its own.
+#[test]
+fn the_steps_are_those_of_the_tools_that_were_found() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    let read_case = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let (copies, restarts) = (read_case("seed.yaml"), read_case("seed-monitor.yaml"));
+    let steps = |text: &str| json(&import(&read(text), &Options::default()))["next"].to_string();
+    let of_restarts = steps(&restarts);
+    let order: Vec<_> = ["Apply these monitors", "Unsuspend", "stop the other tool", "annotations off"]
+        .iter()
+        .map(|step| of_restarts.find(step).unwrap_or_else(|| panic!("{step} is missing in {of_restarts}")))
+        .collect();
+    assert!(order.is_sorted() && !of_restarts.contains("rules"), "{of_restarts}");
+    assert!(!steps(&copies).contains("monitors"), "{}", steps(&copies));
+    let both = steps(&format!("{copies}\n---\n{restarts}"));
+    assert!(both.contains("Apply these rules") && both.contains("Apply these monitors"), "{both}");
 }

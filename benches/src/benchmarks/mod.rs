@@ -5,6 +5,12 @@ mod fan_out;
 mod memory;
 mod new_namespace;
 mod rest;
+mod restart_apply;
+mod restart_bare;
+mod restart_downtime;
+mod restart_fan_out;
+mod restart_flapping;
+mod restart_no_ops;
 mod start_up;
 
 use crate::Outcome;
@@ -25,11 +31,31 @@ pub(crate) enum Benchmark {
     Memory,
     /// Memory with much to watch and nothing to do
     Rest,
+    /// One Secret to many Deployments that restart, the brake off; beside a bare client
+    RestartFanOut,
+    /// Restarts after a crash in which one object of many changed
+    RestartDowntime,
+    /// Restarts by writes that change no content
+    RestartNoOps,
+    /// Restarts by a Secret that does not come to rest
+    RestartFlapping,
+    /// Restarts beside Helm, kubectl apply and GitOps
+    RestartApply,
 }
 
 /// All of them, in the order of their tables.
-pub(crate) const ALL: [Benchmark; 5] =
-    [Benchmark::FanOut, Benchmark::NewNamespace, Benchmark::StartUp, Benchmark::Memory, Benchmark::Rest];
+pub(crate) const ALL: [Benchmark; 10] = [
+    Benchmark::FanOut,
+    Benchmark::NewNamespace,
+    Benchmark::StartUp,
+    Benchmark::Memory,
+    Benchmark::Rest,
+    Benchmark::RestartFanOut,
+    Benchmark::RestartDowntime,
+    Benchmark::RestartNoOps,
+    Benchmark::RestartFlapping,
+    Benchmark::RestartApply,
+];
 
 impl Benchmark {
     /// As on the command line, in file names and in the document's marks.
@@ -40,6 +66,11 @@ impl Benchmark {
             Benchmark::StartUp => "start-up",
             Benchmark::Memory => "memory",
             Benchmark::Rest => "rest",
+            Benchmark::RestartFanOut => "restart-fan-out",
+            Benchmark::RestartDowntime => "restart-downtime",
+            Benchmark::RestartNoOps => "restart-no-ops",
+            Benchmark::RestartFlapping => "restart-flapping",
+            Benchmark::RestartApply => "restart-apply",
         }
     }
 
@@ -51,6 +82,11 @@ impl Benchmark {
             Benchmark::StartUp => "A start with every copy in place",
             Benchmark::Memory => "Memory beside other people's Secrets of 32 KiB",
             Benchmark::Rest => "Memory with much to watch and nothing to do",
+            Benchmark::RestartFanOut => "One Secret to many Deployments that restart, beside a bare client",
+            Benchmark::RestartDowntime => "Restarts after a crash in which one object of many changed",
+            Benchmark::RestartNoOps => "Restarts by writes that change no content",
+            Benchmark::RestartFlapping => "Restarts by a Secret that does not come to rest",
+            Benchmark::RestartApply => "Restarts beside Helm, kubectl apply and GitOps",
         }
     }
 
@@ -62,6 +98,11 @@ impl Benchmark {
             Benchmark::StartUp => start_up::run(program, sizes).await,
             Benchmark::Memory => memory::run(program, sizes).await,
             Benchmark::Rest => rest::run(program, sizes).await,
+            Benchmark::RestartFanOut => restart_fan_out::run(program, sizes).await,
+            Benchmark::RestartDowntime => restart_downtime::run(program, sizes).await,
+            Benchmark::RestartNoOps => restart_no_ops::run(program, sizes).await,
+            Benchmark::RestartFlapping => restart_flapping::run(program, sizes).await,
+            Benchmark::RestartApply => restart_apply::run(program, sizes).await,
         }
     }
 }

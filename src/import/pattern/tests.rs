@@ -47,7 +47,7 @@ fn what_no_glob_says_is_refused_with_the_reason() {
         ("(?i)team", Start, "flags"),
         (r"team\b", Start, "word boundary"),
         ("a$b", Nowhere, "an anchor in its middle"),
-        (r"a\*", Start, "in no namespace's name"),
+        (r"a\*", Start, "in no name"),
         ("dev|development", FirstMatchIsAll, "may hide another"),
         ("team-.*?", FirstMatchIsAll, "lazy"),
         (".*a|b", FirstMatchIsAll, "may hide another"),

@@ -1,0 +1,186 @@
+//! From what each workload asks for to monitors that can be applied: what is watched is put in order, each has a name of
+//! its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    assemble::{Made, Proposal},
+    finding::{Finding, Origin, Tool, differs, none},
+    names::{Names, is_name, is_namespace},
+    workload::Restarted,
+};
+use crate::{
+    api::{ConfigMonitor, ConfigMonitorSpec, WatchTerm, WorkloadName, Workloads},
+    model::Kind,
+    validate::CompiledMonitor,
+};
+
+/// What one object asks for.
+pub(super) struct MonitorDraft {
+    pub(super) origin: Origin,
+    pub(super) findings: Vec<Finding>,
+    pub(super) monitor: Option<DraftMonitor>,
+}
+
+impl MonitorDraft {
+    /// Nothing is made.
+    pub(super) fn nothing(origin: Origin, findings: Vec<Finding>) -> Self {
+        Self { origin, findings, monitor: None }
+    }
+}
+
+/// A monitor that is not named and not checked yet.
+pub(super) struct DraftMonitor {
+    pub(super) namespace: String,
+    /// Its name, where it is given.
+    pub(super) name: Option<String>,
+    /// What it is named after otherwise.
+    pub(super) stem: String,
+    pub(super) spec: ConfigMonitorSpec,
+}
+
+impl DraftMonitor {
+    /// Restarts one workload, suspended.
+    pub(super) fn of(workload: &Restarted, watch: Vec<WatchTerm>) -> Self {
+        let named = WorkloadName { kind: workload.kind, name: workload.name.clone() };
+        let workloads = Workloads { names: Some(vec![named]), pod_selector: None };
+        let spec = ConfigMonitorSpec {
+            watch,
+            workloads: Some(workloads),
+            suspend: true,
+            ..ConfigMonitorSpec::default()
+        };
+        Self { namespace: workload.namespace.clone(), name: None, stem: workload.name.clone(), spec }
+    }
+}
+
+/// What counts for a workload, as it is gathered: by kind and name or glob, which keys; `None`: all.
+#[derive(Debug, Default)]
+pub(super) struct Watched(BTreeMap<(Kind, String), Option<BTreeSet<String>>>);
+
+impl Watched {
+    /// All keys of what has this name, or matches this glob.
+    pub(super) fn all(&mut self, kind: Kind, name: &str) {
+        self.0.insert((kind, name.to_owned()), None);
+    }
+
+    /// These keys; with what is watched already, all of them together.
+    pub(super) fn keys(&mut self, kind: Kind, name: &str, keys: Option<&[String]>) {
+        let known = self.0.entry((kind, name.to_owned())).or_insert_with(|| Some(BTreeSet::new()));
+        match (known.as_mut(), keys) {
+            (Some(known), Some(keys)) => known.extend(keys.iter().cloned()),
+            _ => *known = None,
+        }
+    }
+
+    /// What has all of its keys watched in one term a kind, the rest in one each.
+    pub(super) fn terms(self) -> Vec<WatchTerm> {
+        let (mut whole, mut parts) = (BTreeMap::<Kind, Vec<String>>::new(), Vec::new());
+        for ((kind, name), keys) in self.0 {
+            match keys {
+                None => whole.entry(kind).or_default().push(name),
+                Some(keys) => {
+                    let keys = Some(keys.into_iter().collect());
+                    parts.push(WatchTerm { kind, names: vec![name], keys });
+                }
+            }
+        }
+        let chunks = whole.iter().flat_map(|(kind, names)| {
+            names.chunks(MOST).map(|names| WatchTerm { kind: *kind, names: names.to_vec(), keys: None })
+        });
+        let mut terms: Vec<_> = chunks.collect();
+        terms.extend(parts);
+        terms
+    }
+}
+
+/// What is different for every workload, whichever tool restarted it.
+pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
+    [
+        differs(
+            "strategy",
+            "a restart is the pod template's annotation copyrator.dev/restarted-for, which apply, Helm and GitOps leave alone",
+        ),
+        differs(
+            "pace",
+            format!(
+                "content must be unchanged for quietPeriod (2s by default), and minInterval (30s) lies between two restarts, never two \
+                 at once; changes in between are one restart. {tool} begins with each change that it sees"
+            ),
+        ),
+        differs(
+            "watch",
+            "only objects of the workload's own namespace count, and only their content: what changed while Copyrator was \
+             away restarts once when it is back, a start of Copyrator nobody",
+        ),
+        differs(
+            "authority",
+            format!("whoever applies the monitor must be allowed to patch the workload; {tool} asks nobody"),
+        ),
+    ]
+}
+
+/// Names and checks.
+pub(super) fn proposals(mut drafts: Vec<MonitorDraft>) -> Vec<Proposal> {
+    drafts.sort_by_cached_key(|draft| draft.origin.clone());
+    let mut names = Names::default();
+    drafts.into_iter().map(|draft| finish(draft, &mut names)).collect()
+}
+
+fn finish(draft: MonitorDraft, names: &mut Names) -> Proposal {
+    let MonitorDraft { origin, mut findings, monitor } = draft;
+    let asked = monitor.is_some();
+    let monitor = monitor.filter(|monitor| match wrong(monitor) {
+        wrong if wrong.is_empty() => true,
+        wrong => {
+            findings.extend(wrong);
+            false
+        }
+    });
+    if asked && monitor.is_none() {
+        // How a monitor would behave that is not made is of no interest, only why.
+        let why = findings.iter().map(|finding| finding.level).min();
+        findings.retain(|finding| Some(finding.level) == why);
+    }
+    let made = monitor.map(|one| {
+        let metadata = names.take(&one.namespace, one.name.as_deref(), origin.tool, &one.stem);
+        Made::Monitor(ConfigMonitor { metadata, spec: one.spec, status: None })
+    });
+    findings.sort();
+    findings.dedup();
+    Proposal { origins: vec![origin], findings, made }
+}
+
+/// As many entries as the schema takes in one list.
+const MOST: usize = 64;
+
+/// What the schema, the API server or the validator would refuse.
+fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
+    if monitor.namespace.is_empty() {
+        let told = "is not said: pass -n NAMESPACE, where the object belongs";
+        return vec![none("metadata.namespace", told)];
+    }
+    let refused = |message: &str| none("monitor", format!("no monitor is made: {message}"));
+    let watch = &monitor.spec.watch;
+    let lists = watch.iter().flat_map(|term| [Some(&term.names), term.keys.as_ref()]).flatten();
+    let named = monitor.spec.workloads.iter().filter_map(|workloads| workloads.names.as_ref()).flatten();
+    let mut names = named.map(|workload| workload.name.as_str()).chain(monitor.name.as_deref());
+    let bounds = if !is_namespace(&monitor.namespace) {
+        Some("its namespace is no namespace's name")
+    } else if !names.all(is_name) {
+        Some("a name in it is no object's name")
+    } else if watch.len() > MOST || lists.clone().any(|list| list.len() > MOST) {
+        Some("it has more than 64 objects with keys of their own, or more than 64 keys of one")
+    } else if lists.flatten().any(|entry| entry.len() > 253) {
+        Some("a name, glob or key in it has more than 253 characters")
+    } else {
+        None
+    };
+    let invalid = CompiledMonitor::compile(&monitor.spec).err().into_iter().flatten();
+    bounds
+        .map(str::to_owned)
+        .into_iter()
+        .chain(invalid.map(|one| one.message))
+        .map(|it| refused(&it))
+        .collect()
+}

@@ -1,0 +1,276 @@
+//! Reloader. On a workload, or else on its pod template: `auto` (of one kind too), `reload` lists of patterns, which count
+//! whether referred to or not, `search`, which counts what it refers to and says `match`; less what `exclude` lists or
+//! says `ignore` itself.
+
+use super::{
+    finding::{Finding, Origin, Tool, differs, none},
+    monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
+    pattern::{Anchoring, globs},
+    read::{Annotated, Found, Texts},
+    targets::matches,
+    workload::Restarted,
+};
+use crate::{
+    api::Span,
+    model::{Kind, WorkloadKind},
+};
+
+const AUTO: &str = "reloader.stakater.com/auto";
+const SEARCH: &str = "reloader.stakater.com/search";
+const MATCH: &str = "reloader.stakater.com/match";
+const IGNORE: &str = "reloader.stakater.com/ignore";
+const PAUSE: &str = "deployment.reloader.stakater.com/pause-period";
+const PAUSED_AT: &str = "deployment.reloader.stakater.com/paused-at";
+const STRATEGY: &str = "reloader.stakater.com/rollout-strategy";
+const LAST: &str = "reloader.stakater.com/last-reloaded-from";
+const CSI: &str = "secretproviderclass.reloader.stakater.com/";
+
+/// The annotations about one kind of object.
+struct About {
+    kind: Kind,
+    auto: &'static str,
+    reload: &'static str,
+    exclude: &'static str,
+}
+
+const KINDS: [About; 2] = [
+    About {
+        kind: Kind::ConfigMap,
+        auto: "configmap.reloader.stakater.com/auto",
+        reload: "configmap.reloader.stakater.com/reload",
+        exclude: "configmaps.exclude.reloader.stakater.com/reload",
+    },
+    About {
+        kind: Kind::Secret,
+        auto: "secret.reloader.stakater.com/auto",
+        reload: "secret.reloader.stakater.com/reload",
+        exclude: "secrets.exclude.reloader.stakater.com/reload",
+    },
+];
+
+/// What a workload asks of Reloader, or has of it.
+pub(super) fn draft(found: &Found, workload: &Restarted) -> Option<MonitorDraft> {
+    if !workload.speaks_to(Tool::Reloader) {
+        return None;
+    }
+    let origin = Origin::new(Tool::Reloader, workload.kind.to_string(), &workload.namespace, &workload.name);
+    let mut asked = Asked { found, workload, watched: Watched::default(), findings: left_behind(workload) };
+    for about in &KINDS {
+        asked.of_kind(about);
+    }
+    asked.of_secret_stores();
+    let Asked { watched, mut findings, .. } = asked;
+    let watch = watched.terms();
+    if watch.is_empty() {
+        let told = "nothing is left that it would restart for, so that no monitor is made";
+        findings.push(differs("watch", told));
+        return Some(MonitorDraft::nothing(origin, findings));
+    }
+    findings.extend(behaviour(Tool::Reloader));
+    findings.push(differs(
+        "flags",
+        "Reloader's own are not seen here: --auto-reload-all and --reload-on-create restart more, namespaces and labels to \
+         ignore less, and each annotation may have another name there",
+    ));
+    let mut monitor = DraftMonitor::of(workload, watch);
+    monitor.spec.pace.min_interval = pause(workload, &mut findings);
+    Some(MonitorDraft { origin, findings, monitor: Some(monitor) })
+}
+
+struct Asked<'a> {
+    found: &'a Found,
+    workload: &'a Restarted,
+    watched: Watched,
+    findings: Vec<Finding>,
+}
+
+impl Asked<'_> {
+    fn of_kind(&mut self, about: &About) {
+        let workload = self.workload;
+        // The pod template counts where the workload itself says nothing about this kind.
+        let says = |key: &&str| workload.annotations.contains_key(*key);
+        let on_itself = [about.reload, SEARCH, AUTO, about.auto].iter().any(says);
+        let from: &Texts = if on_itself { &workload.annotations } else { &workload.template };
+        let text = |key: &str| from.get(key).map(String::as_str);
+        let excluded: Vec<&str> =
+            workload.annotation(about.exclude).unwrap_or_default().split(',').map(str::trim).collect();
+        let auto: Vec<&str> =
+            [AUTO, about.auto].into_iter().filter(|key| text(key).is_some_and(is_true)).collect();
+        let searches = text(SEARCH) == Some("true");
+        if let Some(list) = text(about.reload) {
+            for pattern in list.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+                self.listed(about, pattern, &excluded);
+            }
+        }
+        if auto.is_empty() && !searches {
+            for key in [AUTO, about.auto].into_iter().filter(|key| text(key).is_some()) {
+                self.findings.push(differs(
+                    key,
+                    "is not \"true\": without it nobody restarts here, there is no --auto-reload-all",
+                ));
+            }
+            return;
+        }
+        let Some(references) = &workload.references else {
+            let told = "the pod template cannot be read: write the objects that it refers to into spec.watch by hand";
+            self.findings.push(none(auto.first().unwrap_or(&SEARCH), told));
+            return;
+        };
+        let referred =
+            references.iter().filter(|one| one.kind == about.kind && !excluded.contains(&&*one.name));
+        for one in referred {
+            let known = self.known(about.kind, &one.name);
+            let says = |key: &str| known.is_some_and(|known| known.annotation(key) == Some("true"));
+            if says(IGNORE) {
+                continue;
+            }
+            if !auto.is_empty() || says(MATCH) {
+                self.watched.keys(one.kind, &one.name, one.keys.as_deref());
+            } else if known.is_none() {
+                self.findings.push(none(
+                    SEARCH,
+                    format!(
+                        "{} {} was not found, so whether it says {MATCH} cannot be told: pass its manifest too, or read it \
+                         from the cluster",
+                        one.kind, one.name
+                    ),
+                ));
+            }
+        }
+        for key in auto.iter().chain(searches.then_some(&SEARCH)) {
+            self.findings.push(differs(
+                key,
+                "what the pod template refers to now is listed, and of each object the keys that it uses; what it will refer \
+                 to later is not. copyrator.dev/restart=true on the workload, in place of this monitor, follows the template",
+            ));
+        }
+    }
+
+    /// One entry of a list. It means the same objects, or none: what it must not mean cannot be left out of a glob.
+    fn listed(&mut self, about: &About, pattern: &str, excluded: &[&str]) {
+        let front = if pattern.starts_with('^') { "" } else { "^" };
+        let back = if pattern.ends_with('$') { "" } else { "$" };
+        let globs = match globs(&format!("{front}{pattern}{back}"), Anchoring::Nowhere) {
+            Ok(globs) => globs,
+            Err(why) => {
+                let told = format!(
+                    "the pattern {pattern:?} {why}; nothing stands for it here: write the names or globs that you mean into \
+                     spec.watch"
+                );
+                self.findings.push(none(about.reload, told));
+                return;
+            }
+        };
+        for glob in globs {
+            let ignored = self.found.objects.iter().filter(|one| {
+                one.kind == about.kind
+                    && one.namespace == self.workload.namespace
+                    && one.annotation(IGNORE) == Some("true")
+            });
+            let unwanted = excluded.iter().copied().chain(ignored.map(|one| one.name.as_str()));
+            match unwanted.filter(|name| matches(&glob, name)).collect::<Vec<_>>().as_slice() {
+                [] => self.watched.all(about.kind, &glob),
+                [only] if *only == glob => {}
+                unwanted => self.findings.push(none(
+                    about.reload,
+                    format!(
+                        "{pattern:?} also means {}, which is excluded or ignored, and cannot be left out of a glob: write the \
+                         names that you mean into spec.watch",
+                        unwanted.join(", ")
+                    ),
+                )),
+            }
+        }
+    }
+
+    fn known(&self, kind: Kind, name: &str) -> Option<&Annotated> {
+        let namespace = &self.workload.namespace;
+        self.found
+            .objects
+            .iter()
+            .find(|one| one.kind == kind && one.namespace == *namespace && one.name == name)
+    }
+
+    fn of_secret_stores(&mut self) {
+        let workload = self.workload;
+        let of_csi =
+            workload.annotations.keys().chain(workload.template.keys()).find(|key| key.starts_with(CSI));
+        let is_auto = [&workload.annotations, &workload.template]
+            .iter()
+            .any(|texts| texts.get(AUTO).is_some_and(|it| is_true(it)));
+        let about = of_csi.map(String::as_str).or((is_auto && workload.uses_csi).then_some(AUTO));
+        if let Some(about) = about {
+            self.findings.push(none(
+                about,
+                "a SecretProviderClass is not watched: have the driver sync it into a Secret (secretObjects), and add that to \
+                 spec.watch",
+            ));
+        }
+    }
+}
+
+/// As Go reads it.
+fn is_true(text: &str) -> bool {
+    ["1", "t", "T", "true", "TRUE", "True"].contains(&text)
+}
+
+/// How long Reloader pauses a Deployment after a restart: as long as ours waits for the next one.
+fn pause(workload: &Restarted, findings: &mut Vec<Finding>) -> Option<Span> {
+    let text = workload.annotation(PAUSE).filter(|_| workload.kind == WorkloadKind::Deployment)?;
+    let span = Span::new(text);
+    if span.get().is_err() {
+        findings.push(none(
+            PAUSE,
+            format!("{text:?} is no duration: write pace.minInterval by hand, as in 5m or 1h30m"),
+        ));
+        return None;
+    }
+    findings.push(differs(
+        PAUSE,
+        format!(
+            "is the least time between two restarts of ours (pace.minInterval: {text}). The Deployment is not paused \
+             meanwhile: what else is changed on it rolls out at once"
+        ),
+    ));
+    Some(span)
+}
+
+/// What Reloader has written, and what stays or stands still without it.
+fn left_behind(workload: &Restarted) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut left = workload.stakater.clone();
+    left.extend(workload.template.contains_key(LAST).then(|| LAST.to_owned()));
+    if !left.is_empty() {
+        findings.push(differs(
+            "spec.template",
+            format!(
+                "{} stays on the pod template and does nothing; taking it off is a change of the template, and so one rollout",
+                left.join(", ")
+            ),
+        ));
+    }
+    if workload.annotations.contains_key(PAUSED_AT) {
+        findings.push(differs(
+            PAUSED_AT,
+            "Reloader has paused this Deployment and would resume it: once Reloader is stopped, kubectl rollout resume does",
+        ));
+    }
+    if workload.annotations.contains_key(STRATEGY) {
+        findings.push(differs(STRATEGY, "is for Argo Rollouts, and says nothing about this workload"));
+    }
+    findings
+}
+
+/// An object that restarts nobody.
+pub(super) fn ignored(object: &Annotated) -> Option<MonitorDraft> {
+    object.annotation(IGNORE).filter(|text| *text == "true")?;
+    let told = format!(
+        "the monitors that are made here leave it out; kubectl annotate {} {} -n {} copyrator.dev/restart=false says it for \
+         every other",
+        object.kind.to_string().to_lowercase(),
+        object.name,
+        object.namespace
+    );
+    let origin = Origin::object(Tool::Reloader, object.kind, &object.namespace, &object.name);
+    Some(MonitorDraft::nothing(origin, vec![differs(IGNORE, told)]))
+}

@@ -1,0 +1,75 @@
+//! The first Copyrator's `ConfigMonitor`: one ConfigMap, and the labels of the pods that it deletes when that changes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::{
+    finding::{Origin, Tool, differs, none},
+    monitors::{DraftMonitor, MonitorDraft},
+    names::is_name,
+    workload::SeedMonitor,
+};
+use crate::{
+    api::{ConfigMonitorSpec, Strategy, StrategyType, WatchTerm, Workloads},
+    model::Kind,
+};
+
+/// What a monitor of the first Copyrator asks for.
+pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
+    let origin = Origin::new(Tool::SeedMonitor, "ConfigMonitor", &monitor.namespace, &monitor.name);
+    let mut findings = Vec::new();
+    let config_map = monitor.config_map.as_deref().filter(|name| is_name(name));
+    if config_map.is_none() {
+        findings.push(none("spec.configMap", "names no ConfigMap: write spec.watch by hand"));
+    }
+    let selector = monitor.selector.as_ref().filter(|labels| !labels.is_empty());
+    if selector.is_none() {
+        let told = "is no map with a label, without which the first Copyrator deletes nothing: write \
+            spec.workloads.podSelector by hand";
+        findings.push(none("spec.podSelector", told));
+    }
+    let (Some(config_map), Some(labels)) = (config_map, selector) else {
+        return MonitorDraft::nothing(origin, findings);
+    };
+    if let Some((key, value)) = labels.iter().next().filter(|_| labels.len() > 1) {
+        findings.push(differs(
+            "workloads.podSelector",
+            format!(
+                "a pod must have all of these labels; the first Copyrator goes by one at a time, and of several takes the \
+                 first ({key}={value}), so that it deletes every pod that has that one: write a monitor for each label \
+                 that shall do by itself"
+            ),
+        ));
+    }
+    findings.extend([
+        differs(
+            "strategy",
+            "pods are deleted as before, but one after the other, each when the one before is ready again, and only those \
+             that are older than the content; Evict would heed PodDisruptionBudgets too, Rollout the workload's own strategy",
+        ),
+        differs(
+            "pace",
+            "content must be unchanged for 2s (quietPeriod), and 30s lie between two restarts (minInterval)",
+        ),
+        differs(
+            "watch",
+            "only content counts; the first Copyrator deletes pods for every write, also of a label, and misses what is \
+             written while it does not run",
+        ),
+        differs(
+            "authority",
+            "whoever applies the monitor must be allowed to delete pods there; the first Copyrator asked nobody",
+        ),
+    ]);
+    let watch = vec![WatchTerm { kind: Kind::ConfigMap, names: vec![config_map.to_owned()], keys: None }];
+    let pods = LabelSelector { match_labels: Some(labels.clone()), match_expressions: None };
+    let spec = ConfigMonitorSpec {
+        watch,
+        workloads: Some(Workloads { pod_selector: Some(pods), names: None }),
+        strategy: Strategy { type_: StrategyType::Delete },
+        suspend: true,
+        ..ConfigMonitorSpec::default()
+    };
+    let (namespace, name) = (monitor.namespace.clone(), Some(monitor.name.clone()));
+    let made = DraftMonitor { namespace, name, stem: monitor.name.clone(), spec };
+    MonitorDraft { origin, findings, monitor: Some(made) }
+}

@@ -1,0 +1,125 @@
+//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload, whose pod template then carries a hash of all
+//! that it refers to, and of `extra-configmaps` and `extra-secrets`, of other namespaces too.
+
+use super::{
+    finding::{Finding, Origin, Tool, differs, none},
+    monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
+    names::is_name,
+    workload::Restarted,
+};
+use crate::model::Kind;
+
+const UPDATE: &str = "wave.pusher.com/update-on-config-change";
+const EXTRA: [(&str, Kind); 2] =
+    [("wave.pusher.com/extra-configmaps", Kind::ConfigMap), ("wave.pusher.com/extra-secrets", Kind::Secret)];
+const HASH: &str = "wave.pusher.com/config-hash";
+const FINALIZER: &str = "wave.pusher.com/finalizer";
+const NO_SCHEDULER: &str = "wave.pusher.com/invalid";
+const SCHEDULING: &str = "wave.pusher.com/scheduling-disabled";
+
+/// What a workload asks of wave, or has of it.
+pub(super) fn draft(workload: &Restarted) -> Option<MonitorDraft> {
+    if !workload.speaks_to(Tool::Wave) {
+        return None;
+    }
+    let origin = Origin::new(Tool::Wave, workload.kind.to_string(), &workload.namespace, &workload.name);
+    let mut findings = left_behind(workload);
+    if workload.annotation(UPDATE) != Some("true") {
+        if let Some(text) = workload.annotation(UPDATE) {
+            findings.push(differs(
+                UPDATE,
+                format!("is {text:?} and not \"true\": wave passes it over, so does this"),
+            ));
+        }
+        return (!findings.is_empty()).then(|| MonitorDraft::nothing(origin, findings));
+    }
+    let mut watched = Watched::default();
+    match &workload.references {
+        Some(references) => {
+            for one in references {
+                watched.keys(one.kind, &one.name, one.keys.as_deref());
+            }
+        }
+        None => {
+            findings.push(none("spec.template", "cannot be read: write the objects into spec.watch by hand"))
+        }
+    }
+    for (annotation, kind) in EXTRA {
+        for entry in workload.annotation(annotation).unwrap_or_default().split(',').map(str::trim) {
+            extra(workload, annotation, kind, entry, &mut watched, &mut findings);
+        }
+    }
+    let watch = watched.terms();
+    if watch.is_empty() {
+        findings
+            .push(differs("watch", "nothing is left that it would restart for, so that no monitor is made"));
+        return Some(MonitorDraft::nothing(origin, findings));
+    }
+    findings.extend(behaviour(Tool::Wave));
+    findings.push(differs(
+        UPDATE,
+        "what the pod template refers to now is listed, init containers too, which wave passes over, and of each object the \
+         keys that are used, also where a volume names them; what it will refer to later is not. copyrator.dev/restart=true \
+         on the workload, in place of this monitor, follows the template",
+    ));
+    findings.push(differs(
+        SCHEDULING,
+        "pods that wait for an object are not kept from being scheduled: the kubelet starts them when it is there, without a \
+         restart of ours",
+    ));
+    let monitor = Some(DraftMonitor::of(workload, watch));
+    Some(MonitorDraft { origin, findings, monitor })
+}
+
+fn extra(
+    workload: &Restarted,
+    annotation: &str,
+    kind: Kind,
+    entry: &str,
+    watched: &mut Watched,
+    findings: &mut Vec<Finding>,
+) {
+    let (namespace, name) = entry.split_once('/').unwrap_or((&workload.namespace, entry));
+    if entry.is_empty() {
+    } else if !is_name(name) {
+        findings.push(none(annotation, format!("{entry:?} is no name, and watches nothing")));
+    } else if namespace == workload.namespace {
+        watched.all(kind, name);
+    } else {
+        findings.push(none(
+            annotation,
+            format!(
+                "{kind} {namespace}/{name} is of another namespace, where a monitor does not look: have a CopyratorRule in \
+                 {namespace} copy it to {}, if its readers may read it, and add its name to spec.watch",
+                workload.namespace
+            ),
+        ));
+    }
+}
+
+/// What wave has written, and what stays or stands still without it.
+fn left_behind(workload: &Restarted) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if workload.template.contains_key(HASH) {
+        findings.push(differs(
+            HASH,
+            "stays on the pod template and does nothing; taking it off is a change of the template, and so one rollout",
+        ));
+    }
+    if workload.finalizers.iter().any(|one| one == FINALIZER) {
+        findings.push(differs(
+            "metadata.finalizers",
+            format!("{FINALIZER} is of an older wave: without wave nobody takes it off, and the workload cannot be deleted; take it off when wave is gone"),
+        ));
+    }
+    if workload.scheduler.as_deref() == Some(NO_SCHEDULER) {
+        findings.push(differs(
+            "schedulerName",
+            format!(
+                "is {NO_SCHEDULER} while an object is missing, and stays so without wave: make the object before wave is \
+                 stopped, or set it to what {SCHEDULING} says"
+            ),
+        ));
+    }
+    findings
+}
