@@ -64,6 +64,8 @@ pub const RESTART: &str = "copyrator.dev/restart";
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
 /// Label of a workload: the content it runs with, and short what counts of it: `<key id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
+/// Label of a workload: the content with which it last became ready: `<key id>.<digest>`.
+pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 /// Label of a namespace: `refuse` takes no copies.
 pub const COPIES: &str = "copyrator.dev/copies";
 /// Annotation of our own kinds, and of what asks for copies by annotation: who wrote the spec.

@@ -249,6 +249,7 @@ mod tests {
             restart: None,
             applied: None,
             restarted_for: None,
+            last_good: None,
             last_restart: None,
             recorded: None,
             rollout: crate::model::Rollout::Complete,

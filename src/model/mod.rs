@@ -3,6 +3,7 @@
 
 mod key;
 mod object;
+mod restarted;
 mod rule;
 mod spread;
 mod workload;
@@ -10,6 +11,7 @@ mod world;
 
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
+pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use workload::{PodFacts, PodsSeen, Reference, RestartAttempt, Rollout, WorkloadFacts};

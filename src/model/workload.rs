@@ -33,6 +33,8 @@ pub struct WorkloadFacts {
     /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where somebody
     /// else wrote it.
     pub recorded: Option<Timestamp>,
+    /// The value of its label `copyrator.dev/last-good`: the content with which it last became ready.
+    pub last_good: Option<String>,
     /// How its rollout stands.
     pub rollout: Rollout,
     /// How many pods it wants.
@@ -95,6 +97,10 @@ pub struct PodFacts {
     pub finished: bool,
     /// Ready.
     pub ready: bool,
+    /// Since when it is ready, or not (1 s resolution); `None` where nobody has said yet.
+    pub ready_since: Option<Timestamp>,
+    /// A container of it crashes again and again.
+    pub crashing: bool,
     /// The workload that owns it, through its ReplicaSet where there is one.
     pub workload: Option<WorkloadKey>,
     /// It has a controller of any kind, so that another pod follows when it goes.

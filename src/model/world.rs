@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodsSeen,
-    PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, WorkloadFacts, WorkloadKey, WorkloadKind,
+    PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits, WorkloadFacts, WorkloadKey,
+    WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -101,6 +102,12 @@ pub struct World {
     pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
     /// Since when a decision about a workload waits for an object that its pods cannot start without.
     pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
+    /// How restarts of workloads went that others wait for.
+    pub restarted: BTreeMap<WorkloadKey, Restarted>,
+    /// Workloads that were due, or under way, when we last looked: others may wait for them.
+    pub waited_for: BTreeSet<WorkloadKey>,
+    /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
+    pub restart_now: BTreeMap<NamespacedName, Timestamp>,
     /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The stores whose first list is complete.

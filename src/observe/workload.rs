@@ -15,7 +15,7 @@ use super::{
     rollout::{Desired, Status, UpdateStrategy, desired, rollout},
 };
 use crate::{
-    marks::{ADOPT_MANAGER, APPLIED, RESTART, RESTART_MANAGER, RESTARTED_FOR},
+    marks::{ADOPT_MANAGER, APPLIED, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
     model::{WorkloadFacts, WorkloadKey, WorkloadKind},
 };
 
@@ -199,6 +199,7 @@ impl Object {
             }),
             restart: take(&mut metadata.annotations, RESTART),
             applied: take(&mut metadata.labels, APPLIED),
+            last_good: take(&mut metadata.labels, LAST_GOOD),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.into(),
@@ -225,7 +226,7 @@ mod tests {
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
                 "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "7", "generation": 2,
-                "labels": {"app": "web", "copyrator.dev/applied": "k.d"},
+                "labels": {"app": "web", "copyrator.dev/applied": "k.d", "copyrator.dev/last-good": "k.c"},
                 "annotations": {"copyrator.dev/restart": "true", "other": "x"},
                 "managedFields": [
                     {"manager": "copyrator-restart", "operation": "Apply", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:metadata": {}}},
@@ -248,6 +249,7 @@ mod tests {
         assert_eq!(workload.key().to_string(), "Deployment shop/web");
         let facts = workload.facts;
         assert_eq!(facts.applied.as_deref(), Some("k.d"));
+        assert_eq!(facts.last_good.as_deref(), Some("k.c"));
         assert_eq!(facts.restart.as_deref(), Some("true"));
         assert_eq!(facts.restarted_for.as_deref(), Some("k.d"));
         assert_eq!(facts.template_labels.len(), 1);

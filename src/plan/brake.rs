@@ -80,6 +80,12 @@ pub enum WaitReason {
     PodsNotReady,
     /// A PodDisruptionBudget allows no pod to go now.
     DisruptionBudget,
+    /// Others of its monitor come first, or as many as may be are under way.
+    Stage,
+    /// Another workload of its monitor has failed with its new content.
+    StageStopped,
+    /// Its monitor's window is closed.
+    Window,
 }
 
 impl WaitReason {
@@ -95,6 +101,9 @@ impl WaitReason {
             Self::MinInterval => "MinInterval",
             Self::PodsNotReady => "PodsNotReady",
             Self::DisruptionBudget => "DisruptionBudget",
+            Self::Stage => "Stage",
+            Self::StageStopped => "StageStopped",
+            Self::Window => "Window",
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What to do about one workload. The content that it runs with is recorded on it, in the applied label, so
 //! that no memory of ours is needed: a leader change or a week of downtime loses nothing and repeats nothing.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -8,11 +10,17 @@ use super::{
     applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
     inputs::{Content, Inputs},
+    nudge::is_nudged,
     pods::{self, Removal, RemovePod},
+    soak, stage,
+    stage::{Due, Lines},
+    window,
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, PodFacts, PodsSeen, Rollout, WorkloadFacts, WorkloadKey, World},
+    model::{
+        NamespacedName, PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, World,
+    },
 };
 
 /// When to look again at pods that we wait for and do not watch.
@@ -20,7 +28,7 @@ pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// When to look again though an event should tell: nothing hangs on a single one.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// Ends the pod template's annotation where the digest alone would change nothing.
-const AGAIN: &str = "-again";
+pub(super) const AGAIN: &str = "-again";
 
 /// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +43,8 @@ pub struct WorkloadPlan {
     pub recheck: Option<Timestamp>,
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
+    /// How its restart goes, once the action is done: to be remembered where others wait for it.
+    pub restarted: Option<Restarted>,
 }
 
 /// How a workload stands.
@@ -100,7 +110,7 @@ impl RestartAction {
 
 impl WorkloadPlan {
     fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, restarted: None }
     }
 
     fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -120,42 +130,85 @@ impl From<Wait> for WorkloadPlan {
 
 /// What to do about one workload.
 pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
-    let starting = || Wait::for_event(WaitReason::Starting).into();
-    let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else { return starting() };
-    let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
-    let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
-    let Some(facts) = facts else { return WorkloadPlan::rest(WorkloadState::NotWatched) };
-    let inputs = Inputs::of(world, key, facts);
-    if inputs.pending {
-        // Deciding without this monitor's objects would write a label now and another one in a moment.
-        return Wait::for_event(WaitReason::Authority).into();
-    }
-    let Some(pace) = inputs.pace.filter(|_| !(inputs.objects.is_empty() && inputs.missing.is_empty())) else {
-        let refused = inputs.refused.map(WorkloadState::Unauthorized);
-        return WorkloadPlan::rest(refused.unwrap_or(WorkloadState::NotWatched));
-    };
-    let Some(content) = inputs.content(world, digest_key) else {
-        return WorkloadPlan::need(inputs.needs(world));
-    };
-    let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
-    Case { world, key, facts, inputs: &inputs, pace, content: &content, now }.plan(applied)
+    plan_in_line(world, &Lines::default(), key, now)
 }
 
-struct Case<'a, 'w> {
+/// The same, with what is known already of those that it may have to wait for.
+pub(super) fn plan_in_line(world: &World, lines: &Lines, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
+    Case::of(world, lines, key, now).map_or_else(|plan| *plan, |case| case.plan())
+}
+
+/// Whether a workload is due, and nothing but its turn and windows hold it back.
+pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due {
+    let lines = Lines::default();
+    let case = match Case::of(world, &lines, key, now) {
+        Ok(case) => case,
+        Err(plan) if matches!(plan.state, WorkloadState::Waiting(_)) => return Due::Unknown,
+        Err(_) => return Due::No,
+    };
+    let Some(Difference::Content(since)) = case.difference() else { return Due::No };
+    if case.failed_before().is_some() || !matches!(case.held(since), Ok(None)) {
+        return Due::Held;
+    }
+    let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
+    Due::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
+}
+
+struct Case<'w> {
     world: &'w World,
-    key: &'a WorkloadKey,
+    lines: &'w Lines,
+    key: &'w WorkloadKey,
     facts: &'w WorkloadFacts,
-    inputs: &'a Inputs<'w>,
+    inputs: Inputs<'w>,
     pace: Pace,
-    content: &'a Content,
+    content: Content,
+    applied: Option<Applied<'w>>,
     now: Timestamp,
 }
 
-impl Case<'_, '_> {
-    fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
-        let difference = applied.map(|applied| applied.differs(self.content));
+impl<'w> Case<'w> {
+    /// What has to be known to decide; or the plan, where it is not, or where there is nothing to decide.
+    fn of(
+        world: &'w World,
+        lines: &'w Lines,
+        key: &'w WorkloadKey,
+        now: Timestamp,
+    ) -> Result<Self, Box<WorkloadPlan>> {
+        let wait = |reason| Err(Box::new(Wait::for_event(reason).into()));
+        let rest = |state| Err(Box::new(WorkloadPlan::rest(state)));
+        let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+            return wait(WaitReason::Starting);
+        };
+        let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
+        let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
+        let Some(facts) = facts else { return rest(WorkloadState::NotWatched) };
+        let inputs = Inputs::of(world, key, facts);
+        if inputs.pending {
+            // Deciding without this monitor's objects would write a label now and another one in a moment.
+            return wait(WaitReason::Authority);
+        }
+        let Some(pace) = inputs.pace.filter(|_| !(inputs.objects.is_empty() && inputs.missing.is_empty()))
+        else {
+            let refused = inputs.refused.map(WorkloadState::Unauthorized);
+            return rest(refused.unwrap_or(WorkloadState::NotWatched));
+        };
+        let Some(content) = inputs.content(world, digest_key) else {
+            return Err(Box::new(WorkloadPlan::need(inputs.needs(world))));
+        };
+        let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
+        Ok(Self { world, lines, key, facts, inputs, pace, content, applied, now })
+    }
+
+    fn difference(&self) -> Option<Difference> {
+        self.applied.map(|applied| applied.differs(&self.content))
+    }
+}
+
+impl Case<'_> {
+    fn plan(&self) -> WorkloadPlan {
+        let difference = self.difference();
         if difference == Some(Difference::Nothing) {
-            return WorkloadPlan::rest(self.progress());
+            return self.current();
         }
         if let Some(plan) = self.failed_before() {
             return plan;
@@ -164,7 +217,7 @@ impl Case<'_, '_> {
             Some(Difference::Nothing) | None => self.adopt().unwrap_or_else(WorkloadPlan::from),
             Some(Difference::Scope) => self.record().unwrap_or_else(WorkloadPlan::from),
             Some(Difference::Content(since)) => {
-                let plan = self.due(since).unwrap_or_else(WorkloadPlan::from);
+                let plan = self.due(since).unwrap_or_else(|wait| self.wait(wait));
                 WorkloadPlan { due_since: Some(since), ..plan }
             }
         }
@@ -182,7 +235,7 @@ impl Case<'_, '_> {
         if self.inputs.objects.is_empty() {
             self.patience()?;
         }
-        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()))
+        Ok(self.went(Went::Through, WorkloadPlan::act(WorkloadState::UpToDate, self.adoption())))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now.
@@ -207,9 +260,7 @@ impl Case<'_, '_> {
 
     /// The label says that it is current: is the rollout through, too?
     fn progress(&self) -> WorkloadState {
-        let stamp = self.facts.restarted_for.as_deref();
-        let is_ours =
-            stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest);
+        let is_ours = soak::is_ours(self.facts, &self.content.digest);
         match self.facts.rollout {
             Rollout::Unfinished if is_ours => WorkloadState::Restarting,
             Rollout::Stuck if is_ours => WorkloadState::Failed {
@@ -221,18 +272,90 @@ impl Case<'_, '_> {
         }
     }
 
-    /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
-    fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
+    /// It runs the current content. Where others wait for it: have its pods become ready, and stayed so?
+    fn current(&self) -> WorkloadPlan {
+        let plan = WorkloadPlan::rest(self.progress());
+        let Some(soak) = self.soak() else { return plan };
+        let by_removal = self.pace.strategy != StrategyType::Rollout;
+        let course = soak::course(self.world, self.key, self.facts, by_removal, soak, self.now);
+        let state = match &course.went {
+            Went::Through => plan.state,
+            Went::UnderWay | Went::Soaking => WorkloadState::Restarting,
+            Went::Failed(why) => {
+                WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(why) }
+            }
+        };
+        let needs = course.needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
+        self.went(course.went, WorkloadPlan { needs, recheck: course.recheck, ..WorkloadPlan::rest(state) })
+    }
+
+    fn stage_failed(&self, why: &str) -> String {
+        let last_good = self.facts.last_good.as_deref();
+        let last_good = last_good.map_or("the last that worked is not known".to_owned(), |content| {
+            format!("the last that worked is {content}")
+        });
+        format!(
+            "runs changed content and has failed: {why}. This content is {}, {last_good}. No other workload of its \
+             monitor restarts before it is ready or its content is changed",
+            self.content.digest
+        )
+    }
+
+    /// How long it must stay ready before others follow, where others wait for it.
+    fn soak(&self) -> Option<Duration> {
+        stage::staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
+    }
+
+    /// The plan, and how the restart goes when it is carried out, where others wait for that.
+    fn went(&self, went: Went, plan: WorkloadPlan) -> WorkloadPlan {
+        let restarted = self.soak().map(|_| Restarted { content: self.content.digest.clone(), went });
+        WorkloadPlan { restarted, ..plan }
+    }
+
+    /// A wait for others ends with an event of theirs, on which nothing hangs alone.
+    fn wait(&self, wait: Wait) -> WorkloadPlan {
+        let is_for_others = matches!(wait.reason, WaitReason::Stage | WaitReason::StageStopped);
+        let anyway = is_for_others.then(|| pods::add(self.now, LOOK_AGAIN_ANYWAY));
+        WorkloadPlan { recheck: wait.until.or(anyway), ..WorkloadPlan::from(wait) }
+    }
+
+    /// What holds a restart back that has nothing to do with other workloads, nor with its pods.
+    fn held(&self, since: Timestamp) -> Result<Option<WorkloadPlan>, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
         if self.facts.rollout == Rollout::Paused {
-            return Ok(WorkloadPlan::rest(WorkloadState::Paused));
+            return Ok(Some(WorkloadPlan::rest(WorkloadState::Paused)));
         }
         brake::quiet(&self.pace, since, self.now)?;
         self.patience()?;
-        if by_rollout && self.facts.rollout == Rollout::Unfinished {
-            return Ok(self.after_rollout());
+        if by_rollout && self.facts.rollout == Rollout::Unfinished && !self.is_known_to_fail() {
+            return Ok(Some(self.after_rollout()));
         }
-        brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+        if !self.is_nudged(since, self.facts.last_restart) {
+            brake::interval(&self.pace, self.facts.last_restart, self.now)?;
+        }
+        let is_manual = by_rollout && self.facts.rollout == Rollout::Manual;
+        Ok(is_manual.then(|| WorkloadPlan::rest(WorkloadState::Held)))
+    }
+
+    /// A rollout that crashes need not reach its deadline before content that may mend it follows.
+    fn is_known_to_fail(&self) -> bool {
+        matches!(soak::remembered(self.world, self.key, self.facts), Some(Went::Failed(_)))
+    }
+
+    fn is_nudged(&self, since: Timestamp, last: Option<Timestamp>) -> bool {
+        self.inputs.monitors.iter().any(|monitor| is_nudged(self.world, monitor, since, last))
+    }
+
+    /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
+    fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
+        let by_rollout = self.pace.strategy == StrategyType::Rollout;
+        let held = self.held(since)?;
+        if let Some(plan) = held.filter(|plan| plan.state != WorkloadState::Held) {
+            return Ok(plan);
+        }
+        // Before its pods are listed: of hundreds that are due, few have their turn.
+        stage::may_go(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
+            .map_err(Wait::for_event)?;
         let Some(seen) = self.pods(since) else {
             return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
         };
@@ -240,14 +363,15 @@ impl Case<'_, '_> {
         if stale.is_empty() {
             return Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption()));
         }
+        window::opens(self.world, &self.inputs.monitors, since, self.facts.last_restart, self.now)?;
         if !by_rollout {
-            return self.remove(seen, &stale);
+            return self.remove(seen, &stale, since);
         }
         if self.facts.rollout == Rollout::Manual {
             return Ok(WorkloadPlan::rest(WorkloadState::Held));
         }
         let action = RestartAction::Rollout { label: self.content.label(), stamp: self.stamp() };
-        Ok(WorkloadPlan::act(WorkloadState::Restarting, action))
+        Ok(self.went(Went::UnderWay, WorkloadPlan::act(WorkloadState::Restarting, action)))
     }
 
     fn after_rollout(&self) -> WorkloadPlan {
@@ -267,10 +391,12 @@ impl Case<'_, '_> {
         }
     }
 
-    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
+    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts], since: Timestamp) -> Result<WorkloadPlan, Wait> {
         let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
             .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        brake::interval(&self.pace, Some(pod.created), self.now)?;
+        if !self.is_nudged(since, Some(pod.created)) {
+            brake::interval(&self.pace, Some(pod.created), self.now)?;
+        }
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
             return Ok(self.after_rollout());
@@ -281,7 +407,8 @@ impl Case<'_, '_> {
             how: Removal::by(self.pace.strategy),
         };
         let recheck = Some(pods::add(self.now, LOOK_AGAIN));
-        Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
+        let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) };
+        Ok(self.went(Went::UnderWay, plan))
     }
 
     fn is_stale(&self, pod: &PodFacts, since: Timestamp) -> bool {

@@ -9,9 +9,11 @@ use super::{
     applied::{Applied, Difference},
     brake::{self, Wait, WaitReason},
     inputs::Inputs,
+    nudge::is_nudged,
     pods::{Removal, RemovePod, add, is_fresh, is_older},
     reach::standing,
     restarts::LOOK_AGAIN,
+    window,
 };
 use crate::{
     api::StrategyType,
@@ -135,9 +137,10 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     if stale.is_empty() {
         return Ok(SelectedPodsPlan::record(label));
     }
+    window::opens(world, &[name.clone()].into(), since, None, now)?;
     let recheck = add(now, LOOK_AGAIN);
     let next = next(seen, &stale).ok_or(Wait::until(WaitReason::PodsNotReady, recheck))?;
-    for pod in &next {
+    for pod in next.iter().filter(|pod| !is_nudged(world, name, since, Some(pod.created))) {
         brake::interval(&pace, Some(pod.created), now)?;
     }
     let pods = next.into_iter().map(RemovePod::from).collect();

@@ -13,6 +13,7 @@ mod requests;
 mod restart;
 mod rule;
 mod slot;
+mod stage;
 mod status;
 #[cfg(test)]
 mod tests;

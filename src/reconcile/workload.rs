@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
+    act::{outcome::Outcome, restart::RestartOutcome},
     model::{NamespacedName, WorkloadFacts, WorkloadKey, World},
     plan::{
         Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
@@ -29,6 +30,7 @@ impl Reconciler {
                 let asking = facts.map(|facts| monitors_to_ask_again(&world, workload, facts, now()));
                 (plan, facts.cloned(), asking.unwrap_or_default())
             };
+            self.note_waited_for(workload, &plan);
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -46,6 +48,7 @@ impl Reconciler {
                 return Again::After(SOON);
             }
             let again = self.restart(workload, &plan, facts).await;
+            self.wake_next(workload, &plan);
             let monitors = monitors_reaching(&self.world(), workload);
             for monitor in monitors {
                 self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
@@ -64,6 +67,7 @@ impl Reconciler {
     ) -> Again {
         let (Some(action), Some(facts)) = (&plan.action, facts) else {
             self.remember_wait(workload, &plan.state);
+            self.remember_restart(workload, plan.restarted.as_ref());
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
@@ -75,6 +79,9 @@ impl Reconciler {
             RestartAction::Rollout { .. } => "rollout",
             RestartAction::RemovePods { .. } => "remove_pods",
         };
+        if outcome == RestartOutcome::Write(Outcome::Done) {
+            self.remember_restart(workload, plan.restarted.as_ref());
+        }
         self.reporter.restart(workload, verb, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
@@ -91,6 +98,9 @@ impl Reconciler {
                 world.restart_attempts.remove(workload);
                 world.missing_since.remove(workload);
                 world.pods.remove(workload);
+                if *state == WorkloadState::NotWatched {
+                    world.restarted.remove(workload);
+                }
             }
             _ => {}
         }

@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
+mod stages;
 mod world;
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use copyrator::{
     model::{Rollout, WorkloadKey, World},
@@ -15,26 +16,46 @@ use copyrator::{
     },
 };
 
-use world::{Case, at};
+use world::{Case, Expect, at, digest_key};
 
 impl Case {
-    fn run(&self) -> String {
+    fn run(&self) -> Expect {
+        match self.workloads.is_empty() {
+            true => Expect::One(self.run_one()),
+            false => Expect::Each(self.run_each()),
+        }
+    }
+
+    /// Each of several workloads, planned on the same world: that is when they could all take the same place.
+    fn run_each(&self) -> BTreeMap<String, String> {
+        let each = self.several().map(|(key, _)| {
+            let mut world = self.world();
+            let content = Inputs::of(&world, &key, &world.workloads[&key]).content(&world, &digest_key());
+            (key.name.to_string(), self.run_workload(&mut world, &key, content.as_ref()))
+        });
+        each.collect()
+    }
+
+    fn run_one(&self) -> String {
         let mut world = self.world();
         let current = self.current(&world);
         if self.workload.is_none() {
             return self.run_selected(&mut world, &current);
         }
-        let key = self.workload_key();
-        self.events_reach_it(&world, &key);
-        let plan = plan_workload(&world, &key, at(self.now));
+        self.run_workload(&mut world, &self.workload_key(), Some(&current))
+    }
+
+    fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&Content>) -> String {
+        self.events_reach_it(world, key);
+        let plan = plan_workload(world, key, at(self.now));
         let mut text = vec![state(&plan.state)];
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
         if let Some(action) = &plan.action {
-            text.push(print(action, &current));
-            carry_out(&mut world, &key, action, self.now);
-            let again = plan_workload(&world, &key, at(self.now));
+            text.push(print(action, current.unwrap()));
+            carry_out(world, key, action, self.now);
+            let again = plan_workload(world, key, at(self.now));
             assert_eq!(again.action, None, "{}: not idempotent", self.name);
             if matches!(action, RestartAction::Adopt { .. } | RestartAction::Rollout { .. }) {
                 assert!(
@@ -111,7 +132,7 @@ fn print(action: &RestartAction, current: &Content) -> String {
 }
 
 /// What the API server and its controllers do about an action.
-fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
+pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
     match action {
         RestartAction::Adopt { label } => {
@@ -148,7 +169,7 @@ fn every_case() {
             let got = case.run();
             if got != case.expect {
                 failures.push(format!(
-                    "{}: {}\n  expected {}\n  got      {got}",
+                    "{}: {}\n  expected {:?}\n  got      {got:?}",
                     path.display(),
                     case.name,
                     case.expect

@@ -120,6 +120,7 @@ impl Cluster {
             restart: None,
             applied: None,
             restarted_for: None,
+            last_good: None,
             last_restart: None,
             recorded: None,
             rollout: Rollout::Complete,

@@ -1,0 +1,167 @@
+//! How a restart of ours went: are its pods replaced, did they become ready, and have they stayed so for the soak?
+//! Only asked for workloads of which others wait. A rollout under way and a soak are looked at by listing pods; one that
+//! went through is remembered, and costs no list any more.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{applied::digest_of, clock::at_after, restarts::AGAIN};
+use crate::model::{
+    PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, WorkloadKind, World,
+};
+
+/// How old a list of pods may be that shows no crash, or a failure.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+/// When to look again at pods that may fail or recover.
+const WATCH: Duration = Duration::from_secs(15);
+/// How long pods may take to become ready, where no controller has a deadline.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that (and the
+/// soak): what is not ready now was not ready because of it.
+const RECENT: Duration = Duration::from_secs(3600);
+
+/// How a restart went, and what else has to be known, or when to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// How it went, for all we know.
+    pub went: Went,
+    /// Its pods have to be listed.
+    pub needs_pods: bool,
+    /// When to look again.
+    pub recheck: Option<Timestamp>,
+}
+
+impl Course {
+    fn rest(went: Went) -> Self {
+        Self { went, needs_pods: false, recheck: None }
+    }
+}
+
+/// Whether the pod template was last restarted by us for this content, which is not to say that we began its rollout.
+pub fn is_ours(facts: &WorkloadFacts, digest: &str) -> bool {
+    let stamp = facts.restarted_for.as_deref();
+    stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == digest)
+}
+
+/// What is remembered of the restart for the content that is recorded on the workload.
+pub fn remembered<'w>(world: &'w World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<&'w Went> {
+    let Restarted { content, went } = world.restarted.get(key)?;
+    (digest_of(facts.applied.as_deref()?) == content).then_some(went)
+}
+
+/// Since when its restart has been over or under way, where that is not so long ago that it must have soaked. Where we
+/// remove pods (`by_removal`), only the record tells that it is over.
+pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Timestamp) -> Option<Timestamp> {
+    let is_ours = facts.applied.as_deref().is_some_and(|applied| is_ours(facts, digest_of(applied)));
+    let began = facts.last_restart.filter(|_| is_ours).max(facts.recorded.filter(|_| by_removal));
+    began.filter(|began| now < at_after(*began, RECENT.saturating_add(soak)))
+}
+
+/// Whether its rollout has failed by a deadline: its own, or ours where its kind has none.
+pub fn is_stuck(facts: &WorkloadFacts, kind: WorkloadKind, now: Timestamp) -> bool {
+    let is_late = || {
+        let is_within = |began: &Timestamp| now < at_after(*began, RECENT);
+        facts.last_restart.filter(is_within).is_some_and(|began| at_after(began, PATIENCE) <= now)
+    };
+    match facts.rollout {
+        Rollout::Stuck => true,
+        Rollout::Unfinished => kind != WorkloadKind::Deployment && is_late(),
+        _ => false,
+    }
+}
+
+/// How the restart of a workload went that runs the content it is recorded with.
+pub fn course(
+    world: &World,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+    by_removal: bool,
+    soak: Duration,
+    now: Timestamp,
+) -> Course {
+    let known = remembered(world, key, facts);
+    if known == Some(&Went::Through) {
+        return Course::rest(Went::Through);
+    }
+    let is_ours = facts.applied.as_deref().is_some_and(|applied| is_ours(facts, digest_of(applied)));
+    let began = recent(facts, by_removal, soak, now);
+    let is_rolling = matches!(facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+    if known.is_none() && began.is_none() && !(is_ours && is_rolling) {
+        return Course::rest(Went::Through);
+    }
+    if is_ours && is_stuck(facts, key.kind, now) {
+        let why = "its progress deadline has passed; see the events of its pods";
+        return Course { recheck: Some(at_after(now, WATCH)), ..Course::rest(Went::Failed(why.into())) };
+    }
+    let is_over = facts.rollout != Rollout::Unfinished;
+    if is_over && soak.is_zero() && facts.available >= facts.desired {
+        return Course::rest(Went::Through);
+    }
+    let before = known.cloned().unwrap_or(Went::UnderWay);
+    let Some(seen) = world.pods.get(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
+        return Course { needs_pods: true, ..Course::rest(before) };
+    };
+    let begun = facts.last_restart.filter(|_| !by_removal);
+    let look = Look { facts, key, known, soak, seen, begun, is_over, now };
+    look.judge(before)
+}
+
+struct Look<'a> {
+    facts: &'a WorkloadFacts,
+    key: &'a WorkloadKey,
+    known: Option<&'a Went>,
+    soak: Duration,
+    seen: &'a PodsSeen,
+    /// Pods from before that run the old content: how they are says nothing.
+    begun: Option<Timestamp>,
+    is_over: bool,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn judge(&self, before: Went) -> Course {
+        let watched = |went| Course { recheck: Some(at_after(self.now, WATCH)), ..Course::rest(went) };
+        let pods: Vec<&PodFacts> = self.seen.pods.iter().filter(|pod| self.counts(pod)).collect();
+        if let Some(pod) = pods.iter().find(|pod| pod.crashing && !pod.ready) {
+            return watched(Went::Failed(format!("its pod {} crashes again and again", pod.name)));
+        }
+        if !self.is_over {
+            return watched(Went::UnderWay);
+        }
+        if self.seen.resource_version != self.facts.resource_version {
+            // It has changed since they were listed.
+            return Course { needs_pods: true, ..Course::rest(before) };
+        }
+        if let Some(pod) = pods.iter().find(|pod| !pod.ready) {
+            return watched(self.unready(pod));
+        }
+        let ready_since = pods.iter().map(|pod| pod.ready_since.unwrap_or(pod.created)).max();
+        let until = ready_since.map_or(Timestamp::MIN, |since| at_after(since, self.soak));
+        if until <= self.seen.at {
+            return Course::rest(Went::Through);
+        }
+        let recheck = Some(until.max(at_after(self.now, Duration::from_secs(1))));
+        Course { needs_pods: until <= self.now, recheck, ..Course::rest(Went::Soaking) }
+    }
+
+    /// A Deployment or StatefulSet whose rollout is complete had all of its pods ready; a DaemonSet had, if we saw it.
+    fn unready(&self, pod: &PodFacts) -> Went {
+        let was_ready = matches!(self.known, Some(Went::Soaking | Went::Failed(_)))
+            || (self.facts.rollout == Rollout::Complete
+                && self.begun.is_some()
+                && self.key.kind != WorkloadKind::DaemonSet);
+        let since = self.begun.max(self.facts.recorded);
+        let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
+        match (was_ready, is_late) {
+            (true, _) => Went::Failed(format!("its pod {} was ready and is not any more", pod.name)),
+            (false, true) => Went::Failed(format!("its pod {} does not become ready", pod.name)),
+            (false, false) => Went::UnderWay,
+        }
+    }
+
+    fn counts(&self, pod: &PodFacts) -> bool {
+        let is_new = self.begun.is_none_or(|begun| pod.created.as_second() >= begun.as_second());
+        pod.is_staying() && !pod.untouchable && is_new
+    }
+}
