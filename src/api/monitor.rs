@@ -136,7 +136,7 @@ pub struct Pace {
     /// How many of the workloads may be under way at once: restarting, or ready for less than `soak`. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub max_concurrent: Option<u32>,
+    pub max_concurrent: Option<i32>,
     /// How long a restarted workload must stay ready before the next one follows. Default `0s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<Span>,

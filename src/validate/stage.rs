@@ -22,8 +22,8 @@ impl CompiledStage {
             problems.push(invalid("spec.pace.soak", error));
             Duration::ZERO
         });
-        if pace.max_concurrent == Some(0) {
-            let what = "0 would restart nobody: write 1 or more; to restart nothing for a while, write suspend: true";
+        if let Some(max) = pace.max_concurrent.filter(|max| *max < 1) {
+            let what = format!("{max} would restart nobody: write 1 or more, or suspend: true");
             problems.push(invalid("spec.pace.maxConcurrent", what));
         }
         let order = pace.order.iter().enumerate().map(|(index, selector)| {

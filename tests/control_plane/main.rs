@@ -31,6 +31,7 @@ mod replacement;
 mod restarts;
 mod restore;
 mod restored;
+mod stages;
 mod stamps;
 mod teardown;
 mod warnings;

@@ -58,6 +58,26 @@ fn a_senseless_monitor_is_refused_with_its_field() {
         ),
         (json!({ "watch": watch, "strategy": { "type": "Reboot" } }), "spec.strategy.type"),
         (json!({ "watch": watch, "pace": { "minInterval": "soon" } }), "spec.pace.minInterval"),
+        (json!({ "watch": watch, "pace": { "soak": "long" } }), "spec.pace.soak"),
+        (json!({ "watch": watch, "pace": { "maxConcurrent": 0 } }), "spec.pace.maxConcurrent"),
+        (
+            json!({ "watch": watch, "pace": { "order": [{ "matchLabels": { "bad key!": "x" } }] } }),
+            "spec.pace.order[0]",
+        ),
+        (json!({ "watch": watch, "window": { "schedule": "0 2 * *", "duration": "1h" } }), "five fields"),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 25 * * *", "duration": "1h" } }),
+            "spec.window.schedule",
+        ),
+        (json!({ "watch": watch, "window": { "schedule": "0 2 30 2 *", "duration": "1h" } }), "never opens"),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 2 * * *", "duration": "0s" } }),
+            "longer than 0s",
+        ),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 2 * * *", "timeZone": "Europe/Bonn", "duration": "1h" } }),
+            "spec.window.timeZone",
+        ),
     ] {
         let refusal = refusal(&story, "ConfigMonitor", spec);
         assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 /// Kind, plural, prefix, whether in a namespace.
-const KINDS: [(&str, &str, &str, bool); 26] = [
+const KINDS: [(&str, &str, &str, bool); 27] = [
     ("Namespace", "namespaces", "/api/v1", false),
+    ("Node", "nodes", "/api/v1", false),
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
     ("Pod", "pods", "/api/v1", true),
