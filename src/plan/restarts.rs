@@ -9,6 +9,7 @@ use super::{
     Need,
     applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
+    clock::at_after,
     inputs::{Content, Inputs},
     nudge::is_nudged,
     pods::{self, Removal, RemovePod},
@@ -147,6 +148,12 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
         Err(_) => return Due::No,
     };
     let Some(Difference::Content(since)) = case.difference() else { return Due::No };
+    let known = world.restarted.get(key);
+    if known
+        .is_some_and(|known| known.content == case.content.digest && matches!(known.went, Went::Failed(_)))
+    {
+        return Due::Failed;
+    }
     if case.failed_before().is_some() || !matches!(case.held(since), Ok(None)) {
         return Due::Held;
     }
@@ -392,6 +399,12 @@ impl Case<'_> {
     }
 
     fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts], since: Timestamp) -> Result<WorkloadPlan, Wait> {
+        let replaced = seen.pods.iter().filter(|pod| !stale.iter().any(|old| old.uid == pod.uid));
+        if let (Some(why), Some(_)) = (soak::crash_among(replaced), self.soak()) {
+            let state = WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(&why) };
+            let recheck = Some(at_after(self.now, soak::WATCH));
+            return Ok(self.went(Went::Failed(why), WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }));
+        }
         let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
             .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
         if !self.is_nudged(since, Some(pod.created)) {

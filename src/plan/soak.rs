@@ -14,7 +14,7 @@ use crate::model::{
 /// How old a list of pods may be that shows no crash, or a failure.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
-const WATCH: Duration = Duration::from_secs(15);
+pub const WATCH: Duration = Duration::from_secs(15);
 /// How long pods may take to become ready, where no controller has a deadline.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that (and the
@@ -94,8 +94,9 @@ pub fn course(
         let why = "its progress deadline has passed; see the events of its pods";
         return Course { recheck: Some(at_after(now, WATCH)), ..Course::rest(Went::Failed(why.into())) };
     }
-    let is_over = facts.rollout != Rollout::Unfinished;
-    if is_over && soak.is_zero() && facts.available >= facts.desired {
+    let is_over = matches!(facts.rollout, Rollout::Complete | Rollout::Manual);
+    let was_ready = !by_removal && facts.rollout == Rollout::Complete && key.kind != WorkloadKind::DaemonSet;
+    if is_over && soak.is_zero() && (was_ready || facts.available >= facts.desired) {
         return Course::rest(Went::Through);
     }
     let before = known.cloned().unwrap_or(Went::UnderWay);
@@ -103,31 +104,37 @@ pub fn course(
         return Course { needs_pods: true, ..Course::rest(before) };
     };
     let begun = facts.last_restart.filter(|_| !by_removal);
-    let look = Look { facts, key, known, soak, seen, begun, is_over, now };
+    let look = Look { facts, known, soak, seen, begun, is_over, was_ready, now };
     look.judge(before)
 }
 
 struct Look<'a> {
     facts: &'a WorkloadFacts,
-    key: &'a WorkloadKey,
     known: Option<&'a Went>,
     soak: Duration,
     seen: &'a PodsSeen,
     /// Pods from before that run the old content: how they are says nothing.
     begun: Option<Timestamp>,
     is_over: bool,
+    /// A rollout of a Deployment or StatefulSet is complete when all of its pods have been ready; a DaemonSet's is not.
+    was_ready: bool,
     now: Timestamp,
 }
 
 impl Look<'_> {
     fn judge(&self, before: Went) -> Course {
         let watched = |went| Course { recheck: Some(at_after(self.now, WATCH)), ..Course::rest(went) };
-        let pods: Vec<&PodFacts> = self.seen.pods.iter().filter(|pod| self.counts(pod)).collect();
+        let staying = || self.seen.pods.iter().filter(|pod| pod.is_staying() && !pod.untouchable);
+        let mut pods: Vec<&PodFacts> = staying().filter(|pod| self.is_new(pod)).collect();
         if let Some(pod) = pods.iter().find(|pod| pod.crashing && !pod.ready) {
-            return watched(Went::Failed(format!("its pod {} crashes again and again", pod.name)));
+            return watched(Went::Failed(crash_of(pod)));
         }
         if !self.is_over {
             return watched(Went::UnderWay);
+        }
+        if pods.is_empty() {
+            // Our managedFields entry has been written again since.
+            pods = staying().collect();
         }
         if self.seen.resource_version != self.facts.resource_version {
             // It has changed since they were listed.
@@ -145,23 +152,30 @@ impl Look<'_> {
         Course { needs_pods: until <= self.now, recheck, ..Course::rest(Went::Soaking) }
     }
 
-    /// A Deployment or StatefulSet whose rollout is complete had all of its pods ready; a DaemonSet had, if we saw it.
     fn unready(&self, pod: &PodFacts) -> Went {
-        let was_ready = matches!(self.known, Some(Went::Soaking | Went::Failed(_)))
-            || (self.facts.rollout == Rollout::Complete
-                && self.begun.is_some()
-                && self.key.kind != WorkloadKind::DaemonSet);
+        if let Some(Went::Failed(why)) = self.known {
+            return Went::Failed(why.clone());
+        }
         let since = self.begun.max(self.facts.recorded);
         let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
-        match (was_ready, is_late) {
-            (true, _) => Went::Failed(format!("its pod {} was ready and is not any more", pod.name)),
-            (false, true) => Went::Failed(format!("its pod {} does not become ready", pod.name)),
-            (false, false) => Went::UnderWay,
+        match self.was_ready || self.known == Some(&Went::Soaking) {
+            true => Went::Failed(format!("its pod {} was ready and is not any more", pod.name)),
+            false if is_late => Went::Failed(format!("its pod {} does not become ready", pod.name)),
+            false => Went::UnderWay,
         }
     }
 
-    fn counts(&self, pod: &PodFacts) -> bool {
-        let is_new = self.begun.is_none_or(|begun| pod.created.as_second() >= begun.as_second());
-        pod.is_staying() && !pod.untouchable && is_new
+    fn is_new(&self, pod: &PodFacts) -> bool {
+        self.begun.is_none_or(|begun| pod.created.as_second() >= begun.as_second())
     }
+}
+
+/// What shows that a restart fails that is done pod by pod: one that was replaced crashes. The others stay.
+pub fn crash_among<'p>(mut replaced: impl Iterator<Item = &'p PodFacts>) -> Option<String> {
+    let pod = replaced.find(|pod| pod.is_staying() && !pod.untouchable && pod.crashing && !pod.ready)?;
+    Some(crash_of(pod))
+}
+
+fn crash_of(pod: &PodFacts) -> String {
+    format!("its pod {} crashes again and again", pod.name)
 }

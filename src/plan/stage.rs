@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, Rollout, Went, WorkloadFacts, WorkloadKey, World},
+    model::{NamespacedName, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, World},
     validate::{CompiledMonitor, CompiledStage},
 };
 
@@ -34,6 +34,8 @@ pub enum Due {
     No,
     /// Its content is not known yet.
     Unknown,
+    /// It is, and its pods that have been replaced already fail with the new content.
+    Failed,
     /// It is, and something else than its turn holds it back.
     Held,
     /// It is, and only these monitors' windows hold it back.
@@ -217,12 +219,14 @@ impl Look<'_> {
         if is_begun(self.world, key) {
             return Stands::UnderWay;
         }
+        if matches!(self.world.restarted.get(key), Some(Restarted { went: Went::Failed(_), .. })) {
+            return Stands::Failed;
+        }
         let is_ours = facts.applied.as_deref().is_some_and(|applied| is_ours(facts, digest_of(applied)));
         match remembered(self.world, key, facts) {
             Some(Went::Through) => return Stands::Rests,
-            Some(Went::Failed(_)) => return Stands::Failed,
             _ if is_ours && is_stuck(facts, key.kind, self.now) => return Stands::Failed,
-            Some(Went::UnderWay | Went::Soaking) => return Stands::UnderWay,
+            Some(_) => return Stands::UnderWay,
             None => {}
         }
         // Nobody has looked yet, since we began to lead: looking at it will tell.

@@ -97,6 +97,9 @@ pub struct Workload {
     pods: Option<Vec<Pod>>,
     /// `under-way`, `soaking`, `through` or what has failed: what is remembered of the restart that is recorded.
     remembered: Option<String>,
+    /// It is remembered that its replaced pods fail with the content that is current.
+    #[serde(default)]
+    failing_with_current: bool,
 }
 
 /// The content that a mark was made for.
@@ -378,6 +381,11 @@ impl Workload {
         let facts = world.workloads.get_mut(key).unwrap();
         facts.applied = self.applied.as_ref().map(|was| label(was, &current, &counted));
         facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
+        if self.failing_with_current {
+            let failed =
+                Restarted { content: current.digest.clone(), went: Went::Failed("it crashes".into()) };
+            world.restarted.insert(key.clone(), failed);
+        }
         let Some(remembered) = &self.remembered else { return };
         let went = match remembered.as_str() {
             "under-way" => Went::UnderWay,
