@@ -121,4 +121,12 @@ mod tests {
             assert!(found[0].starts_with(expected), "{found:?}");
         }
     }
+
+    /// A schedule that never comes is looked for until the year 5000: that must not take long.
+    #[test]
+    fn hostile_schedules_end() {
+        for schedule in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 29 2 +1#5", "0 0 30W 2 *", "* * 31 6 *"] {
+            let _ = problems(schedule, None, "1h");
+        }
+    }
 }

@@ -115,3 +115,21 @@ fn a_senseless_policy_is_refused_with_its_field() {
         assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");
     }
 }
+
+#[test]
+fn kubectl_explains_stages_and_windows() {
+    let story = Story::new(peaceful(), "explained");
+    for (field, expected) in [
+        ("pace.soak", "stay ready before the next one follows"),
+        ("pace.order", "What none of them finds comes last"),
+        ("pace.maxConcurrent", "under way at once"),
+        ("window.schedule", "minute, hour, day of month"),
+        ("window.timeZone", "Europe/Berlin"),
+        ("window.duration", "How long it stays open"),
+    ] {
+        let mut kubectl = story.bed.testbed.cluster().kubectl();
+        let output = kubectl.args(["explain", &format!("configmonitors.spec.{field}")]).output();
+        let text = String::from_utf8_lossy(&output.expect("kubectl runs").stdout).into_owned();
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{field}: {text}");
+    }
+}
