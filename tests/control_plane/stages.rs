@@ -56,6 +56,24 @@ fn deployed(story: &Story<'_>, names: &[&str], pace: Value) -> Vec<String> {
     before
 }
 
+/// A Deployment whose pods find a node only while one is labelled for this story; one is, now.
+fn pinned(story: &Story<'_>, name: &str) -> Value {
+    takes_pods(story, true);
+    let uses = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
+    let mut deployment = deployment(&story.home, name, uses);
+    deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({ story.home.clone(): "here" });
+    deployment
+}
+
+/// Whether a node takes the pods of [`pinned`]; those that run stay.
+fn takes_pods(story: &Story<'_>, takes: bool) {
+    let node = story.admin().list("Node", "", "").remove(0);
+    let name = node["metadata"]["name"].as_str().unwrap_or_default();
+    let value = if takes { json!("here") } else { Value::Null };
+    let labels = json!({ "metadata": { "labels": { story.home.clone(): value } } });
+    story.admin().merge("Node", "", name, &labels).ok();
+}
+
 /// The canary comes last by name, so that only the order can have put it first.
 #[test]
 fn the_canary_restarts_first_and_then_one_at_a_time() {
@@ -77,15 +95,8 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
     let story = Story::new(peaceful(), "stopped-stage");
     let admin = story.admin();
     admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    // New pods of the canary find no node once the label is taken off.
-    let node =
-        admin.list("Node", "", "").remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let labelled = |value: Value| json!({ "metadata": { "labels": { "stopped-stage": value } } });
-    admin.merge("Node", "", &node, &labelled("here".into())).ok();
-    let uses = json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] });
-    let mut canary = deployment(&story.home, "canary", uses);
+    let mut canary = pinned(&story, "canary");
     canary["spec"]["progressDeadlineSeconds"] = 3.into();
-    canary["spec"]["template"]["spec"]["nodeSelector"] = json!({ "stopped-stage": "here" });
     admin.create(&canary).ok();
     for name in ["a", "b"] {
         story.deploy(name, &["app"]);
@@ -99,7 +110,7 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
         story.until_older_than_now(name);
         pod
     });
-    admin.merge("Node", "", &node, &labelled(Value::Null)).ok();
+    takes_pods(&story, false);
     admin.apply(&config_map(&story.home, "app", [("k", "broken")])).ok();
 
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
@@ -140,7 +151,7 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
         let revisions = story.revisions("canary");
         if revisions == 3 { Ok(()) } else { Err(revisions.to_string()) }
     });
-    admin.merge("Node", "", &node, &labelled("here".into())).ok();
+    takes_pods(&story, true);
     story.until_restarted("canary", &before[0]);
     until_all_restarted(&story, &["a", "b"], &before[1..]);
     let settled = eventually("nothing is wrong any more", || {
@@ -153,7 +164,7 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
         }
     });
     assert_eq!(settled["status"]["failed"], 0);
-    admin.merge("Node", "", &node, &labelled(Value::Null)).ok();
+    takes_pods(&story, false);
 }
 
 /// A schedule that is years away, so that no run of this test comes at its time.
@@ -230,4 +241,81 @@ fn a_stage_goes_on_where_it_was_when_we_are_killed_and_started_again() {
     in_turn(&story, &names, 6);
     crew.reconciler.kill();
     crew.webhook.kill();
+}
+
+/// No deadline is in sight: the pods themselves say what is wrong.
+#[test]
+fn a_canary_that_is_unready_again_during_its_soak_stops_the_others_until_it_is_ready() {
+    let story = Story::new(peaceful(), "relapsing-canary");
+    let names = ["a-canary", "b"];
+    let before = deployed(&story, &names, json!({ "maxConcurrent": 1, "soak": "15s" }));
+    let content = [("k", "2")];
+    story.admin().apply(&config_map(&story.home, "app", content)).ok();
+    let canary = story.until_restarted("a-canary", &before[0]);
+    let say = |ready: &str| {
+        let pod =
+            story.pods("a-canary").remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let now = Timestamp::now().round(jiff::Unit::Second).expect("a time of today").to_string();
+        let condition = json!([{ "type": "Ready", "status": ready, "lastTransitionTime": now }]);
+        let status = json!({ "status": { "conditions": condition } });
+        story.admin().merge("Pod", &story.home, &format!("{pod}/status"), &status).ok();
+    };
+    say("False");
+    let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
+    let problems = monitor["status"]["problems"].to_string();
+    assert!(problems.contains("was ready and is not any more"), "{problems}");
+    story.marker("then");
+    assert_eq!(
+        (story.until_running("b"), story.revisions("b")),
+        (before[1].clone(), 1),
+        "followed a failure"
+    );
+    say("True");
+    story.until_restarted("b", &before[1]);
+    assert_eq!((story.until_running("a-canary"), story.revisions("a-canary")), (canary, 2));
+    in_turn(&story, &names, 15);
+}
+
+#[test]
+fn a_canary_that_crashes_stops_the_others_before_any_deadline() {
+    let story = Story::new(peaceful(), "crashing-canary");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.admin().create(&pinned(&story, "a-canary")).ok();
+    let before = deployed(&story, &["b"], json!({ "order": [{ "matchLabels": { "app": "a-canary" } }] }));
+    story.until_adopted("a-canary");
+    story.until_running("a-canary");
+    story.until_older_than_now("a-canary");
+    takes_pods(&story, false);
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    // Nobody plays a kubelet to a pod without a node: what is said of it stays.
+    let pending = eventually("the canary has a new pod", || {
+        let pods = story.pods("a-canary");
+        let new = pods.iter().find(|pod| pod["spec"]["nodeName"].is_null());
+        let name = new.and_then(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned);
+        name.ok_or_else(|| format!("{} pods, none is pending", pods.len()))
+    });
+    let state = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+    let container = json!({ "name": "main", "ready": false, "restartCount": 1, "image": "example.com/app", "imageID": "", "state": state });
+    let status = json!({ "status": { "containerStatuses": [container] } });
+    story.admin().merge("Pod", &story.home, &format!("{pending}/status"), &status).ok();
+    let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
+    let problems = monitor["status"]["problems"].to_string();
+    assert!(problems.contains("crashes again and again"), "{problems}");
+    story.marker("then");
+    assert_eq!(
+        (story.until_running("b"), story.revisions("b")),
+        (before[0].clone(), 1),
+        "followed a failure"
+    );
+
+    // What mends it need not wait for the deadline of ten minutes.
+    story.admin().apply(&config_map(&story.home, "app", [("k", "3")])).ok();
+    eventually("the canary is restarted for corrected content", || {
+        let revisions = story.revisions("a-canary");
+        if revisions == 3 { Ok(()) } else { Err(revisions.to_string()) }
+    });
+    takes_pods(&story, true);
+    story.until_restarted("b", &before[0]);
+    assert_eq!(story.revisions("b"), 2);
+    takes_pods(&story, false);
 }

@@ -184,10 +184,10 @@ fn a_canary_that_crashes_stops_all_others() {
 fn a_crowd_lists_few_pods() {
     let pace = json!({"maxConcurrent": 2, "soak": "10s"});
     let mut world = crowd(500, &pace);
-    let few = run(&mut world, |_| false, &[], 80);
+    let few = run(&mut world, |_| false, &[], 74);
     assert!(few.began.len() >= 4, "{}", few.began.len());
     assert!(few.lists <= 12 * few.began.len(), "{} lists for {} restarts", few.lists, few.began.len());
-    let (restarting, next) = (world.restarted.clone(), next_in_line(&world, &Case::monitor_key(), at(80)));
+    let (restarting, next) = (world.restarted.clone(), next_in_line(&world, &Case::monitor_key(), at(74)));
     assert!(next.len() <= 2, "{next:?}");
     // Who is through is not listed any more.
     let is_through = |restarted: &&Restarted| restarted.went == copyrator::model::Went::Through;
