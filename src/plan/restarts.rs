@@ -154,7 +154,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
     {
         return Due::Failed;
     }
-    if case.failed_before().is_some() || !matches!(case.held(since), Ok(None)) {
+    if case.failed_before().is_some() || !matches!(case.held_back(since), Ok(None)) {
         return Due::Held;
     }
     let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
@@ -327,7 +327,7 @@ impl Case<'_> {
     }
 
     /// What holds a restart back that has nothing to do with other workloads, nor with its pods.
-    fn held(&self, since: Timestamp) -> Result<Option<WorkloadPlan>, Wait> {
+    fn held_back(&self, since: Timestamp) -> Result<Option<WorkloadPlan>, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
         if self.facts.rollout == Rollout::Paused {
             return Ok(Some(WorkloadPlan::rest(WorkloadState::Paused)));
@@ -356,7 +356,7 @@ impl Case<'_> {
     /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
     fn due(&self, since: Timestamp) -> Result<WorkloadPlan, Wait> {
         let by_rollout = self.pace.strategy == StrategyType::Rollout;
-        let held = self.held(since)?;
+        let held = self.held_back(since)?;
         if let Some(plan) = held.filter(|plan| plan.state != WorkloadState::Held) {
             return Ok(plan);
         }
