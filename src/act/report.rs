@@ -161,6 +161,15 @@ impl Reporter {
         self.restarted(outcome, &note, &self.about_monitor(monitor)).await;
     }
 
+    /// A workload has failed with changed content, so that others of its monitor wait.
+    pub async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
+        tracing::warn!(%monitor, %workload, what, "a stage has stopped");
+        let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
+        self.event(EventType::Warning, "StageFailed", what.clone(), &of_monitor, Some(of_workload.clone()))
+            .await;
+        self.event(EventType::Warning, "StageFailed", what, &of_workload, Some(of_monitor)).await;
+    }
+
     async fn restarted(&self, outcome: &RestartOutcome, note: &str, about: &ObjectReference) {
         match outcome.failure() {
             None if *outcome == RestartOutcome::Write(Outcome::Done) => {

@@ -12,7 +12,7 @@ mod span;
 
 pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
 pub use monitor::{
-    ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm,
+    ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm, Window,
     WorkloadName, Workloads,
 };
 pub use policy::{

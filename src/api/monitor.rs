@@ -52,6 +52,9 @@ pub struct ConfigMonitorSpec {
     /// How fast.
     #[serde(default)]
     pub pace: Pace,
+    /// When restarts may begin. Absent: at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
     /// Act with this ServiceAccount of the monitor's own namespace instead of with the monitor's author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
@@ -130,6 +133,37 @@ pub struct Pace {
     /// The least time between two restarts of one workload. Default `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_interval: Option<Span>,
+    /// How many of the workloads may be under way at once: restarting, or ready for less than `soak`. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_concurrent: Option<i32>,
+    /// How long a restarted workload must stay ready before the next one follows. Default `0s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<Span>,
+    /// Who goes first: selectors on the labels of the pod templates, one a group. What none of them finds comes last. A
+    /// group begins when the one before it is through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub order: Vec<LabelSelector>,
+}
+
+/// When restarts may begin: from each time of the schedule on, for as long as the duration says.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Window {
+    /// When it opens: minute, hour, day of month, month, day of week, as cron has them, or `@daily` and the like.
+    #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = Rule::new("self.matches('^(@[a-z]+|[^ @]+( +[^ @]+){4})$')")
+        .message("schedule needs five fields: minute, hour, day of month, month, day of week, as in \"0 2 * * *\""))]
+    pub schedule: String,
+    /// The time zone of the schedule, as in `Europe/Berlin`. Default `UTC`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
+    /// How long it stays open.
+    #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
+        .message("duration must be longer than 0s, or the window never opens"))]
+    pub duration: Span,
 }
 
 /// What the operator saw and did.

@@ -4,6 +4,7 @@
 mod key;
 mod object;
 mod progress;
+mod restarted;
 mod rule;
 mod spread;
 mod track;
@@ -15,6 +16,7 @@ mod world;
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
 pub use progress::AGAIN;
+pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use track::TrackRecord;

@@ -31,6 +31,11 @@ impl UnderWay {
         rolling.map(|(key, _)| key).chain(reserved.map(|(key, _)| key)).collect()
     }
 
+    /// Whether a restart of this workload was decided a moment ago, and no watch has told of it yet.
+    pub fn is_reserved(&self, key: &WorkloadKey, now: Timestamp) -> bool {
+        self.reserved.get(key).is_some_and(|reserved| reserved.until > now)
+    }
+
     /// Counts a restart as under way from now on, for this content as it will be recorded: until the watch shows it, it
     /// is released, or this time has come. To be called under the lock under which it was decided.
     pub fn reserve(&mut self, key: &WorkloadKey, label: &str, until: Timestamp) {

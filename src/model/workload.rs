@@ -135,6 +135,10 @@ pub struct PodFacts {
     pub finished: bool,
     /// Ready.
     pub ready: bool,
+    /// Since when it is ready, or not (1 s resolution); `None` where nobody has said yet.
+    pub ready_since: Option<Timestamp>,
+    /// A container of it crashes again and again.
+    pub crashing: bool,
     /// The workload that owns it, through its ReplicaSet where there is one.
     pub workload: Option<WorkloadKey>,
     /// It has a controller of any kind, so that another pod follows when it goes.

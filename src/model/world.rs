@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodRemoved,
-    PodsSeen, PolicyFacts, RestartAttempt, RuleFacts, Spread, SpreadLimits, Taken, UnderWay, Waits,
-    WorkloadFacts, WorkloadKey, WorkloadKind,
+    PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits, Taken, UnderWay,
+    Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -116,6 +116,12 @@ pub struct World {
     pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
     /// What somebody took from workloads while we looked; their facts keep what it said.
     pub taken: BTreeMap<WorkloadKey, Taken>,
+    /// How restarts of workloads went that others wait for.
+    pub restarted: BTreeMap<WorkloadKey, Restarted>,
+    /// Workloads that were due, or under way, when we last looked: others may wait for them.
+    pub waited_for: BTreeSet<WorkloadKey>,
+    /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
+    pub restart_now: BTreeMap<NamespacedName, Timestamp>,
     /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The stores whose first list is complete.

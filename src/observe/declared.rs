@@ -9,7 +9,7 @@ use kube::{Resource, core::DeserializeGuard};
 use super::watched::{Watched, name, namespaced};
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
-    marks::PODS_MANAGER,
+    marks::{PODS_MANAGER, RESTART_NOW},
     model::{Declared, NamespacedName, Store, World},
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
@@ -69,6 +69,16 @@ fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     ours.find_map(|entry| entry.time.as_ref().map(|time| time.0))
 }
 
+/// When somebody asked a monitor to restart now: what he wrote says nothing, that he wrote it does.
+fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
+    let field = format!("f:{RESTART_NOW}");
+    let owners = meta.managed_fields.iter().flatten().filter(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:metadata"]["f:annotations"]);
+        fields.is_some_and(|annotations| annotations.get(&field).is_some())
+    });
+    owners.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
+}
+
 impl Watched for DeserializeGuard<CopyratorRule> {
     const STORE: Store = Store::CopyratorRules;
 
@@ -108,7 +118,7 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
-        let recorded = pods_recorded(self.meta());
+        let (recorded, restart_now) = (pods_recorded(self.meta()), restart_now(self.meta()));
         let facts = declare(
             self,
             |monitor| (monitor.metadata, monitor.spec, monitor.status),
@@ -118,6 +128,10 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
         match recorded {
             Some(at) => drop(world.pods_recorded.insert(key.clone(), at)),
             None => drop(world.pods_recorded.remove(&key)),
+        }
+        match restart_now {
+            Some(at) => drop(world.restart_now.insert(key.clone(), at)),
+            None => drop(world.restart_now.remove(&key)),
         }
         world.monitors.insert(key, facts);
         matters
@@ -145,6 +159,7 @@ pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
     world.pod_attempts.remove(key);
     world.pods_removed.remove(key);
     world.pod_waits.end(key);
+    world.restart_now.remove(key);
 }
 
 impl Watched for DeserializeGuard<ConfigPolicy> {
@@ -203,5 +218,25 @@ mod tests {
         assert_eq!(recorded.as_deref(), Some("2026-01-01T00:00:05Z"));
         monitor("somebody").put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!(world.pods_recorded.get(&name), None);
+    }
+
+    #[test]
+    fn a_monitor_says_when_it_was_told_to_restart_now() {
+        let monitor = |fields: serde_json::Value| -> DeserializeGuard<ConfigMonitor> {
+            let entries = json!([
+                {"manager": "flux", "operation": "Apply", "time": "2026-01-01T00:00:09Z",
+                    "fieldsV1": {"f:metadata": {"f:annotations": {"f:other": {}}}}},
+                {"manager": "kubectl-annotate", "operation": "Update", "time": "2026-01-01T00:00:05Z",
+                    "fieldsV1": {"f:metadata": {"f:annotations": fields}}},
+            ]);
+            let metadata = json!({"namespace": "shop", "name": "web", "uid": "u", "managedFields": entries});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"watch": []}})).unwrap()
+        };
+        let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
+        monitor(json!({"f:copyrator.dev/restart-now": {}})).put(&mut world, Timestamp::UNIX_EPOCH);
+        let told = world.restart_now.get(&name).map(ToString::to_string);
+        assert_eq!(told.as_deref(), Some("2026-01-01T00:00:05Z"));
+        monitor(json!({})).put(&mut world, Timestamp::UNIX_EPOCH);
+        assert_eq!(world.restart_now.get(&name), None);
     }
 }

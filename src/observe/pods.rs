@@ -22,6 +22,8 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 const PAGE: u32 = 500;
 /// Annotation of a static pod's image in the API.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// So many restarts of a container that is not ready are a crash loop.
+const CRASHES: i32 = 3;
 /// Label that the Deployment controller gives to ReplicaSets and pods; the ReplicaSet's name ends with its value.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
@@ -165,16 +167,49 @@ struct Metadata {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Status {
     phase: Option<String>,
     conditions: Option<Vec<Condition>>,
+    init_container_statuses: Option<Vec<Container>>,
+    container_statuses: Option<Vec<Container>>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Condition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
+    last_transition_time: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Container {
+    #[serde(default)]
+    ready: bool,
+    #[serde(default)]
+    restart_count: i32,
+    state: Option<State>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Deserialize)]
+struct Waiting {
+    reason: Option<String>,
+}
+
+impl Container {
+    /// The kubelet waits ever longer before it starts it again; between two of these waits only the count tells.
+    fn is_crashing(&self) -> bool {
+        let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+        waiting == Some("CrashLoopBackOff") || (!self.ready && self.restart_count >= CRASHES)
+    }
 }
 
 impl Object {
@@ -184,11 +219,15 @@ impl Object {
         let owned_by = |kind: &str| owner.is_some_and(|owner| owner.kind == kind);
         let is_mirror = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR));
         let replica_set = owner.filter(|owner| owner.kind == "ReplicaSet").map(|owner| owner.name.clone());
+        let ready = status.conditions.iter().flatten().find(|one| one.type_ == "Ready");
+        let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let facts = PodFacts {
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             leaving: metadata.deletion_timestamp.is_some(),
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-            ready: status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True"),
+            ready: ready.is_some_and(|one| one.status == "True"),
+            ready_since: ready.and_then(|one| one.last_transition_time.as_ref()).map(|time| time.0),
+            crashing: containers.into_iter().any(Container::is_crashing),
             workload: owner.and_then(|owner| workload(owner, &metadata)),
             controlled: owner.is_some(),
             // A node owns its static pods' images; deleting one stops nothing.
@@ -269,6 +308,28 @@ mod tests {
         assert!(pod(None, json!({"annotations": {"kubernetes.io/config.mirror": "x"}})).facts.untouchable);
         assert!(!pod(None, json!({})).facts.untouchable);
         assert!(pod(None, json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})).facts.leaving);
+    }
+
+    #[test]
+    fn a_pod_says_since_when_it_is_ready_and_whether_it_crashes() {
+        let with = |containers: serde_json::Value| {
+            let pod = json!({"metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:09Z"}],
+                    "containerStatuses": containers}});
+            serde_json::from_value::<Pod>(pod).unwrap().facts
+        };
+        let fine = with(json!([{"restartCount": 2, "state": {"waiting": {"reason": "ContainerCreating"}}}]));
+        assert_eq!((fine.ready, fine.crashing), (false, false));
+        assert_eq!(fine.ready_since.map(|time| time.to_string()).as_deref(), Some("2026-01-01T00:00:09Z"));
+        assert!(
+            with(json!([{}, {"restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]))
+                .crashing
+        );
+        assert!(with(json!([{"restartCount": 3, "state": {"running": {}}}])).crashing);
+        assert!(
+            !with(json!([{"restartCount": 9, "ready": true, "state": {"running": {}}}])).crashing,
+            "long ago"
+        );
     }
 
     #[test]

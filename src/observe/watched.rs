@@ -162,6 +162,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.taken.remove(key);
             world.waits.end(key);
             world.circuits.remove(key);
+            world.restarted.remove(key);
         }
     }
 

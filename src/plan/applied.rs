@@ -19,6 +19,11 @@ pub struct Applied<'a> {
     at: Option<Timestamp>,
 }
 
+/// The part of a record that is the content's digest.
+pub fn digest_of(record: &str) -> &str {
+    record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
+}
+
 /// How a record differs from what is there now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
@@ -36,10 +41,8 @@ impl<'a> Applied<'a> {
     /// adopted again, never restarted (a lost key must not be a storm).
     pub fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| text.split_once('.').is_some_and(|(id, _)| id == key.id()))?;
-        let (digest, scope) = match text.match_indices('.').nth(1) {
-            Some((dot, _)) => (&text[..dot], Some(&text[dot + 1..])),
-            None => (text, None),
-        };
+        let digest = digest_of(text);
+        let scope = text.get(digest.len() + 1..);
         let (scope, pending) = match scope.and_then(|scope| scope.split_once('.')) {
             Some((scope, pending)) => (Some(scope), Before::parse(pending)),
             None => (scope, None),

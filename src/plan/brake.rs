@@ -92,6 +92,12 @@ pub enum WaitReason {
     CircuitOpen,
     /// As many restarts as may be are under way in the cluster.
     Budget,
+    /// Others of its monitor come first, or as many as may be are under way.
+    Stage,
+    /// Another workload of its monitor has failed with its new content.
+    StageStopped,
+    /// Its monitor's window is closed.
+    Window,
 }
 
 impl WaitReason {
@@ -111,6 +117,9 @@ impl WaitReason {
             Self::Backoff => "Backoff",
             Self::CircuitOpen => "CircuitOpen",
             Self::Budget => "Budget",
+            Self::Stage => "Stage",
+            Self::StageStopped => "StageStopped",
+            Self::Window => "Window",
         }
     }
 }

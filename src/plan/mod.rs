@@ -18,6 +18,7 @@ mod intent;
 mod monitor_status;
 mod need;
 mod news;
+mod nudge;
 mod outlook;
 mod pods;
 mod progress;
@@ -28,10 +29,13 @@ mod replacing;
 mod restarts;
 mod rule_status;
 mod selected;
+mod soak;
 mod spread;
+mod stage;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
@@ -52,3 +56,4 @@ pub use restarts::{RestartAction, WorkloadPlan, WorkloadState, plan_workload};
 pub use rule_status::{Tally, large_spread, rule_report, rule_status};
 pub use selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, plan_selected_pods};
 pub use spread::{is_calm, spread};
+pub use stage::whose_turn;

@@ -3,8 +3,9 @@
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
 //! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends, and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of
-//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `TooManyBudgets` (failures),
-//! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
+//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets`
+//! (failures), `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while
+//! `RolloutUnfinished` and `PodsNotReady` (waits
 //! that a person may have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
@@ -18,8 +19,9 @@ use super::{
     inputs::Inputs,
     pulling::only_pulled,
     reach::{standing, workloads_of},
-    restarts::{WorkloadState, plan_workload},
+    restarts::{WorkloadState, plan_in_line},
     selected::{SelectedPodsState, plan_selected_pods},
+    stage::Lines,
 };
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
@@ -41,11 +43,12 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
     {
         return None;
     }
-    let mut count = Count::default();
+    let (mut count, lines) = (Count::default(), Lines::default());
     for key in workloads_of(world, name) {
-        count.workload(world, name, &key, now);
+        count.workload(world, &lines, name, &key, now);
     }
     count.pods(world, name, now);
+    count.stage_stopped(name);
     Some(status(world, name, facts, count, now))
 }
 
@@ -58,6 +61,8 @@ struct Count {
     failed: i64,
     /// Of waiting and failed ones, those whose circuit is open.
     circuits: i64,
+    /// Of those that wait, how many because another one has failed.
+    stopped: usize,
     last_restart: Option<Timestamp>,
     next_restart: Option<Timestamp>,
     /// Failures before waits, then by namespace and name.
@@ -65,8 +70,15 @@ struct Count {
 }
 
 impl Count {
-    fn workload(&mut self, world: &World, monitor: &NamespacedName, key: &WorkloadKey, now: Timestamp) {
-        let plan = plan_workload(world, key, now);
+    fn workload(
+        &mut self,
+        world: &World,
+        lines: &Lines,
+        monitor: &NamespacedName,
+        key: &WorkloadKey,
+        now: Timestamp,
+    ) {
+        let plan = plan_in_line(world, lines, key, now);
         let Some(facts) = world.workloads.get(key) else { return };
         if plan.state == WorkloadState::NotWatched {
             return;
@@ -156,9 +168,27 @@ impl Count {
             }
             WaitReason::MissingObject => "uses a ConfigMap or Secret that does not exist",
             WaitReason::DisruptionBudget => "has pods that a PodDisruptionBudget allows nobody to evict now",
+            // Said once for all of them.
+            WaitReason::StageStopped => {
+                self.stopped += 1;
+                return;
+            }
             _ => return,
         };
         self.problem(wait.reason == WaitReason::CircuitOpen, key, wait.reason.as_str(), message);
+    }
+
+    fn stage_stopped(&mut self, monitor: &NamespacedName) {
+        if self.stopped > 0 {
+            let message = format!(
+                "{} workloads with changed content wait, because another one has failed with its: make that one ready, \
+                 or change its content",
+                self.stopped
+            );
+            let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
+            self.problems
+                .push((Reverse(false), Problem { namespace, name, reason: "StageStopped".into(), message }));
+        }
     }
 
     fn next(&mut self, wait: Wait) {

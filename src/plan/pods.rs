@@ -154,6 +154,8 @@ mod tests {
             leaving: false,
             finished: false,
             ready: true,
+            ready_since: None,
+            crashing: false,
             workload: None,
             controlled: true,
             untouchable: false,

@@ -1,19 +1,23 @@
 //! How the old pods of one workload are replaced, for every kind and strategy: what begins it, and what goes on with it
 //! until none is left. docs/restarting.md has the table, and a test holds it against this.
 
+use jiff::Timestamp;
+
 use super::{
     Need, backoff,
     brake::{Wait, WaitReason},
     budget::has_place,
+    clock::at_after,
     pods::{self, Before, Removal, RemovePod},
     restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY, RestartAction, WorkloadPlan, WorkloadState},
+    soak, stage, window,
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, Rollout},
+    model::{PodFacts, PodsSeen, Rollout, Went},
 };
 
-impl Case<'_, '_> {
+impl Case<'_> {
     /// Why nobody restarts it, whoever asks.
     pub(super) fn stopped(&self) -> Option<WorkloadState> {
         if self.facts.rollout == Rollout::Paused {
@@ -30,10 +34,12 @@ impl Case<'_, '_> {
         &self,
         seen: &PodsSeen,
         stale: &[&PodFacts],
+        since: Timestamp,
         before: Before,
     ) -> Result<WorkloadPlan, Wait> {
         let (label, pending) = (self.content.label(), self.content.label_while(Some(before)));
-        let restarting = |action| WorkloadPlan::act(WorkloadState::Restarting, action);
+        let restarting =
+            |action| self.went(Went::UnderWay, WorkloadPlan::act(WorkloadState::Restarting, action));
         let rollout =
             |label| RestartAction::Rollout { label, stamp: self.stamp(), track: self.track_with_next() };
         // Nothing of the controller's to do: with a new template it would replace pods that run the content already.
@@ -43,19 +49,20 @@ impl Case<'_, '_> {
         {
             return Ok(WorkloadPlan::rest(self.held(stale, partition)));
         }
+        self.opens(since)?;
         if !has_place(self.world, self.key, self.now) {
             return Ok(self.look_anyway(WaitReason::Budget));
         }
         if self.pace.strategy != StrategyType::Rollout {
             before.is_past(self.now)?;
-            self.next(seen, stale)?;
+            self.next(seen, stale, since)?;
             return Ok(restarting(RestartAction::Begin { label: pending, track: self.track_with_next() }));
         }
         match self.facts.rollout {
             // The template first: the pods that come are of the new revision.
             Rollout::OnDelete => {
                 before.is_past(self.now)?;
-                self.next(seen, stale)?;
+                self.next(seen, stale, since)?;
                 Ok(restarting(rollout(pending)))
             }
             Rollout::Partitioned(_) => {
@@ -72,9 +79,12 @@ impl Case<'_, '_> {
         if let Some(state) = self.stopped() {
             return WorkloadPlan::rest(state);
         }
-        let need = |state| WorkloadPlan { state, ..WorkloadPlan::need(vec![Need::Pods(self.key.clone())]) };
+        let need = |state| {
+            let plan = WorkloadPlan::need(vec![Need::Pods(self.key.clone())]);
+            self.went(Went::UnderWay, WorkloadPlan { state, ..plan })
+        };
         let Some(seen) = self.last_seen() else { return need(WorkloadState::Restarting) };
-        let plan = self.step(seen, before).unwrap_or_else(WorkloadPlan::from);
+        let plan = self.step(seen, before).unwrap_or_else(|wait| self.went(Went::UnderWay, self.wait(wait)));
         match pods::is_fresh(seen, before.time(), self.now) {
             true => plan,
             false => need(plan.state),
@@ -86,17 +96,29 @@ impl Case<'_, '_> {
         if stale.is_empty() {
             return Ok(self.replaced());
         }
+        if let (Some(why), Some(_)) = (soak::crash_among(self.replacements(seen, &stale)), self.soak()) {
+            let state = WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(&why) };
+            let recheck = Some(at_after(self.now, soak::WATCH));
+            return Ok(self.went(Went::Failed(why), WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }));
+        }
         self.patience()?;
+        // It has its turn, but for where another one has failed meanwhile.
+        stage::may_go(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
+            .map_err(Wait::for_event)?;
         let by_controller = || {
             let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
-            WorkloadPlan { recheck, ..WorkloadPlan::rest(WorkloadState::Restarting) }
+            self.went(
+                Went::UnderWay,
+                WorkloadPlan { recheck, ..WorkloadPlan::rest(WorkloadState::Restarting) },
+            )
         };
         if self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete {
-            return self.remove(seen, &stale);
+            return self.remove(seen, &stale, before);
         }
         match self.facts.rollout {
+            // Nobody waits for what its owner holds.
             Rollout::Partitioned(partition) if self.is_held(&stale, partition) => {
-                Ok(WorkloadPlan::rest(self.held(&stale, partition)))
+                Ok(self.went(Went::Through, WorkloadPlan::rest(self.held(&stale, partition))))
             }
             Rollout::Partitioned(_) if self.is_stamped() => Ok(by_controller()),
             Rollout::Unfinished => Ok(by_controller()),
@@ -104,14 +126,15 @@ impl Case<'_, '_> {
             _ => {
                 let streak = self.facts.track.streak;
                 backoff::interval(&self.pace, streak, self.facts.last_restart, self.now)?;
-                self.begin(seen, &stale, before)
+                self.begin(seen, &stale, before.time(), before)
             }
         }
     }
 
     /// Removes the next pod.
-    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts]) -> Result<WorkloadPlan, Wait> {
-        let pod = self.next(seen, stale)?;
+    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts], before: Before) -> Result<WorkloadPlan, Wait> {
+        let pod = self.next(seen, stale, before.time())?;
+        self.opens(before.time())?;
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
             return Ok(self.after_rollout());
@@ -122,14 +145,27 @@ impl Case<'_, '_> {
             how: Removal::by(self.pace.strategy),
         };
         let recheck = Some(pods::add(self.now, LOOK_AGAIN));
-        Ok(WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) })
+        let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) };
+        Ok(self.went(Went::UnderWay, plan))
+    }
+
+    /// Whether the windows of all its monitors are open.
+    fn opens(&self, since: Timestamp) -> Result<(), Wait> {
+        window::opens(self.world, &self.inputs.monitors, since, self.facts.last_restart, self.now)
     }
 
     /// The pod that goes next, when one may.
-    fn next<'p>(&self, seen: &PodsSeen, stale: &[&'p PodFacts]) -> Result<&'p PodFacts, Wait> {
+    fn next<'p>(
+        &self,
+        seen: &PodsSeen,
+        stale: &[&'p PodFacts],
+        since: Timestamp,
+    ) -> Result<&'p PodFacts, Wait> {
         let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
             .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        backoff::interval(&self.pace, self.facts.track.streak, Some(pod.created), self.now)?;
+        if !self.is_nudged(since, Some(pod.created)) {
+            backoff::interval(&self.pace, self.facts.track.streak, Some(pod.created), self.now)?;
+        }
         Ok(pod)
     }
 
@@ -143,6 +179,25 @@ impl Case<'_, '_> {
     pub(super) fn last_seen(&self) -> Option<&PodsSeen> {
         let seen = self.world.pods.get(self.key)?;
         (seen.resource_version == self.facts.resource_version).then_some(seen)
+    }
+
+    /// The pods that are not to be replaced any more: those that came for them, for one.
+    fn replacements<'p>(
+        &self,
+        seen: &'p PodsSeen,
+        stale: &[&'p PodFacts],
+    ) -> impl Iterator<Item = &'p PodFacts> {
+        seen.pods.iter().filter(|pod| !stale.iter().any(|old| old.uid == pod.uid))
+    }
+
+    /// Whether the latest list of pods shows that there is nothing to do above the partition.
+    pub(super) fn is_seen_held(&self, since: Timestamp) -> bool {
+        let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
+        self.pace.strategy == StrategyType::Rollout
+            && self.last_seen().is_some_and(|seen| {
+                let stale = self.stale(seen, pods::before(since, self.facts.recorded));
+                !stale.is_empty() && self.is_held(&stale, partition)
+            })
     }
 
     fn is_held(&self, stale: &[&PodFacts], partition: i32) -> bool {

@@ -1,6 +1,8 @@
 //! What to do about one workload. The content that it runs with is recorded on it, in the applied label, so
 //! that no memory of ours is needed: a leader change or a week of downtime loses nothing and repeats nothing.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -10,13 +12,18 @@ use super::{
     brake::{self, Pace, Wait, WaitReason},
     budget::has_place,
     inputs::{Content, Inputs},
+    nudge::is_nudged,
     pods::{self, Before, Removal, RemovePod},
     progress::progress,
+    soak, stage,
+    stage::{Due, Lines},
+    window,
 };
 use crate::{
     api::StrategyType,
     model::{
-        AGAIN, NamespacedName, PodsSeen, Rollout, Taken, TrackRecord, WorkloadFacts, WorkloadKey, World,
+        AGAIN, NamespacedName, PodsSeen, Restarted, Rollout, Taken, TrackRecord, Went, WorkloadFacts,
+        WorkloadKey, World,
     },
 };
 
@@ -38,6 +45,8 @@ pub struct WorkloadPlan {
     pub recheck: Option<Timestamp>,
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
+    /// How its restart goes, once the action is done: to be remembered where others wait for it.
+    pub restarted: Option<Restarted>,
 }
 
 /// How a workload stands.
@@ -129,7 +138,7 @@ impl RestartAction {
 
 impl WorkloadPlan {
     pub(super) fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, restarted: None }
     }
 
     pub(super) fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -149,64 +158,118 @@ impl From<Wait> for WorkloadPlan {
 
 /// What to do about one workload.
 pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
-    let starting = || Wait::for_event(WaitReason::Starting).into();
-    let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else { return starting() };
-    let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
-    let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
-    let Some(facts) = facts else { return WorkloadPlan::rest(WorkloadState::NotWatched) };
-    let inputs = Inputs::of(world, key, facts);
-    if inputs.pending {
-        // Deciding without this monitor's objects would write a label now and another one in a moment.
-        return Wait::for_event(WaitReason::Authority).into();
-    }
-    let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
-        let refused = inputs.refused.map(WorkloadState::Unauthorized);
-        return WorkloadPlan::rest(refused.unwrap_or(WorkloadState::NotWatched));
-    };
-    let Some(content) = inputs.content(world, digest_key) else {
-        return WorkloadPlan::need(inputs.needs(world));
-    };
-    let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
-    Case { world, key, facts, inputs: &inputs, pace, content: &content, now }.plan(applied)
+    plan_in_line(world, &Lines::default(), key, now)
 }
 
-pub(super) struct Case<'a, 'w> {
+/// The same, with what is known already of those that it may have to wait for.
+pub(super) fn plan_in_line(world: &World, lines: &Lines, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
+    Case::of(world, lines, key, now).map_or_else(|plan| *plan, |case| case.plan())
+}
+
+/// Whether a workload is due, and nothing but its turn and windows hold it back.
+pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due {
+    let lines = Lines::default();
+    let case = match Case::of(world, &lines, key, now) {
+        Ok(case) => case,
+        Err(plan) if matches!(plan.state, WorkloadState::Waiting(_)) => return Due::Unknown,
+        Err(_) => return Due::No,
+    };
+    let Some(Difference::Content(since)) = case.difference() else { return Due::No };
+    let known = world.restarted.get(key);
+    if known
+        .is_some_and(|known| known.content == case.content.digest && matches!(known.went, Went::Failed(_)))
+    {
+        return Due::Failed;
+    }
+    if case.stopped() == Some(WorkloadState::Suspended) {
+        return Due::No;
+    }
+    if case.failed_before().is_some()
+        || case.is_seen_held(since)
+        || !matches!(case.held_back(since), Ok(None))
+    {
+        return Due::Held;
+    }
+    let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
+    Due::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
+}
+
+/// One workload, and everything that has to be known of it to decide.
+pub(super) struct Case<'w> {
     pub(super) world: &'w World,
-    pub(super) key: &'a WorkloadKey,
+    pub(super) lines: &'w Lines,
+    pub(super) key: &'w WorkloadKey,
     pub(super) facts: &'w WorkloadFacts,
-    inputs: &'a Inputs<'w>,
+    pub(super) inputs: Inputs<'w>,
     pub(super) pace: Pace,
-    pub(super) content: &'a Content,
+    pub(super) content: Content,
+    applied: Option<Applied<'w>>,
     pub(super) now: Timestamp,
 }
 
-impl Case<'_, '_> {
-    fn plan(&self, applied: Option<Applied<'_>>) -> WorkloadPlan {
-        let mut difference = applied.map(|applied| applied.differs(self.content));
-        let pending = applied.and_then(|applied| applied.pending);
-        if difference == Some(Difference::Nothing) {
-            difference = match (self.world.taken.get(self.key), self.content.changed_at) {
-                (None, _) if pending.is_none() => {
-                    let recheck = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
-                    return WorkloadPlan { recheck, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
-                }
-                (None, _) => difference,
-                (Some(Taken::Rollout), Some(since)) => Some(Difference::Content(since)),
-                (Some(_), _) => Some(Difference::Scope),
-            };
+impl<'w> Case<'w> {
+    /// What has to be known to decide; or the plan, where it is not, or where there is nothing to decide.
+    fn of(
+        world: &'w World,
+        lines: &'w Lines,
+        key: &'w WorkloadKey,
+        now: Timestamp,
+    ) -> Result<Self, Box<WorkloadPlan>> {
+        let wait = |reason| Err(Box::new(Wait::for_event(reason).into()));
+        let rest = |state| Err(Box::new(WorkloadPlan::rest(state)));
+        let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+            return wait(WaitReason::Starting);
+        };
+        let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
+        let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
+        let Some(facts) = facts else { return rest(WorkloadState::NotWatched) };
+        let inputs = Inputs::of(world, key, facts);
+        if inputs.pending {
+            // Deciding without this monitor's objects would write a label now and another one in a moment.
+            return wait(WaitReason::Authority);
+        }
+        let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
+            let refused = inputs.refused.map(WorkloadState::Unauthorized);
+            return rest(refused.unwrap_or(WorkloadState::NotWatched));
+        };
+        let Some(content) = inputs.content(world, digest_key) else {
+            return Err(Box::new(WorkloadPlan::need(inputs.needs(world))));
+        };
+        let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
+        Ok(Self { world, lines, key, facts, inputs, pace, content, applied, now })
+    }
+
+    /// How the record differs from what is there now; where somebody took the record away, it is to be written again, and
+    /// a rollout of ours that went with it is to be done again.
+    fn difference(&self) -> Option<Difference> {
+        let difference = self.applied.map(|applied| applied.differs(&self.content))?;
+        Some(match (difference, self.world.taken.get(self.key), self.content.changed_at) {
+            (Difference::Nothing, Some(Taken::Rollout), Some(since)) => Difference::Content(since),
+            (Difference::Nothing, Some(_), _) => Difference::Scope,
+            (difference, ..) => difference,
+        })
+    }
+}
+
+impl Case<'_> {
+    fn plan(&self) -> WorkloadPlan {
+        let difference = self.difference();
+        let pending = self.applied.and_then(|applied| applied.pending);
+        if difference == Some(Difference::Nothing) && pending.is_none() {
+            return self.current();
         }
         if let Some(plan) = self.failed_before() {
             return plan;
         }
-        match difference {
-            Some(Difference::Nothing) => match pending {
-                None => WorkloadPlan::rest(progress(self.facts, self.now)),
-                Some(before) => WorkloadPlan { due_since: Some(before.time()), ..self.go_on(before) },
-            },
-            None => self.adopt().unwrap_or_else(WorkloadPlan::from),
-            Some(Difference::Scope) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
-            Some(Difference::Content(since)) => {
-                let plan = self.due(since, pending).unwrap_or_else(WorkloadPlan::from);
+        match (difference, pending) {
+            (None, _) => self.adopt().unwrap_or_else(WorkloadPlan::from),
+            (Some(Difference::Nothing), None) => self.current(),
+            (Some(Difference::Nothing), Some(before)) => {
+                WorkloadPlan { due_since: Some(before.time()), ..self.go_on(before) }
+            }
+            (Some(Difference::Scope), pending) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
+            (Some(Difference::Content(since)), pending) => {
+                let plan = self.due(since, pending).unwrap_or_else(|wait| self.wait(wait));
                 WorkloadPlan { due_since: Some(since), ..plan }
             }
         }
@@ -224,7 +287,8 @@ impl Case<'_, '_> {
         if self.inputs.objects.is_empty() {
             self.patience()?;
         }
-        Ok(WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(self.facts.track.clone())))
+        let adoption = self.adoption(self.facts.track.clone());
+        Ok(self.went(Went::Through, WorkloadPlan::act(WorkloadState::UpToDate, adoption)))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now. What was still to be
@@ -241,7 +305,7 @@ impl Case<'_, '_> {
     }
 
     /// The content is recorded, and nothing restarts.
-    pub(super) fn adoption(&self, track: TrackRecord) -> RestartAction {
+    fn adoption(&self, track: TrackRecord) -> RestartAction {
         RestartAction::Adopt { label: self.content.label(), track }
     }
 
@@ -279,21 +343,94 @@ impl Case<'_, '_> {
         self.world.missing_since.get(self.key).copied().unwrap_or(self.now)
     }
 
-    /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
-    fn due(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
-        let by_rollout = self.pace.strategy == StrategyType::Rollout;
+    /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods become ready,
+    /// and stayed so?
+    fn current(&self) -> WorkloadPlan {
+        let deadline = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+        let plan = WorkloadPlan { recheck: deadline, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
+        let Some(soak) = self.soak() else { return plan };
+        let by_removal = self.pace.strategy != StrategyType::Rollout;
+        let course = soak::course(self.world, self.key, self.facts, by_removal, soak, self.now);
+        let state = match &course.went {
+            Went::Through => plan.state,
+            Went::UnderWay | Went::Soaking => WorkloadState::Restarting,
+            Went::Failed(why) => {
+                WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(why) }
+            }
+        };
+        let needs = course.needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
+        let recheck = course.recheck.into_iter().chain(deadline).min();
+        self.went(course.went, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
+    }
+
+    pub(super) fn stage_failed(&self, why: &str) -> String {
+        let last_good = self.facts.last_good().filter(|content| *content != self.content.digest);
+        let last_good = last_good.map_or("the last that worked is not known".to_owned(), |content| {
+            format!("the last that worked is {content}")
+        });
+        format!(
+            "runs changed content and has failed: {why}. This content is {}, {last_good}. No other workload of its \
+             monitor restarts before it is ready or its content is changed",
+            self.content.digest
+        )
+    }
+
+    /// How long it must stay ready before others follow, where others wait for it.
+    pub(super) fn soak(&self) -> Option<Duration> {
+        stage::staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
+    }
+
+    /// The plan, and how the restart goes when it is carried out, where others wait for that.
+    pub(super) fn went(&self, went: Went, plan: WorkloadPlan) -> WorkloadPlan {
+        let restarted = self.soak().map(|_| Restarted { content: self.content.digest.clone(), went });
+        WorkloadPlan { restarted, ..plan }
+    }
+
+    /// A wait for others ends with an event of theirs, on which nothing hangs alone.
+    pub(super) fn wait(&self, wait: Wait) -> WorkloadPlan {
+        let is_for_others = matches!(wait.reason, WaitReason::Stage | WaitReason::StageStopped);
+        let anyway = is_for_others.then(|| pods::add(self.now, LOOK_AGAIN_ANYWAY));
+        WorkloadPlan { recheck: wait.until.or(anyway), ..WorkloadPlan::from(wait) }
+    }
+
+    /// What holds a restart back that has nothing to do with other workloads, nor with its pods.
+    fn held_back(&self, since: Timestamp) -> Result<Option<WorkloadPlan>, Wait> {
         if let Some(state) = self.stopped() {
-            return Ok(WorkloadPlan::rest(state));
+            return Ok(Some(WorkloadPlan::rest(state)));
         }
         let unsettled = self.world.waits.since(self.key, WaitReason::QuietPeriod.as_str());
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         self.patience()?;
-        if by_rollout && self.facts.rollout_at(self.now) == Rollout::Unfinished {
-            return Ok(self.after_rollout());
+        let is_rolling = self.pace.strategy == StrategyType::Rollout
+            && self.facts.rollout_at(self.now) == Rollout::Unfinished;
+        if is_rolling && !self.is_known_to_fail() {
+            return Ok(Some(self.after_rollout()));
         }
-        let (track, last) = (backoff::track(self.facts, self.now), self.facts.last_restart);
-        backoff::circuit(&track, last, self.now)?;
-        backoff::interval(&self.pace, track.streak, last, self.now)?;
+        if !self.is_nudged(since, self.facts.last_restart) {
+            let (track, last) = (backoff::track(self.facts, self.now), self.facts.last_restart);
+            backoff::circuit(&track, last, self.now)?;
+            backoff::interval(&self.pace, track.streak, last, self.now)?;
+        }
+        Ok(None)
+    }
+
+    /// A rollout that crashes need not reach its deadline before content that may mend it follows.
+    fn is_known_to_fail(&self) -> bool {
+        matches!(soak::remembered(self.world, self.key, self.facts), Some(Went::Failed(_)))
+    }
+
+    pub(super) fn is_nudged(&self, since: Timestamp, last: Option<Timestamp>) -> bool {
+        self.inputs.monitors.iter().any(|monitor| is_nudged(self.world, monitor, since, last))
+    }
+
+    /// The label says that it runs other content, or that some of its pods do: those that began before `since`.
+    fn due(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
+        if let Some(plan) = self.held_back(since)? {
+            return Ok(plan);
+        }
+        // Before its pods are listed: of hundreds that are due, few have their turn.
+        stage::may_go(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
+            .map_err(Wait::for_event)?;
         if self.waits_for_place() && !has_place(self.world, self.key, self.now) {
             // Its pods are listed again when it is its turn.
             return Ok(self.look_anyway(WaitReason::Budget));
@@ -307,7 +444,7 @@ impl Case<'_, '_> {
         if stale.is_empty() {
             return Ok(self.replaced());
         }
-        self.begin(seen, &stale, before)
+        self.begin(seen, &stale, since, before)
     }
 
     pub(super) fn after_rollout(&self) -> WorkloadPlan {

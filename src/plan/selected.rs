@@ -12,9 +12,11 @@ use super::{
     brake::{self, Pace, Wait, WaitReason},
     clock::at_after,
     inputs::{Content, Inputs},
+    nudge::is_nudged,
     pods::{Before, Removal, RemovePod, add, before, is_fresh},
     reach::standing,
     restarts::LOOK_AGAIN,
+    window,
 };
 use crate::{
     api::StrategyType,
@@ -172,7 +174,8 @@ impl<'w> Selected<'_, 'w> {
             return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
         }
         before.is_past(self.now)?;
-        self.next(seen, &stale)?;
+        window::opens(self.world, &[self.name.clone()].into(), since, None, self.now)?;
+        self.next(seen, &stale, since)?;
         let label = self.content.label_while(Some(before));
         Ok(SelectedPodsPlan::record(SelectedPodsState::Restarting, label))
     }
@@ -186,7 +189,8 @@ impl<'w> Selected<'_, 'w> {
         if stale.is_empty() {
             return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
         }
-        let pods = self.next(seen, &stale)?.into_iter().map(RemovePod::from).collect();
+        window::opens(self.world, &[self.name.clone()].into(), before.time(), None, self.now)?;
+        let pods = self.next(seen, &stale, before.time())?.into_iter().map(RemovePod::from).collect();
         let label = self.content.label();
         let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(self.pace.strategy) };
         let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
@@ -216,7 +220,12 @@ impl<'w> Selected<'_, 'w> {
     /// What goes next: one that another replaces, while all the others serve, none is on its way out and the one that
     /// follows the last is there (one that does not serve, at once); after them those that nothing replaces, all
     /// together, since there is nothing to wait for.
-    fn next<'p>(&self, seen: &PodsSeen, stale: &[&'p PodFacts]) -> Result<Vec<&'p PodFacts>, Wait> {
+    fn next<'p>(
+        &self,
+        seen: &PodsSeen,
+        stale: &[&'p PodFacts],
+        since: Timestamp,
+    ) -> Result<Vec<&'p PodFacts>, Wait> {
         let mut controlled: Vec<&PodFacts> = stale.iter().copied().filter(|pod| pod.controlled).collect();
         controlled.sort_by_key(|pod| (pod.ready, pod.created, pod.name.clone()));
         let next = match controlled.first().copied() {
@@ -232,7 +241,7 @@ impl<'w> Selected<'_, 'w> {
                 vec![first]
             }
         };
-        for pod in &next {
+        for pod in next.iter().filter(|pod| !is_nudged(self.world, self.name, since, Some(pod.created))) {
             brake::interval(&self.pace, Some(pod.created), self.now)?;
         }
         Ok(next)

@@ -14,6 +14,7 @@ mod requests;
 mod restart;
 mod rule;
 mod slot;
+mod stage;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -66,7 +66,11 @@ impl Reconciler {
             (facts.uid.clone(), before, monitor_status(&world, monitor, now()))
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
-        self.write::<ConfigMonitor, _>(key, of, before, after).await
+        let again = self.write::<ConfigMonitor, _>(key, of, before.clone(), after.clone()).await;
+        if let (Some(after), Again::OnChange) = (&after, again) {
+            self.tell_of_failures(monitor, before.as_ref(), after).await;
+        }
+        again
     }
 
     pub(super) async fn policy_status(&self, key: &Key, name: &Arc<str>) -> Again {

@@ -30,6 +30,7 @@ impl Reconciler {
                 let asking = facts.map(|facts| monitors_to_ask_again(&world, workload, facts, now()));
                 (plan, facts.cloned(), asking.unwrap_or_default())
             };
+            self.note_waited_for(workload, &plan);
             if !plan.needs.is_empty() {
                 match self.fetch(&plan.needs).await {
                     Ok(Fetched::All) => continue,
@@ -55,6 +56,7 @@ impl Reconciler {
             self.remember_wait(workload, &plan);
             self.note_circuit(workload, &plan.state).await;
             let again = self.restart(workload, &plan, facts).await;
+            self.wake_next(workload, &plan);
             let monitors = monitors_reaching(&self.world(), workload);
             for monitor in monitors {
                 self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
@@ -73,6 +75,7 @@ impl Reconciler {
     ) -> Again {
         let (Some(action), Some(facts)) = (&plan.action, facts) else {
             self.remember_missing(workload, &plan.state);
+            self.remember_restart(workload, plan.restarted.as_ref());
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
@@ -88,6 +91,9 @@ impl Reconciler {
             RestartAction::Rollout { .. } => "rollout",
             RestartAction::RemovePods { .. } => "remove_pods",
         };
+        if outcome == RestartOutcome::Write(Outcome::Done) {
+            self.remember_restart(workload, plan.restarted.as_ref());
+        }
         self.reporter.restart(workload, verb, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
@@ -106,6 +112,9 @@ impl Reconciler {
                 world.restart_attempts.remove(workload);
                 world.missing_since.remove(workload);
                 world.pods.remove(workload);
+                if *state == WorkloadState::NotWatched {
+                    world.restarted.remove(workload);
+                }
             }
             _ => {}
         }

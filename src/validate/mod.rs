@@ -8,6 +8,8 @@ mod policy;
 mod rule;
 mod selector;
 mod selector_text;
+mod stage;
+mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule};
 pub use glob::Globs;
@@ -19,6 +21,8 @@ pub use policy::{
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;
 pub use selector_text::parse_selector;
+pub use stage::CompiledStage;
+pub use window::CompiledWindow;
 
 use crate::api::Problem;
 

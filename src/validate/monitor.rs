@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Globs, Selector, invalid};
+use super::{CompiledStage, CompiledWindow, Globs, Selector, invalid};
 use crate::{
     api::{ConfigMonitorSpec, Problem, Span, StrategyType},
     model::{Kind, WorkloadKind},
@@ -28,6 +28,10 @@ pub struct CompiledMonitor {
     pub quiet_period: Duration,
     /// The least time between two restarts of one workload.
     pub min_interval: Duration,
+    /// Who restarts after whom; `None`: nobody waits for anybody.
+    pub stage: Option<CompiledStage>,
+    /// When restarts may begin; `None`: at any time.
+    pub window: Option<CompiledWindow>,
     /// Act with this account.
     pub service_account: Option<String>,
     /// Restart nothing.
@@ -112,6 +116,8 @@ impl CompiledMonitor {
         };
         let quiet_period = span("spec.pace.quietPeriod", &spec.pace.quiet_period, QUIET_PERIOD);
         let min_interval = span("spec.pace.minInterval", &spec.pace.min_interval, MIN_INTERVAL);
+        let stage = CompiledStage::compile(&spec.pace, &mut problems);
+        let window = spec.window.as_ref().and_then(|window| CompiledWindow::compile(window, &mut problems));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -121,6 +127,8 @@ impl CompiledMonitor {
             strategy: spec.strategy.type_,
             quiet_period,
             min_interval,
+            stage,
+            window,
             service_account: spec.service_account_name.clone(),
             suspend: spec.suspend,
         })

@@ -39,6 +39,7 @@ mod restarts;
 mod restore;
 mod restored;
 mod scale;
+mod stages;
 mod stamps;
 mod strategies;
 mod teardown;

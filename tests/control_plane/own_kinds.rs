@@ -58,6 +58,26 @@ fn a_senseless_monitor_is_refused_with_its_field() {
         ),
         (json!({ "watch": watch, "strategy": { "type": "Reboot" } }), "spec.strategy.type"),
         (json!({ "watch": watch, "pace": { "minInterval": "soon" } }), "spec.pace.minInterval"),
+        (json!({ "watch": watch, "pace": { "soak": "long" } }), "spec.pace.soak"),
+        (json!({ "watch": watch, "pace": { "maxConcurrent": 0 } }), "spec.pace.maxConcurrent"),
+        (
+            json!({ "watch": watch, "pace": { "order": [{ "matchLabels": { "bad key!": "x" } }] } }),
+            "spec.pace.order[0]",
+        ),
+        (json!({ "watch": watch, "window": { "schedule": "0 2 * *", "duration": "1h" } }), "five fields"),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 25 * * *", "duration": "1h" } }),
+            "spec.window.schedule",
+        ),
+        (json!({ "watch": watch, "window": { "schedule": "0 2 30 2 *", "duration": "1h" } }), "never opens"),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 2 * * *", "duration": "0s" } }),
+            "longer than 0s",
+        ),
+        (
+            json!({ "watch": watch, "window": { "schedule": "0 2 * * *", "timeZone": "Europe/Bonn", "duration": "1h" } }),
+            "spec.window.timeZone",
+        ),
     ] {
         let refusal = refusal(&story, "ConfigMonitor", spec);
         assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");
@@ -93,5 +113,23 @@ fn a_senseless_policy_is_refused_with_its_field() {
     ] {
         let refusal = refusal(&story, "ConfigPolicy", spec);
         assert!(refusal.contains(expected), "{expected:?} is missing in: {refusal}");
+    }
+}
+
+#[test]
+fn kubectl_explains_stages_and_windows() {
+    let story = Story::new(peaceful(), "explained");
+    for (field, expected) in [
+        ("pace.soak", "stay ready before the next one follows"),
+        ("pace.order", "What none of them finds comes last"),
+        ("pace.maxConcurrent", "under way at once"),
+        ("window.schedule", "minute, hour, day of month"),
+        ("window.timeZone", "Europe/Berlin"),
+        ("window.duration", "How long it stays open"),
+    ] {
+        let mut kubectl = story.bed.testbed.cluster().kubectl();
+        let output = kubectl.args(["explain", &format!("configmonitors.spec.{field}")]).output();
+        let text = String::from_utf8_lossy(&output.expect("kubectl runs").stdout).into_owned();
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{field}: {text}");
     }
 }

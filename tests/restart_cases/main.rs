@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
 mod simulation;
+mod stages;
 mod tables;
 mod world;
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use copyrator::{
     model::{Rollout, TrackRecord, WorkloadFacts, WorkloadKey, World},
@@ -17,30 +18,50 @@ use copyrator::{
     },
 };
 
-use world::{Case, at};
+use world::{Case, Expect, at, digest_key};
 
 impl Case {
-    fn run(&self) -> String {
+    fn run(&self) -> Expect {
+        match self.workloads.is_empty() {
+            true => Expect::One(self.run_one()),
+            false => Expect::Each(self.run_each()),
+        }
+    }
+
+    /// Each of several workloads, planned on the same world: that is when they could all take the same place.
+    fn run_each(&self) -> BTreeMap<String, String> {
+        let each = self.several().map(|(key, _)| {
+            let mut world = self.world();
+            let content = Inputs::of(&world, &key, &world.workloads[&key]).content(&world, &digest_key());
+            (key.name.to_string(), self.run_workload(&mut world, &key, content.as_ref()))
+        });
+        each.collect()
+    }
+
+    fn run_one(&self) -> String {
         let mut world = self.world();
         let current = self.current(&world);
         if self.workload.is_none() {
             return self.run_selected(&mut world, &current);
         }
-        let key = self.workload_key();
-        self.events_reach_it(&world, &key);
-        let plan = plan_workload(&world, &key, at(self.now));
+        self.run_workload(&mut world, &self.workload_key(), Some(&current))
+    }
+
+    fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&Content>) -> String {
+        self.events_reach_it(world, key);
+        let plan = plan_workload(world, key, at(self.now));
         let mut text = vec![state(&plan.state)];
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
         let mut action = plan.action;
         while let Some(step) = action.take() {
-            let facts = world.workloads[&key].clone();
-            text.push(print(&step, &current, &facts));
-            carry_out(&mut world, &key, &step, self.now);
-            let again = plan_workload(&world, &key, at(self.now));
+            let facts = world.workloads[key].clone();
+            text.push(print(&step, current.unwrap(), &facts));
+            carry_out(world, key, &step, self.now);
+            let again = plan_workload(world, key, at(self.now));
             // What has begun goes on: one step after the other, and then nothing.
-            if begins(&step, &current) && again.action.is_some() {
+            if begins(&step, current.unwrap()) && again.action.is_some() {
                 action = again.action;
                 continue;
             }
@@ -157,7 +178,7 @@ fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &Content) -
 }
 
 /// What the API server and its controllers do about an action.
-fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
+pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
     let facts = world.workloads.get_mut(key).unwrap();
     if !matches!(action, RestartAction::RemovePods { .. }) {
         world.taken.remove(key);
@@ -201,7 +222,7 @@ fn every_case() {
             let got = case.run();
             if got != case.expect {
                 failures.push(format!(
-                    "{}: {}\n  expected {}\n  got      {got}",
+                    "{}: {}\n  expected {:?}\n  got      {got:?}",
                     path.display(),
                     case.name,
                     case.expect

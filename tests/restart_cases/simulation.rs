@@ -119,6 +119,8 @@ impl Simulation {
             ready,
             workload: None,
             controlled: true,
+            crashing: false,
+            ready_since: None,
             untouchable: false,
         };
         let serving =

@@ -10,8 +10,8 @@ use copyrator::{
     digest::DigestKey,
     model::{
         Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Store, Taken, TrackRecord, WorkloadFacts,
-        WorkloadKey, WorkloadKind, World,
+        PodRemoved, PodsSeen, Reference, RestartAttempt, Restarted, Rollout, Store, Taken, TrackRecord, Went,
+        WorkloadFacts, WorkloadKey, WorkloadKind, World,
     },
     plan::{Content, Inputs, WaitReason},
     validate::CompiledMonitor,
@@ -30,6 +30,9 @@ pub struct Case {
     #[serde(default)]
     objects: BTreeMap<String, Object>,
     pub workload: Option<Workload>,
+    /// Several, by name, each with its own pods.
+    #[serde(default)]
+    pub workloads: BTreeMap<String, Workload>,
     #[serde(default)]
     monitors: BTreeMap<String, Monitor>,
     /// Pods of the workload or, where there is none, of the monitor `web`; absent: not listed yet.
@@ -46,7 +49,22 @@ pub struct Case {
     max_rollouts: usize,
     #[serde(default)]
     annotations_off: bool,
-    pub expect: String,
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// What is planned: for the one workload or the monitor's pods, or for each of several workloads.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Expect {
+    One(String),
+    Each(BTreeMap<String, String>),
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self::One(String::new())
+    }
 }
 
 #[derive(Deserialize)]
@@ -59,7 +77,7 @@ pub struct Object {
     not_fetched: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     #[serde(default)]
@@ -92,6 +110,16 @@ pub struct Workload {
     desired: i32,
     /// Absent: as many as desired.
     available: Option<i32>,
+    /// Further labels of its pods.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// Where there are several workloads: its pods; absent: not listed yet.
+    pods: Option<Vec<Pod>>,
+    /// `under-way`, `soaking`, `through` or what has failed: what is remembered of the restart that is recorded.
+    remembered: Option<String>,
+    /// It is remembered that its replaced pods fail with the content that is current.
+    #[serde(default)]
+    failing_with_current: bool,
 }
 
 /// The content that a mark was made for.
@@ -114,6 +142,7 @@ pub struct Monitor {
     pods_pending: Option<i64>,
     removed: Option<Removed>,
     pods_recorded: Option<i64>,
+    restart_now: Option<i64>,
 }
 
 /// The last pod that was removed, and how many there were.
@@ -131,6 +160,10 @@ pub struct Pod {
     created: i64,
     #[serde(default)]
     unready: bool,
+    /// Since when it is ready, or not.
+    since: Option<i64>,
+    #[serde(default)]
+    crashing: bool,
     #[serde(default)]
     leaving: bool,
     #[serde(default)]
@@ -218,6 +251,14 @@ impl Case {
         WorkloadKey { kind, namespace: NAMESPACE.into(), name: "web".into() }
     }
 
+    /// Each of several workloads.
+    pub fn several(&self) -> impl Iterator<Item = (WorkloadKey, &Workload)> {
+        self.workloads.iter().map(|(name, workload)| {
+            let kind = workload.kind.unwrap_or(WorkloadKind::Deployment);
+            (WorkloadKey { kind, namespace: NAMESPACE.into(), name: name.as_str().into() }, workload)
+        })
+    }
+
     pub fn monitor_key() -> NamespacedName {
         NamespacedName::new(NAMESPACE, "web")
     }
@@ -245,7 +286,18 @@ impl Case {
             });
             world.taken.extend(taken.map(|taken| (self.workload_key(), taken)));
         }
+        for (key, workload) in self.several() {
+            world.set_workload(key.clone(), Some(workload.facts(key.kind)));
+            world.missing_since.extend(workload.missing_since.map(|since| (key.clone(), at(since))));
+            if let Some(pods) = &workload.pods {
+                let pods = pods.iter().map(|pod| pod.facts(&key)).collect();
+                world.pods.insert(key, PodsSeen { at: at(self.now), resource_version: "1".into(), pods });
+            }
+        }
         self.marks(&mut world);
+        for (key, workload) in self.several() {
+            workload.marks(&key, &mut world);
+        }
         self.others(&mut world);
         if let Some(pods) = &self.pods {
             let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
@@ -308,6 +360,7 @@ impl Case {
             let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
             world.pods_removed.extend(removed.map(|removed| (name.clone(), removed)));
             world.pods_recorded.extend(monitor.pods_recorded.map(|recorded| (name.clone(), at(recorded))));
+            world.restart_now.extend(monitor.restart_now.map(|said| (name.clone(), at(said))));
             let facts = world.monitors.get_mut(&name).unwrap();
             let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));
             let applied = applied.map(|label| still_pending(label, monitor.pods_pending));
@@ -393,13 +446,41 @@ impl Monitor {
 }
 
 impl Workload {
+    /// As [`Case::marks`], for one of several.
+    fn marks(&self, key: &WorkloadKey, world: &mut World) {
+        let inputs = Inputs::of(world, key, &world.workloads[key]);
+        let counted: BTreeSet<ObjectKey> = inputs.objects.keys().cloned().collect();
+        let Some(current) = inputs.content(world, &digest_key()) else { return };
+        let facts = world.workloads.get_mut(key).unwrap();
+        let applied = self.applied.as_ref().map(|was| label(was, &current, &counted));
+        facts.applied = applied.map(|label| still_pending(label, self.pending));
+        facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
+        if self.failing_with_current {
+            let failed =
+                Restarted { content: current.digest.clone(), went: Went::Failed("it crashes".into()) };
+            world.restarted.insert(key.clone(), failed);
+        }
+        let Some(remembered) = &self.remembered else { return };
+        let went = match remembered.as_str() {
+            "under-way" => Went::UnderWay,
+            "soaking" => Went::Soaking,
+            "through" => Went::Through,
+            why => Went::Failed(why.to_owned()),
+        };
+        let content = facts.applied.as_deref().unwrap().rsplit_once('.').unwrap().0.to_owned();
+        world.restarted.insert(key.clone(), Restarted { content, went });
+    }
+
     fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {
         WorkloadFacts {
             uid: "w".into(),
             resource_version: "1".into(),
             deleting: false,
             selector: Default::default(),
-            template_labels: [("app".to_owned(), "web".to_owned())].into(),
+            template_labels: [("app".to_owned(), "web".to_owned())]
+                .into_iter()
+                .chain(self.labels.clone())
+                .collect(),
             references: self.references.iter().map(|text| reference(text)).collect(),
             pull_secrets: self.pulls.iter().map(|name| name.as_str().into()).collect(),
             restart: self.annotation.clone(),
@@ -436,6 +517,8 @@ impl Pod {
             leaving: self.leaving,
             finished: false,
             ready: !self.unready,
+            ready_since: self.since.map(at),
+            crashing: self.crashing,
             workload: self.of_workload.then(|| workload.clone()),
             controlled: !self.bare,
             untouchable: self.of_job,

@@ -1,0 +1,70 @@
+//! Workloads of which others wait: what is remembered of their restarts, who is looked at when one is through, and who is
+//! told when one has failed.
+
+use super::{Lane, Reconciler, now};
+use crate::{
+    api::{ConfigMonitorStatus, Problem},
+    model::{NamespacedName, Restarted, Went, WorkloadKey},
+    plan::{Key, WorkloadPlan, WorkloadState, monitors_reaching, whose_turn, workloads_of},
+};
+
+/// The reason of a problem that stops a stage.
+const STAGE_FAILED: &str = "StageFailed";
+
+impl Reconciler {
+    /// Keeps how a restart goes; the plan's action, if it has one, is done.
+    pub(super) fn remember_restart(&self, workload: &WorkloadKey, restarted: Option<&Restarted>) {
+        let Some(restarted) = restarted else { return };
+        if self.world().restarted.get(workload) != Some(restarted) {
+            self.world_mut().restarted.insert(workload.clone(), restarted.clone());
+        }
+    }
+
+    /// Others may wait for what is due or under way.
+    pub(super) fn note_waited_for(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
+        let goes_on = plan.restarted.as_ref().is_some_and(|restarted| restarted.went != Went::Through);
+        if (plan.due_since.is_some() || goes_on) && !self.world().waited_for.contains(workload) {
+            self.world_mut().waited_for.insert(workload.clone());
+        }
+    }
+
+    /// Whose turn it is, now that this one is through, is looked at again; nobody who waits for something else is.
+    pub(super) fn wake_next(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
+        let is_through = plan.action.is_none()
+            && plan.needs.is_empty()
+            && matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched);
+        if !is_through || !self.world().waited_for.contains(workload) {
+            return;
+        }
+        self.world_mut().waited_for.remove(workload);
+        let world = self.world();
+        let monitors = monitors_reaching(&world, workload);
+        for next in monitors.iter().flat_map(|monitor| whose_turn(&world, monitor, now())) {
+            self.queue.add(Key::Workload(next), Lane::Change);
+        }
+    }
+
+    /// Tells of each workload that has failed and so stops others: once, since the status says whether it is news.
+    pub(super) async fn tell_of_failures(
+        &self,
+        monitor: &NamespacedName,
+        before: Option<&ConfigMonitorStatus>,
+        after: &ConfigMonitorStatus,
+    ) {
+        let failed = |status: &ConfigMonitorStatus, workload: &WorkloadKey| -> Option<Problem> {
+            let begins = format!("{} {} ", workload.kind, workload.name);
+            let is_it = |one: &&Problem| one.reason == STAGE_FAILED && one.message.starts_with(&begins);
+            status.problems.iter().find(is_it).cloned()
+        };
+        if !after.problems.iter().any(|one| one.reason == STAGE_FAILED) {
+            return;
+        }
+        let workloads = workloads_of(&self.world(), monitor);
+        for workload in workloads {
+            let was = before.and_then(|status| failed(status, &workload));
+            if let (None, Some(problem)) = (was, failed(after, &workload)) {
+                self.reporter.stage_failed(monitor, &workload, problem.message).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a monitor says about who restarts when: understood once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Selector, invalid};
+use crate::api::{Pace, Problem, Span};
+
+/// Who restarts after whom, and how many at once.
+#[derive(Clone, Debug)]
+pub struct CompiledStage {
+    /// How many may be under way at once; `None`: any number.
+    pub max_concurrent: Option<usize>,
+    /// How long a restarted workload must stay ready before the next one follows.
+    pub soak: Duration,
+    order: Vec<Selector>,
+}
+
+impl CompiledStage {
+    /// Understands a pace, reporting what is wrong with it; `None` where it says nothing about others.
+    pub(super) fn compile(pace: &Pace, problems: &mut Vec<Problem>) -> Option<Self> {
+        let soak = pace.soak.as_ref().map_or(Ok(Duration::ZERO), Span::get).unwrap_or_else(|error| {
+            problems.push(invalid("spec.pace.soak", error));
+            Duration::ZERO
+        });
+        if let Some(max) = pace.max_concurrent.filter(|max| *max < 1) {
+            let what = format!("{max} would restart nobody: write 1 or more, or suspend: true");
+            problems.push(invalid("spec.pace.maxConcurrent", what));
+        }
+        let order = pace.order.iter().enumerate().map(|(index, selector)| {
+            Selector::compile(&format!("spec.pace.order[{index}]"), selector, problems)
+        });
+        let order: Vec<Selector> = order.collect();
+        let max_concurrent = pace.max_concurrent.and_then(|max| usize::try_from(max).ok());
+        let says_something = max_concurrent.is_some() || pace.soak.is_some() || !order.is_empty();
+        says_something.then_some(Self { max_concurrent, soak, order })
+    }
+
+    /// The group of a workload with these labels on its pods: that of the first selector that finds it, else the last.
+    pub fn group(&self, labels: &BTreeMap<String, String>) -> usize {
+        let finds = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
+        self.order.iter().position(finds).unwrap_or(self.order.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(pace: serde_json::Value) -> (Option<CompiledStage>, Vec<String>) {
+        let mut problems = Vec::new();
+        let stage = CompiledStage::compile(&serde_json::from_value(pace).unwrap(), &mut problems);
+        (stage, problems.into_iter().map(|problem| problem.message).collect())
+    }
+
+    #[test]
+    fn groups_are_in_order_and_the_rest_comes_last() {
+        let (stage, problems) = compile(serde_json::json!({"order": [
+            {"matchLabels": {"track": "canary"}},
+            {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]},
+        ]}));
+        assert!(problems.is_empty());
+        let group = |pairs: &[(&str, &str)]| {
+            stage.as_ref().unwrap().group(&pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect())
+        };
+        assert_eq!(group(&[("track", "canary"), ("tier", "a")]), 0);
+        assert_eq!(group(&[("tier", "b")]), 1);
+        assert_eq!((group(&[("tier", "c")]), group(&[])), (2, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_field() {
+        assert!(
+            compile(serde_json::json!({"quietPeriod": "1s"})).0.is_none(),
+            "nobody is in the way of anybody"
+        );
+        let (_, problems) = compile(serde_json::json!({"maxConcurrent": 0, "soak": "long",
+            "order": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}));
+        for (field, problem) in
+            ["spec.pace.soak: ", "spec.pace.maxConcurrent: 0 ", "spec.pace.order[0]"].iter().zip(&problems)
+        {
+            assert!(problem.starts_with(field), "{problem}");
+        }
+        assert_eq!(problems.len(), 3);
+    }
+}

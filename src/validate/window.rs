@@ -1,0 +1,132 @@
+//! A monitor's window: its schedule and its time zone, understood once.
+
+use std::time::Duration;
+
+use croner::{
+    Cron,
+    parser::{CronParser, Seconds, Year},
+};
+use jiff::{
+    Timestamp,
+    tz::{TimeZone, TimeZoneDatabase},
+};
+
+use super::invalid;
+use crate::api::{Problem, Window};
+
+/// A window, understood.
+#[derive(Clone, Debug)]
+pub struct CompiledWindow {
+    /// When it opens.
+    pub schedule: Cron,
+    /// The time zone of the schedule.
+    pub zone: TimeZone,
+    /// How long it stays open.
+    pub duration: Duration,
+}
+
+impl CompiledWindow {
+    /// Understands a window, reporting what is wrong with it.
+    pub(super) fn compile(window: &Window, problems: &mut Vec<Problem>) -> Option<Self> {
+        let before = problems.len();
+        let duration = window.duration.get().unwrap_or_else(|error| {
+            problems.push(invalid("spec.window.duration", error));
+            Duration::MAX
+        });
+        if duration.is_zero() {
+            problems.push(invalid(
+                "spec.window.duration",
+                "0s never opens: write how long it stays open, as in 2h",
+            ));
+        }
+        let name = window.time_zone.as_deref().unwrap_or("UTC");
+        // The one that we carry: the same everywhere, also in an image that has no zones.
+        let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
+            let what = format!(
+                "{name:?} is no time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
+            );
+            problems.push(invalid("spec.window.timeZone", what));
+        });
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+        let schedule = parser.parse(&window.schedule).map_err(|error| {
+            let what = format!(
+                "{:?} is no schedule ({error}): write minute, hour, day of month, month and day of week, as in \"0 2 * * *\"",
+                window.schedule
+            );
+            problems.push(invalid("spec.window.schedule", what));
+        });
+        let (zone, schedule) = (zone.ok()?, schedule.ok()?);
+        if !fires(&schedule) {
+            let what = format!(
+                "{:?} never opens: no year has such a day; write one that comes, as in \"0 2 * * *\"",
+                window.schedule
+            );
+            problems.push(invalid("spec.window.schedule", what));
+        }
+        (problems.len() == before).then_some(Self { schedule, zone, duration })
+    }
+}
+
+/// Whether such a time ever comes. Schedules have no years, so that it does not matter from when on one looks.
+fn fires(schedule: &Cron) -> bool {
+    schedule.find_next_occurrence(&Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC), true).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Span;
+
+    fn problems(schedule: &str, zone: Option<&str>, duration: &str) -> Vec<String> {
+        let window = Window {
+            schedule: schedule.into(),
+            time_zone: zone.map(str::to_owned),
+            duration: Span::new(duration),
+        };
+        let mut problems = Vec::new();
+        let compiled = CompiledWindow::compile(&window, &mut problems);
+        assert_eq!(compiled.is_some(), problems.is_empty());
+        problems.into_iter().map(|problem| problem.message).collect()
+    }
+
+    #[test]
+    fn windows_are_read_as_cron_has_them() {
+        for (schedule, zone) in [
+            ("0 2 * * *", Some("Europe/Berlin")),
+            ("0 2 * * MON-FRI", Some("America/Argentina/Buenos_Aires")),
+            ("*/15 22-23 1,15 JAN *", None),
+            ("0 0 29 2 *", Some("UTC")),
+            ("@weekly", None),
+            ("0 3 * * 6#1", None),
+        ] {
+            assert_eq!(problems(schedule, zone, "2h"), [""; 0], "{schedule} {zone:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_field_and_the_fix() {
+        for (schedule, zone, duration, expected) in [
+            ("0 2 * *", None, "2h", "spec.window.schedule: \"0 2 * *\" is no schedule"),
+            ("0 0 2 * * *", None, "2h", "spec.window.schedule: \"0 0 2 * * *\" is no schedule"),
+            ("61 2 * * *", None, "2h", "spec.window.schedule: \"61 2 * * *\" is no schedule"),
+            ("@fortnightly", None, "2h", "spec.window.schedule: "),
+            ("0 2 30 2 *", None, "2h", "spec.window.schedule: \"0 2 30 2 *\" never opens"),
+            ("0 2 * * *", Some("Europe/Bonn"), "2h", "spec.window.timeZone: \"Europe/Bonn\" is no time zone"),
+            ("0 2 * * *", Some("../etc/passwd"), "2h", "spec.window.timeZone: "),
+            ("0 2 * * *", None, "0s", "spec.window.duration: 0s never opens"),
+            ("0 2 * * *", None, "2 hours", "spec.window.duration: \"2 hours\" is no duration"),
+        ] {
+            let found = problems(schedule, zone, duration);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(expected), "{found:?}");
+        }
+    }
+
+    /// A schedule that never comes is looked for until the year 5000: that must not take long.
+    #[test]
+    fn hostile_schedules_end() {
+        for schedule in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 29 2 +1#5", "0 0 30W 2 *", "* * 31 6 *"] {
+            let _ = problems(schedule, None, "1h");
+        }
+    }
+}
