@@ -28,6 +28,15 @@ fn until_silent(story: &Story<'_>, part: &str) {
     story.marker(part);
 }
 
+/// Waits until Deployment `half-way` has a new pod, which is not let start, beside its old one.
+fn until_half_way(story: &Story<'_>) {
+    eventually("half-way is half-way", || {
+        let pods = story.pods("half-way");
+        let held = pods.iter().filter(|pod| pod["spec"]["schedulingGates"].is_array()).count();
+        if (pods.len(), held) == (2, 1) { Ok(()) } else { Err(format!("{} pods, {held} held", pods.len())) }
+    });
+}
+
 /// An object without what every write changes.
 fn settled(mut object: Value) -> Value {
     for of_each_write in ["managedFields", "resourceVersion"] {
@@ -171,15 +180,13 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     assert_eq!(label(&replaced, "copyrator.dev/applied"), None, "not what a replacement does");
     story.until_restarted("never-restarted", &before[0]);
     // The new pod does not start, and so the old one stays, and is kept by the replacement.
-    eventually("half-way is half-way", || match story.pods("half-way").len() {
-        2 => Ok(()),
-        pods => Err(format!("{pods} pods")),
-    });
+    until_half_way(&story);
     story.admin().replace(&half_way).ok();
     eventually("half-way restarts again", || match story.rollouts("half-way") {
         4 => Ok(()),
         rollouts => Err(format!("{rollouts} rollouts")),
     });
+    until_half_way(&story);
     story.lift("half-way");
     story.until_restarted("half-way", &before[1]);
     until_silent(&story, "then");
@@ -207,10 +214,7 @@ fn a_rollback_rolls_once_and_is_respected() {
     names.iter().for_each(|name| story.until_older_than_now(name));
     change(&story, "app", "2");
     let restarted = story.until_restarted("done", &before[0]);
-    eventually("half-way is half-way", || match story.pods("half-way").len() {
-        2 => Ok(()),
-        pods => Err(format!("{pods} pods")),
-    });
+    until_half_way(&story);
     for name in names {
         let workload = format!("deployment/{name}");
         story.bed.kubectl(&["rollout", "undo", &workload, "--namespace", &story.home], &json!(null));
@@ -225,6 +229,7 @@ fn a_rollback_rolls_once_and_is_respected() {
     story.until_older_than_now("done");
     change(&story, "app", "3");
     let restarted = story.until_restarted("done", &undone);
+    until_half_way(&story);
     story.lift("half-way");
     let half_way = story.until_restarted("half-way", &before[1]);
     until_silent(&story, "changed");
