@@ -130,6 +130,7 @@ impl Watched for DeserializeGuard<ConfigMonitor> {
             world.monitor_authority.remove(key);
             world.selected_pods.remove(key);
             world.pod_attempts.remove(key);
+            world.selected_removed_at.remove(key);
         }
     }
 

@@ -155,6 +155,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.pods.remove(key);
             world.restart_attempts.remove(key);
             world.missing_since.remove(key);
+            world.removed_at.remove(key);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A monitor's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
-//! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
+//! else the authority's refusal says), `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends. Of `Restarting`: `Restarting`. Of `Degraded`, and of
 //! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `TooManyBudgets` (failures),
 //! `DisruptionBudget`, `MissingObject`, `Paused`, `Held`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits
@@ -18,11 +18,12 @@ use super::{
     inputs::Inputs,
     reach::{standing, workloads_of},
     restarts::{WorkloadState, plan_workload},
-    selected::{SelectedPodsState, plan_selected_pods},
+    selected::{SelectedPodsState, plan_selected_pods, selects_pods},
 };
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
+    validate::{CompiledMonitor, CompiledWatch, WorkloadChoice},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
@@ -70,7 +71,8 @@ impl Count {
         }
         self.workloads += 1;
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
-        if let Some(last) = facts.last_restart.filter(|_| by_us()) {
+        let removed = world.removed_at.get(key).copied();
+        if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
         match plan.state {
@@ -79,7 +81,11 @@ impl Count {
             WorkloadState::Restarting => self.restarting += 1,
             WorkloadState::Unauthorized(_) => self.waiting += 1,
             WorkloadState::Waiting(wait) => {
-                self.waiting += 1;
+                // Between one pod and the next.
+                match is_under_way(plan.due_since, removed) {
+                    true => self.restarting += 1,
+                    false => self.waiting += 1,
+                }
                 let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
                 self.wait(key, wait, lasts);
             }
@@ -110,10 +116,16 @@ impl Count {
     }
 
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
-        match plan_selected_pods(world, name, now).state {
+        let plan = plan_selected_pods(world, name, now);
+        let removed = world.selected_removed_at.get(name).copied();
+        self.last_restart = self.last_restart.max(removed);
+        match plan.state {
             SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
             SelectedPodsState::Restarting => self.restarting += 1,
-            SelectedPodsState::Waiting(wait) => self.next(wait),
+            SelectedPodsState::Waiting(wait) => {
+                self.restarting += i64::from(is_under_way(plan.due_since, removed));
+                self.next(wait);
+            }
             SelectedPodsState::Failed { reason, message } => {
                 self.failed += 1;
                 let message = format!("pods without a workload {message}");
@@ -161,6 +173,11 @@ impl Count {
     }
 }
 
+/// Whether pods have been removed for content that has changed since then: others follow.
+fn is_under_way(due_since: Option<Timestamp>, removed: Option<Timestamp>) -> bool {
+    due_since.is_some_and(|since| removed.is_some_and(|removed| removed >= since))
+}
+
 fn status(
     world: &World,
     name: &NamespacedName,
@@ -192,7 +209,7 @@ fn status(
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
-    let ready = ready(facts, &status, authorized.as_ref());
+    let ready = ready(world, name, facts, &status, authorized.as_ref());
     let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     let degraded =
@@ -230,7 +247,13 @@ fn authorization<'w>(
 }
 
 /// `Ready` speaks of what we may and can do; what others prevent is `Degraded`.
-fn ready<'a>(facts: &MonitorFacts, status: &ConfigMonitorStatus, authorized: Option<&Says<'a>>) -> Says<'a> {
+fn ready<'a>(
+    world: &World,
+    name: &NamespacedName,
+    facts: &MonitorFacts,
+    status: &ConfigMonitorStatus,
+    authorized: Option<&Says<'a>>,
+) -> Says<'a> {
     match (&facts.compiled, authorized) {
         (Err(_), _) => {
             let message = status.problems.first().map(|problem| problem.message.clone());
@@ -241,10 +264,53 @@ fn ready<'a>(facts: &MonitorFacts, status: &ConfigMonitorStatus, authorized: Opt
         }
         (Ok(_), None) => (false, "AuthorityUnknown", "the API server has not been asked yet".into()),
         (Ok(_), Some((false, reason, message))) => (false, reason, message.clone()),
-        (Ok(_), Some(_)) => {
+        (Ok(compiled), Some(_)) => {
+            if let Some((reason, message)) = nothing_to_do(world, name, compiled, status.workloads) {
+                return (true, reason, message);
+            }
             let message =
                 format!("{} of {} workloads run the current content", status.up_to_date, status.workloads);
             (true, "Watching", message)
         }
     }
+}
+
+/// What a monitor watches, or what it would restart, may not be there yet, or may be misspelt. Pods without a workload
+/// are listed only when they are due, so that nothing is said of a monitor that may find some.
+fn nothing_to_do(
+    world: &World,
+    name: &NamespacedName,
+    compiled: &CompiledMonitor,
+    workloads: i64,
+) -> Option<(&'static str, String)> {
+    let is_there = |term: &CompiledWatch| {
+        world.objects_in(term.kind, &name.namespace).any(|(key, _)| term.names.matches(&key.name))
+    };
+    if !compiled.watch.iter().any(is_there) {
+        let term = compiled.watch.first()?;
+        let names: Vec<&str> = term.names.entries().collect();
+        let message = format!(
+            "namespace {} has nothing that spec.watch names (no {} {}, to begin with): create it, or correct the name",
+            name.namespace,
+            term.kind,
+            names.join(", ")
+        );
+        return Some(("NoObject", message));
+    }
+    if workloads > 0 || selects_pods(compiled) {
+        return None;
+    }
+    let what = match &compiled.workloads {
+        WorkloadChoice::References => "no workload references what spec.watch names".to_owned(),
+        WorkloadChoice::Pods(..) => {
+            "spec.workloads.podSelector matches no workload's pod template".to_owned()
+        }
+        WorkloadChoice::Names(names) => match names.first() {
+            Some((kind, first)) => {
+                format!("spec.workloads names nothing that is there ({kind} {first}, to begin with)")
+            }
+            None => return None,
+        },
+    };
+    Some(("NoWorkload", format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace)))
 }

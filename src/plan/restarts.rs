@@ -7,6 +7,7 @@ use super::{
     Need,
     applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
+    cause::{Cause, causes},
     inputs::{Content, Inputs},
     pods::{self, Removal, RemovePod},
 };
@@ -35,6 +36,8 @@ pub struct WorkloadPlan {
     pub recheck: Option<Timestamp>,
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
+    /// What has changed, where a restart is due; empty where only keys have gone.
+    pub causes: Vec<Cause>,
 }
 
 /// How a workload stands.
@@ -100,7 +103,7 @@ impl RestartAction {
 
 impl WorkloadPlan {
     fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, causes: Vec::new() }
     }
 
     fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -158,16 +161,23 @@ impl Case<'_, '_> {
             return WorkloadPlan::rest(self.progress());
         }
         if let Some(plan) = self.failed_before() {
-            return plan;
+            return match difference {
+                Some(Difference::Content(since)) => self.since(since, plan),
+                _ => plan,
+            };
         }
         match difference {
             Some(Difference::Nothing) | None => self.adopt().unwrap_or_else(WorkloadPlan::from),
             Some(Difference::Scope) => self.record().unwrap_or_else(WorkloadPlan::from),
             Some(Difference::Content(since)) => {
-                let plan = self.due(since).unwrap_or_else(WorkloadPlan::from);
-                WorkloadPlan { due_since: Some(since), ..plan }
+                self.since(since, self.due(since).unwrap_or_else(WorkloadPlan::from))
             }
         }
+    }
+
+    fn since(&self, since: Timestamp, plan: WorkloadPlan) -> WorkloadPlan {
+        let causes = causes(self.world, self.inputs, self.facts.recorded);
+        WorkloadPlan { due_since: Some(since), causes, ..plan }
     }
 
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during

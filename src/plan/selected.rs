@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use super::{
     Need,
     applied::{Applied, Difference},
-    brake::{self, Wait, WaitReason},
-    inputs::Inputs,
+    brake::{self, Pace, Wait, WaitReason},
+    cause::{Cause, causes},
+    inputs::{Content, Inputs},
     pods::{Removal, RemovePod, add, is_fresh, is_older},
     reach::standing,
     restarts::LOOK_AGAIN,
@@ -30,6 +31,10 @@ pub struct SelectedPodsPlan {
     pub needs: Vec<Need>,
     /// When to plan again though nothing has happened.
     pub recheck: Option<Timestamp>,
+    /// Since when they may run old content.
+    pub due_since: Option<Timestamp>,
+    /// What has changed since; empty where only keys have gone.
+    pub causes: Vec<Cause>,
 }
 
 /// How selected pods stand.
@@ -70,7 +75,7 @@ pub enum SelectedPodsAction {
 
 impl SelectedPodsPlan {
     fn rest(state: SelectedPodsState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, causes: Vec::new() }
     }
 
     fn need(needs: Vec<Need>) -> Self {
@@ -113,17 +118,30 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         return Ok(SelectedPodsPlan::need(inputs.needs(world)));
     };
     let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
-    let applied = Applied::read(applied, world.pods_recorded.get(name).copied(), key);
+    let recorded = world.pods_recorded.get(name).copied();
+    let applied = Applied::read(applied, recorded, key);
     let since = match applied.map(|applied| applied.differs(&content)) {
         None | Some(Difference::Scope) => return Ok(SelectedPodsPlan::record(content.label())),
         Some(Difference::Nothing) => return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate)),
         Some(Difference::Content(since)) => since,
     };
+    let plan = due(world, name, &pace, &content, since, now).unwrap_or_else(SelectedPodsPlan::from);
+    Ok(SelectedPodsPlan { due_since: Some(since), causes: causes(world, &inputs, recorded), ..plan })
+}
+
+fn due(
+    world: &World,
+    name: &NamespacedName,
+    pace: &Pace,
+    content: &Content,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<SelectedPodsPlan, Wait> {
     let label = content.label();
     if let Some(plan) = failed_before(world, name, &label, now) {
         return Ok(plan);
     }
-    brake::quiet(&pace, since, now)?;
+    brake::quiet(pace, since, now)?;
     let seen = world.selected_pods.get(name).filter(|seen| is_fresh(seen, since, now));
     let Some(seen) = seen else { return Ok(SelectedPodsPlan::need(vec![Need::SelectedPods(name.clone())])) };
     // In the same second pods count as older here: no rollout replaces them together with the content, and a
@@ -138,7 +156,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let recheck = add(now, LOOK_AGAIN);
     let next = next(seen, &stale).ok_or(Wait::until(WaitReason::PodsNotReady, recheck))?;
     for pod in &next {
-        brake::interval(&pace, Some(pod.created), now)?;
+        brake::interval(pace, Some(pod.created), now)?;
     }
     let pods = next.into_iter().map(RemovePod::from).collect();
     let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(pace.strategy) };
@@ -146,7 +164,8 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     Ok(SelectedPodsPlan { action: Some(action), recheck: Some(recheck), ..plan })
 }
 
-fn selects_pods(compiled: &CompiledMonitor) -> bool {
+/// Whether a monitor finds pods itself, beside those of workloads.
+pub(super) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
 }

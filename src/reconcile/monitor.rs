@@ -109,7 +109,9 @@ impl Reconciler {
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.world_mut().selected_pods.remove(monitor);
-                    self.reporter.pods(monitor, &pods, &outcome).await;
+                    self.remember_selected_removal(monitor, &outcome);
+                    let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
+                    self.reporter.pods(monitor, &pods, how, &why, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
                         &label,

@@ -220,3 +220,71 @@ fn a_status_counts_and_explains() {
     let status = monitor_status(&world, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!(ready(&status), "Ready=False Invalid, Stalled=True Invalid");
 }
+
+fn ready_of(world: &World, now: i64) -> String {
+    let status = monitor_status(world, &Case::monitor_key(), at(now)).unwrap();
+    let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    format!("{} {}: {}", ready.status, ready.reason, ready.message)
+}
+
+/// As a rule says `NoTarget`: a name that is misspelt looks like one that is there and calm.
+#[test]
+fn a_monitor_says_that_it_watches_or_restarts_nothing() {
+    let nothing = case(
+        r#"{name: nothing, now: 51, expect: "", objects: {configmap/b: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}, {kind: Secret, names: ["a-*"]}]}}}}"#,
+    );
+    assert_eq!(
+        ready_of(&nothing.world(), 51),
+        "True NoObject: namespace shop has nothing that spec.watch names (no ConfigMap a, to begin with): create it, or \
+         correct the name"
+    );
+    for (workloads, expected) in [
+        ("", "no workload references what spec.watch names"),
+        (
+            "workloads: {podSelector: {matchLabels: {app: x}}},",
+            "spec.workloads.podSelector matches no workload's pod template",
+        ),
+        (
+            "workloads: {names: [{kind: Deployment, name: x}]},",
+            "spec.workloads names nothing that is there (Deployment x, to begin with)",
+        ),
+    ] {
+        let text = format!(
+            r#"{{name: nobody, now: 51, expect: "", objects: {{configmap/a: {{keys: {{x: "2"}}, changed: 50}}}},
+                monitors: {{web: {{spec: {{{workloads} watch: [{{kind: ConfigMap, names: [a]}}]}}}}}}}}"#
+        );
+        let expected =
+            format!("True NoWorkload: {expected} in namespace shop: nothing restarts for this monitor");
+        assert_eq!(ready_of(&case(&text).world(), 51), expected);
+    }
+    // Whether there are pods without a workload is not known before they are due.
+    let pods = case(
+        r#"{name: pods, now: 51, expect: "", objects: {configmap/a: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], strategy: {type: Delete},
+                workloads: {podSelector: {matchLabels: {app: x}}}}}}}"#,
+    );
+    assert!(ready_of(&pods.world(), 51).starts_with("True Watching: "));
+}
+
+/// No managedFields entry tells of a removed pod, and between two removals the plan says that it waits.
+#[test]
+fn a_status_counts_a_workload_whose_pods_are_replaced_one_by_one_as_restarting() {
+    let between = case(
+        r#"{name: between, now: 60, expect: "", objects: {configmap/a: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], strategy: {type: Evict}}}},
+            workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, recorded: 20, desired: 2},
+            pods: [{name: web-1, created: 10}, {name: web-2, created: 55, unready: true}]}"#,
+    );
+    let mut world = between.world();
+    let counts = |world: &World| {
+        let status = monitor_status(world, &Case::monitor_key(), at(60)).unwrap();
+        (status.restarting, status.waiting, status.last_restart_time.map(|time| time.0))
+    };
+    assert_eq!(counts(&world), (0, 1, None));
+    // For content of before: this one is due anew.
+    world.removed_at.insert(between.workload_key(), at(40));
+    assert_eq!(counts(&world), (0, 1, Some(at(40))));
+    world.removed_at.insert(between.workload_key(), at(54));
+    assert_eq!(counts(&world), (1, 0, Some(at(54))));
+}
