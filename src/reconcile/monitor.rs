@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
+    authority::{Decided, about_monitor, ask_again, forget_old, keep, says_otherwise},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -15,7 +15,7 @@ use crate::{
         outcome::Outcome,
         status::{Version, record_pods},
     },
-    authority::{AskError, monitor_questions},
+    authority::AskError,
     model::NamespacedName,
     plan::{Key, SelectedPodsAction, plan_selected_pods, workloads_of},
 };
@@ -59,21 +59,13 @@ impl Reconciler {
     async fn settle_monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
         let inquiry = {
             let world = &mut *self.world_mut();
-            let Some(facts) = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok()) else {
-                return Ok(());
-            };
-            let account = facts.spec.service_account_name.as_deref();
-            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-            let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(monitor, facts, account, granted, known);
-            let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
-            match asking.decide(&self.trusted_writers, declared, now()) {
-                Decided::Known => return Ok(()),
-                Decided::Answer(authority) => {
-                    keep(&mut world.monitor_authority, monitor, Some(facts), authority);
+            match about_monitor(world, monitor, &self.trusted_writers, now()) {
+                None | Some(Decided::Known) => return Ok(()),
+                Some(Decided::Answer(authority)) => {
+                    keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
                     return Ok(());
                 }
-                Decided::Ask(inquiry) => inquiry,
+                Some(Decided::Ask(inquiry)) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;

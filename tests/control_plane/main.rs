@@ -22,6 +22,7 @@ mod load;
 mod observability;
 mod own_kinds;
 mod plan;
+mod plan_restarts;
 mod pods;
 mod policies;
 mod protection;

@@ -11,14 +11,14 @@ use crate::bed::objects::{annotation, config_map, data, namespace, ours, secret}
 use crate::bed::{Story, eventually, peaceful, rough};
 
 /// What a command said.
-struct Said {
-    code: Option<i32>,
-    text: String,
-    notes: String,
+pub struct Said {
+    pub code: Option<i32>,
+    pub text: String,
+    pub notes: String,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}{}", self.text, self.notes))
     }
 
@@ -32,7 +32,7 @@ impl Said {
 }
 
 /// Runs `copyrator` as admin or, with a kubeconfig, as somebody else.
-fn run(story: &Story<'_>, who: Option<&Path>, arguments: &[&str], input: &str) -> Said {
+pub fn run(story: &Story<'_>, who: Option<&Path>, arguments: &[&str], input: &str) -> Said {
     let mut command = story.bed.testbed.copyrator(arguments);
     if let Some(kubeconfig) = who {
         command.env("KUBECONFIG", kubeconfig);
@@ -60,7 +60,7 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 }
 
 /// A ServiceAccount of home with these rights in all namespaces, by its kubeconfig.
-fn account(story: &Story<'_>, name: &str, rules: Value) -> std::path::PathBuf {
+pub fn account(story: &Story<'_>, name: &str, rules: Value) -> std::path::PathBuf {
     let home = &story.home;
     let admin = story.admin();
     let role = format!("{home}-{name}");
@@ -224,6 +224,12 @@ fn neither_plan_nor_status_writes_anything() {
         }
     });
     assert!(planned.text.contains("acts as serviceaccount"), "{}", planned.text);
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    let changed = config_map(&home, "app", [("k", "w")]).to_string();
+    let said = run(&story, Some(&auditor), &["plan", "-n", &home, "-f", "-"], &changed);
+    assert!(said.text.contains("  * Deployment readonly-home/web "), "{}{}", said.text, said.notes);
     run(&story, Some(&auditor), &["plan", "-A", "-o", "json"], "");
     run(&story, Some(&auditor), &["status", "-A"], "");
     let user = format!("system:serviceaccount:{home}:auditor");
@@ -241,6 +247,8 @@ fn neither_plan_nor_status_writes_anything() {
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
     assert!(story.admin().get("CopyratorRule", &story.home, "rule").is_none());
+    story.until("ConfigMap", &home, "app", [("k", "v")]);
+    assert_eq!(story.revisions("web"), 1, "a plan has restarted");
 }
 
 /// Who may not read Secrets, and so neither the key, plans for ConfigMaps by their content, and is told so.

@@ -1,0 +1,401 @@
+//! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it waits for.
+//! Decides nothing; the plan has. Words for states and waits are here and nowhere else but in statuses.
+//!
+//! Reasons beside those of waits ([`super::brake::WaitReason`]) and of a monitor's problems ([`super::monitor_status`]):
+//! `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only the record is written); `Current`; `Unread`, `Unverified`; and of
+//! workloads that use what changes and do not restart: `KeyNotUsed`, `SameContent`, `Exempt`, `Suspended`, `NotAsked`, `NothingUsed`,
+//! `MalformedAnnotation`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    brake::WaitReason,
+    cause::{Cause, because},
+    foresee::Foreseen,
+    inputs::Inputs,
+    misspelt::misspelt,
+    reach::{annotated, declared_reach, workloads_using},
+    restarts::{RestartAction, WorkloadPlan, WorkloadState},
+    selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState},
+};
+use crate::{
+    api::StrategyType,
+    model::{NamespacedName, ObjectKey, WorkloadFacts, WorkloadKey, World},
+};
+
+/// What becomes of a workload; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RestartCourse {
+    /// Nothing, though it is due: it is refused.
+    Refuse,
+    /// It cannot be told.
+    Unknown,
+    /// A person has to do something first.
+    Hold,
+    /// It restarts.
+    Restart,
+    /// It restarts, or is decided about, when something has happened.
+    Wait,
+    /// Only the record of what it runs with is written.
+    Record,
+    /// It uses what changes, and does not restart.
+    Unaffected,
+    /// It runs the current content.
+    Current,
+}
+
+/// How a workload stands; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[allow(missing_docs, reason = "each is the word itself; docs/operations.md explains them")]
+pub enum RestartState {
+    Failed,
+    Unauthorized,
+    Held,
+    Paused,
+    Unknown,
+    Due,
+    Waiting,
+    Restarting,
+    Unrecorded,
+    Unwatched,
+    Current,
+}
+
+/// A workload, or the pods that a monitor finds itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Restartable {
+    /// A workload.
+    Workload(WorkloadKey),
+    /// The pods of this monitor.
+    Pods(NamespacedName),
+}
+
+impl Restartable {
+    /// Its namespace.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Workload(key) => &key.namespace,
+            Self::Pods(monitor) => &monitor.namespace,
+        }
+    }
+}
+
+/// How something stands, and what becomes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RestartOutlook {
+    /// What.
+    pub of: Restartable,
+    /// How it stands now.
+    pub state: RestartState,
+    /// What becomes of it.
+    pub course: RestartCourse,
+    /// One word from the documented list.
+    pub reason: String,
+    /// Why, and what to do about it. May be empty.
+    pub message: String,
+    /// When it restarts, or when it is looked at again; `None` where only an event tells.
+    pub at: Option<Timestamp>,
+    /// How it restarts, where it does.
+    pub strategy: Option<StrategyType>,
+    /// What has changed, where it is due.
+    pub causes: Vec<Cause>,
+    /// The monitors that ask for its restarts.
+    pub monitors: Vec<NamespacedName>,
+    /// Its own annotation asks for them.
+    pub by_annotation: bool,
+    /// The record of what it runs with.
+    pub running: Option<String>,
+    /// The record that it would have with the current content.
+    pub wanted: Option<String>,
+}
+
+/// What is needed beside the plans.
+#[derive(Debug, Default)]
+pub struct Around<'a> {
+    /// What each workload would have been recorded with before anything changes.
+    pub before: BTreeMap<WorkloadKey, String>,
+    /// The objects that change.
+    pub changed: BTreeSet<ObjectKey>,
+    /// Of what nothing can be told, and why: reason and message.
+    pub blind: BTreeMap<Restartable, (&'a str, String)>,
+}
+
+/// What a workload would be recorded with now; `None` where it is not watched, or its content not known.
+pub(super) fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
+    let inputs = Inputs::of(world, key, world.workloads.get(key)?);
+    let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
+    let content = inputs.content(world, world.key.as_ref().filter(|_| is_watched)?)?;
+    Some(content.label())
+}
+
+/// How a workload stands, and what becomes of it; `None` where nobody asks for its restarts and nothing that it uses
+/// changes.
+pub fn workload_outlook(
+    world: &World,
+    key: &WorkloadKey,
+    foreseen: &Foreseen<WorkloadPlan>,
+    around: &Around<'_>,
+) -> Option<RestartOutlook> {
+    let facts = world.workloads.get(key)?;
+    let inputs = Inputs::of(world, key, facts);
+    let uses = around
+        .changed
+        .iter()
+        .find(|object| workloads_using(world, object).contains(key) || refers(facts, key, object));
+    let mut outlook = RestartOutlook {
+        of: Restartable::Workload(key.clone()),
+        state: state(&foreseen.now),
+        course: RestartCourse::Current,
+        reason: String::new(),
+        message: String::new(),
+        at: None,
+        strategy: None,
+        causes: foreseen.then.causes.clone(),
+        by_annotation: inputs.by_annotation,
+        monitors: inputs.monitors.iter().cloned().collect(),
+        running: facts.applied.clone(),
+        wanted: wanted(world, key),
+    };
+    if let Some(why) = around.blind.get(&outlook.of) {
+        return Some(outlook.unknown(why));
+    }
+    if foreseen.now.state == WorkloadState::NotWatched {
+        let (reason, message) = unwatched(world, key, facts).or_else(|| uses.map(|_| not_asked()))?;
+        let course = if uses.is_some() { RestartCourse::Unaffected } else { RestartCourse::Current };
+        return Some(outlook.told((course, reason, message)));
+    }
+    let told = told(foreseen, facts);
+    if let Some(object) = uses.filter(|_| told.0 == RestartCourse::Current) {
+        let before = around.before.get(key);
+        let (reason, message) =
+            unaffected(world, object, before.is_some() && before == outlook.wanted.as_ref());
+        return Some(outlook.told((RestartCourse::Unaffected, reason, message)));
+    }
+    if told.0 == RestartCourse::Restart {
+        outlook.strategy = inputs.pace.map(|pace| pace.strategy);
+        outlook.at = Some(foreseen.at);
+    } else if let WorkloadState::Waiting(wait) = &foreseen.then.state {
+        outlook.at = wait.until;
+    }
+    Some(outlook.told(told))
+}
+
+/// How the pods stand that a monitor finds itself, and what becomes of them; `None` where it finds none itself.
+pub fn pods_outlook(
+    world: &World,
+    monitor: &NamespacedName,
+    foreseen: &Foreseen<SelectedPodsPlan>,
+    around: &Around<'_>,
+) -> Option<RestartOutlook> {
+    let facts = world.monitors.get(monitor)?;
+    let compiled = facts.compiled.as_ref().ok()?;
+    let then = &foreseen.then;
+    let first = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
+    let (course, reason, message) = match (&then.action, &then.state) {
+        _ if !then.needs.is_empty() => {
+            (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".to_owned())
+        }
+        (Some(SelectedPodsAction::Remove { .. }), _) => {
+            (RestartCourse::Restart, first, because(&then.causes))
+        }
+        (Some(SelectedPodsAction::Record(_)), _) => (RestartCourse::Record, "Recorded", recorded()),
+        (None, SelectedPodsState::NotApplicable) => return None,
+        (None, SelectedPodsState::UpToDate) => (RestartCourse::Current, "Current", String::new()),
+        (None, SelectedPodsState::Waiting(wait)) => {
+            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason).to_owned())
+        }
+        (None, SelectedPodsState::Restarting) => (RestartCourse::Wait, "Restarting", under_way()),
+        (None, SelectedPodsState::Failed { reason, message }) => {
+            (RestartCourse::Refuse, *reason, message.clone())
+        }
+    };
+    let state = match (&foreseen.now.state, &foreseen.now.action) {
+        (_, Some(SelectedPodsAction::Remove { .. })) => RestartState::Due,
+        (_, Some(SelectedPodsAction::Record(_))) => RestartState::Unrecorded,
+        (SelectedPodsState::NotApplicable, None) => RestartState::Unwatched,
+        (SelectedPodsState::UpToDate, None) => RestartState::Current,
+        (SelectedPodsState::Waiting(wait), None) => waiting(wait.reason),
+        (SelectedPodsState::Restarting, None) => RestartState::Restarting,
+        (SelectedPodsState::Failed { .. }, None) => RestartState::Failed,
+    };
+    let is_restart = course == RestartCourse::Restart;
+    let inputs = Inputs::of_monitor(world, monitor, compiled);
+    let content = world.key.as_ref().and_then(|key| inputs.content(world, key));
+    let outlook = RestartOutlook {
+        of: Restartable::Pods(monitor.clone()),
+        state,
+        course,
+        reason: String::new(),
+        message: String::new(),
+        at: is_restart.then_some(foreseen.at),
+        strategy: is_restart.then_some(compiled.strategy),
+        causes: then.causes.clone(),
+        monitors: vec![monitor.clone()],
+        by_annotation: false,
+        running: facts.status.as_ref().and_then(|status| status.pods_applied.clone()),
+        wanted: content.map(|content| content.label()),
+    };
+    match around.blind.get(&outlook.of) {
+        Some(why) => Some(outlook.unknown(why)),
+        None => Some(outlook.told((course, reason, message))),
+    }
+}
+
+impl RestartOutlook {
+    fn unknown(self, (reason, message): &(&str, String)) -> Self {
+        let outlook = Self { state: RestartState::Unknown, wanted: None, ..self };
+        outlook.told((RestartCourse::Unknown, reason, message.clone()))
+    }
+
+    fn told(self, (course, reason, message): (RestartCourse, &str, String)) -> Self {
+        Self { course, reason: reason.to_owned(), message, ..self }
+    }
+}
+
+/// The word for a state.
+fn state(plan: &WorkloadPlan) -> RestartState {
+    match (&plan.state, &plan.action) {
+        (_, Some(RestartAction::Rollout { .. } | RestartAction::RemovePods { .. })) => RestartState::Due,
+        (_, Some(RestartAction::Adopt { .. })) => RestartState::Unrecorded,
+        (WorkloadState::NotWatched, None) => RestartState::Unwatched,
+        (WorkloadState::Unauthorized(_), None) => RestartState::Unauthorized,
+        (WorkloadState::UpToDate, None) => RestartState::Current,
+        (WorkloadState::Waiting(wait), None) => waiting(wait.reason),
+        (WorkloadState::Restarting, None) => RestartState::Restarting,
+        (WorkloadState::Paused, None) => RestartState::Paused,
+        (WorkloadState::Held, None) => RestartState::Held,
+        (WorkloadState::Failed { .. }, None) => RestartState::Failed,
+    }
+}
+
+fn waiting(reason: WaitReason) -> RestartState {
+    match reason {
+        // Whoever asks could not be told.
+        WaitReason::Starting | WaitReason::Authority | WaitReason::Facts => RestartState::Unknown,
+        _ => RestartState::Waiting,
+    }
+}
+
+/// What becomes of it: the course, a word, and why.
+fn told<'f>(foreseen: &'f Foreseen<WorkloadPlan>, facts: &WorkloadFacts) -> (RestartCourse, &'f str, String) {
+    let then = &foreseen.then;
+    if !then.needs.is_empty() {
+        return (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".into());
+    }
+    match &then.action {
+        Some(RestartAction::Rollout { .. } | RestartAction::RemovePods { .. }) => {
+            let reason = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
+            return (RestartCourse::Restart, reason, because(&then.causes));
+        }
+        Some(RestartAction::Adopt { .. }) => {
+            let (reason, message) = match (then.due_since, &facts.applied) {
+                (Some(_), _) => {
+                    ("PodsYounger", "every pod is younger than the change: only the record is written".into())
+                }
+                (None, None) => ("New", "seen for the first time: what runs is taken for current".into()),
+                (None, Some(_)) => ("Recorded", recorded()),
+            };
+            return (RestartCourse::Record, reason, message);
+        }
+        None => {}
+    }
+    match &then.state {
+        WorkloadState::NotWatched => (RestartCourse::Unaffected, "NotAsked", not_asked().1),
+        WorkloadState::Unauthorized(monitor) => {
+            let message =
+                format!("ConfigMonitor {monitor} may not restart it: its status says what it lacks");
+            (RestartCourse::Refuse, "Unauthorized", message)
+        }
+        WorkloadState::UpToDate => (RestartCourse::Current, "Current", String::new()),
+        WorkloadState::Waiting(wait) => {
+            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason).to_owned())
+        }
+        WorkloadState::Restarting => (RestartCourse::Wait, "Restarting", under_way()),
+        WorkloadState::Paused => {
+            let message = format!("{}, and it is paused: resume it, and it restarts", because(&then.causes));
+            (RestartCourse::Hold, "Paused", message)
+        }
+        WorkloadState::Held => {
+            let message = format!(
+                "{}, and its update strategy (OnDelete, or a partition) leaves replacing its pods to you; strategy Evict \
+                 replaces them",
+                because(&then.causes)
+            );
+            (RestartCourse::Hold, "Held", message)
+        }
+        WorkloadState::Failed { reason, message } => (RestartCourse::Refuse, *reason, message.clone()),
+    }
+}
+
+/// What has to pass first, in words.
+fn waits_for(reason: WaitReason) -> &'static str {
+    match reason {
+        WaitReason::Starting => "not everything is known yet",
+        WaitReason::Authority => "nobody has been asked yet whether its monitor may",
+        WaitReason::Facts => "what it takes to tell could not be read",
+        WaitReason::MissingObject => {
+            "it uses a ConfigMap or Secret that does not exist: create it, or correct the name"
+        }
+        WaitReason::QuietPeriod => "the content may still be changing",
+        WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
+        WaitReason::MinInterval => "the last restart was a moment ago",
+        WaitReason::PodsNotReady => "other pods have to be ready first",
+        WaitReason::DisruptionBudget => "a PodDisruptionBudget lets no pod go now",
+    }
+}
+
+fn recorded() -> String {
+    "something else counts for it now: that is recorded, and nobody restarts for it".into()
+}
+
+fn under_way() -> String {
+    "a restart for this content is under way".into()
+}
+
+fn not_asked() -> (&'static str, String) {
+    ("NotAsked", "no monitor reaches it, and it has no annotation copyrator.dev/restart".into())
+}
+
+fn refers(facts: &WorkloadFacts, key: &WorkloadKey, object: &ObjectKey) -> bool {
+    let names = || facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name);
+    key.namespace == object.namespace && names()
+}
+
+/// Why a workload that is not watched is none although something asks for it.
+fn unwatched(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<(&'static str, String)> {
+    let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
+        monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
+    });
+    let mut suspended = reaching.filter(|(_, monitor)| monitor.spec.suspend);
+    if let Some((monitor, _)) = suspended.next() {
+        return Some(("Suspended", format!("ConfigMonitor {monitor} is suspended")));
+    }
+    if facts.deleting {
+        return None;
+    }
+    if let Some(what) = misspelt(facts).filter(|_| world.annotations) {
+        return Some(("MalformedAnnotation", what));
+    }
+    annotated(world, facts)?;
+    Some((
+        "NothingUsed",
+        "its annotation asks for restarts, and nothing is there that it could restart for".into(),
+    ))
+}
+
+/// Why a workload that uses an object does not restart when that changes.
+fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'static str, String) {
+    let name = format!("{} {}", object.kind, object.name);
+    let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
+    if world.annotations && says_no {
+        ("Exempt", format!("{name} has the annotation copyrator.dev/restart: \"false\""))
+    } else if counts_the_same {
+        ("KeyNotUsed", format!("it uses no key of {name} that changes"))
+    } else {
+        ("SameContent", format!("it is recorded to run this content of {name} already"))
+    }
+}
