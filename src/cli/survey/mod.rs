@@ -159,6 +159,11 @@ pub(super) async fn survey(
     }
     world.complete = world.expected.clone();
     notes.extend(trust.note.clone());
+    if trust.is_believed && hidden.is_none() {
+        let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \
+                    record is taken at its word, and else it is unknown";
+        notes.push(what.into());
+    }
 
     let trusted = &installed.trusted;
     let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;

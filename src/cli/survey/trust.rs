@@ -154,7 +154,8 @@ impl Believed {
     ) -> Option<String> {
         self.originals.insert(of.clone(), original);
         let content = content?;
-        if recorded.is_some() && content.touched_at <= recorded {
+        // In the same second it may have been before or after.
+        if content.touched_at < recorded {
             return Some(content.label());
         }
         let message = "something that it uses was written after its record; whether that is other content takes the key \
