@@ -10,8 +10,9 @@ use std::{fs, path::Path};
 use copyrator::{
     model::{Rollout, WorkloadKey, World},
     plan::{
-        Content, Inputs, Removal, RestartAction, SelectedPodsAction, SelectedPodsState, WorkloadState,
-        monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        Around, Content, Inputs, Removal, RestartAction, RestartCourse, SelectedPodsAction,
+        SelectedPodsState, WorkloadState, foresee_workload, monitor_status, monitors_reaching,
+        plan_selected_pods, plan_workload, workload_outlook, workloads_using,
     },
 };
 
@@ -27,6 +28,7 @@ impl Case {
         let key = self.workload_key();
         self.events_reach_it(&world, &key);
         let plan = plan_workload(&world, &key, at(self.now));
+        self.told_as_planned(&mut world, &key);
         let mut text = vec![state(&plan.state)];
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
@@ -54,6 +56,30 @@ impl Case {
             assert!(workloads_using(world, object).contains(key), "{}: {object}", self.name);
         }
         assert!(inputs.monitors.is_subset(&monitors_reaching(world, key)), "{}", self.name);
+    }
+
+    /// What `copyrator plan` and `status` say of a workload is what its plan does, now or when the waits have passed.
+    fn told_as_planned(&self, world: &mut World, key: &WorkloadKey) {
+        let seen = world.pods.get(key).cloned();
+        let foreseen = foresee_workload(world, key, at(self.now));
+        let outlook = workload_outlook(world, key, &foreseen, &Around::default());
+        if let (Some(seen), Some(pods)) = (seen, world.pods.get_mut(key)) {
+            *pods = seen;
+        }
+        let Some(outlook) = outlook else {
+            assert_eq!(foreseen.now.state, WorkloadState::NotWatched, "{}", self.name);
+            return;
+        };
+        let then = &foreseen.then;
+        let restarts =
+            matches!(then.action, Some(RestartAction::Rollout { .. } | RestartAction::RemovePods { .. }));
+        assert_eq!(outlook.course == RestartCourse::Restart, restarts, "{}: {outlook:?}", self.name);
+        assert_eq!(restarts, outlook.strategy.is_some() && outlook.at == Some(foreseen.at), "{}", self.name);
+        let records = matches!(then.action, Some(RestartAction::Adopt { .. }));
+        assert_eq!(outlook.course == RestartCourse::Record, records, "{}: {outlook:?}", self.name);
+        let is_unknown = !then.needs.is_empty();
+        assert_eq!(outlook.course == RestartCourse::Unknown, is_unknown, "{}: {outlook:?}", self.name);
+        assert!(!outlook.reason.is_empty(), "{}", self.name);
     }
 
     fn run_selected(&self, world: &mut World, current: &Content) -> String {
@@ -287,4 +313,58 @@ fn a_status_counts_a_workload_whose_pods_are_replaced_one_by_one_as_restarting()
     assert_eq!(counts(&world), (0, 1, Some(at(40))));
     world.removed_at.insert(between.workload_key(), at(54));
     assert_eq!(counts(&world), (1, 0, Some(at(54))));
+}
+
+/// What a plan says of a workload, looking past the waits that the clock ends.
+#[test]
+fn an_outlook_says_when_and_why() {
+    let changed = r#"objects: {configmap/a: {keys: {x: "2"}, changed: 50}, secret/b: {keys: {k: "1"}, changed: 10}}, expect: "","#;
+    let pods = "pods: [{name: web-1, created: 10}]";
+    for (rest, expected) in [
+        (
+            r#"monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], pace: {quietPeriod: 5s, minInterval: 1m}}}},
+               workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, last_restart: 30, recorded: 30}"#,
+            "Waiting Restart QuietPeriod at 90: ConfigMap a has changed; Rollout for web",
+        ),
+        (
+            r#"workload: {references: [configmap/a, secret/b], annotation: "true", recorded: 30,
+                applied: {configmap/a: {x: "1"}, secret/b: {k: "1"}}}"#,
+            "Waiting Restart QuietPeriod at 52: ConfigMap a has changed; Rollout for annotation",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: paused}"#,
+            "Paused Hold Paused: ConfigMap a has changed, and it is paused: resume it, and it restarts",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: unfinished}"#,
+            "Waiting Wait RolloutUnfinished: a rollout is under way, and has to end first",
+        ),
+        (
+            r#"monitors: {web: {spec: {suspend: true, watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
+            "Unwatched Current Suspended: ConfigMonitor shop/web is suspended",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "configmaps/a"}"#,
+            "Unwatched Current MalformedAnnotation: annotation copyrator.dev/restart: \"configmaps/a\" names nothing to restart \
+             for; write \"configmap/a\"",
+        ),
+        (
+            r#"monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
+            "Unauthorized Refuse Unauthorized: ConfigMonitor shop/web may not restart it: its status says what it lacks",
+        ),
+    ] {
+        let case = case(&format!("{{name: outlook, now: 51, {changed} {rest}, {pods}}}"));
+        let (mut world, key) = (case.world(), case.workload_key());
+        let foreseen = foresee_workload(&mut world, &key, at(51));
+        let outlook = workload_outlook(&world, &key, &foreseen, &Around::default()).unwrap();
+        let when = outlook.at.map(|at| format!(" at {}", at.as_second())).unwrap_or_default();
+        let monitors = outlook.monitors.iter().map(|name| name.name.to_string());
+        let by: Vec<String> = monitors.chain(outlook.by_annotation.then(|| "annotation".into())).collect();
+        let how = outlook.strategy.map(|how| format!("; {how:?} for {}", by.join(","))).unwrap_or_default();
+        let said = format!(
+            "{:?} {:?} {}{when}: {}{how}",
+            outlook.state, outlook.course, outlook.reason, outlook.message
+        );
+        assert_eq!(said, expected);
+    }
 }
