@@ -3,7 +3,11 @@
 
 use jiff::Timestamp;
 
-use super::{inputs::Inputs, reach::workloads_using, restarts::plan_workload};
+use super::{
+    inputs::Inputs,
+    reach::workloads_using,
+    restarts::{WorkloadState, plan_workload},
+};
 use crate::model::{ObjectKey, WorkloadKey, World};
 
 /// How many objects a sentence names.
@@ -50,10 +54,15 @@ pub fn because(causes: &[Cause]) -> String {
     }
 }
 
-/// The workloads whose restart is due for this object's latest change, as far as their content is known.
+/// The workloads that restart for this object's latest change, now or after a wait, as far as their content is known: not
+/// those that a person has to do something about first.
 pub fn restarting_for(world: &World, object: &ObjectKey, now: Timestamp) -> Vec<WorkloadKey> {
     let mut using: Vec<WorkloadKey> = workloads_using(world, object).into_iter().collect();
-    using.retain(|key| plan_workload(world, key, now).causes.iter().any(|cause| cause.object == *object));
+    using.retain(|key| {
+        let plan = plan_workload(world, key, now);
+        let restarts = matches!(plan.state, WorkloadState::Waiting(_) | WorkloadState::Restarting);
+        restarts && plan.causes.iter().any(|cause| cause.object == *object)
+    });
     using
 }
 

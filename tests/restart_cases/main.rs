@@ -12,7 +12,7 @@ use copyrator::{
     plan::{
         Around, Content, Inputs, Removal, RestartAction, RestartCourse, SelectedPodsAction,
         SelectedPodsState, WorkloadState, foresee_workload, monitor_status, monitors_reaching,
-        plan_selected_pods, plan_workload, workload_outlook, workloads_using,
+        plan_selected_pods, plan_workload, restarting_for, workload_outlook, workloads_using,
     },
 };
 
@@ -367,4 +367,24 @@ fn an_outlook_says_when_and_why() {
         );
         assert_eq!(said, expected);
     }
+}
+
+/// What is said on a changed object counts who restarts for it, not who waits for a person.
+#[test]
+fn a_change_counts_only_whom_it_restarts() {
+    for (rest, count) in [("recorded: 30", 1), ("recorded: 30, rollout: paused", 0), ("recorded: 60", 0)] {
+        let text = format!(
+            r#"{{name: counted, now: 51, expect: "", objects: {{configmap/a: {{keys: {{x: "2"}}, changed: 50}}, configmap/b: {{keys: {{x: "2"}}, changed: 20}}}},
+                workload: {{references: [configmap/a, configmap/b], annotation: "true", applied: {{configmap/a: {{x: "1"}}, configmap/b: {{x: "2"}}}}, {rest}}}}}"#
+        );
+        let (world, case) = (case(&text).world(), case(&text));
+        let using = workloads_using(&world, &object("a"));
+        assert!(using.contains(&case.workload_key()));
+        assert_eq!(restarting_for(&world, &object("a"), at(51)).len(), count, "{rest}");
+        assert!(restarting_for(&world, &object("b"), at(51)).is_empty(), "it has not changed");
+    }
+}
+
+fn object(name: &str) -> copyrator::model::ObjectKey {
+    copyrator::model::ObjectKey::new(copyrator::model::Kind::ConfigMap, world::NAMESPACE, name)
 }

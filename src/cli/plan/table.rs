@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{
     report::{Authority, CopyRow, Report, RuleRow, Summary},
-    restarts::{self, file_lines},
+    restarts::{file_lines, lines as lines_of},
 };
 use crate::{
-    cli::survey::OurKind,
+    cli::{restarts::RestartRow, survey::OurKind},
     marks::DIGEST,
     model::NamespacedName,
     plan::{Course, Difference},
@@ -37,6 +37,14 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         (line, Some(code)) if colour => format!("\x1b[{code}m{line}\x1b[0m\n"),
         (line, _) => format!("{line}\n"),
     };
+    let section = |title: &str, lines: Vec<(Course, String)>, text: &mut String| {
+        if !lines.is_empty() {
+            text.push_str(&format!("{title}\n"));
+            lines.iter().for_each(|(course, line)| text.push_str(&paint(*course, line)));
+        }
+    };
+    let restarts = report.restarts.as_deref().unwrap_or_default();
+    section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
     for rule in report.rules.iter().chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
         // A rule of a file that would be refused has no copies: those of that name are of the rule in the cluster.
@@ -71,10 +79,11 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
         }
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
-            text.push_str(if is_rule {
-                "    everything is in order\n"
-            } else {
-                "    see the workloads below\n"
+            let of_monitor =
+                |row: &RestartRow| row.namespace == rule.namespace && row.monitors.contains(&rule.name);
+            text.push_str(match !is_rule && restarts.iter().any(of_monitor) {
+                true => "    its workloads are below\n",
+                false => "    everything is in order\n",
             });
         }
     }
@@ -88,15 +97,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(line.0, &line.1));
         }
     }
-    for (title, lines) in [
-        ("ConfigMaps and Secrets of files", file_lines(&report.files)),
-        ("workloads", restarts::lines(report.restarts.as_deref().unwrap_or_default())),
-    ] {
-        if !lines.is_empty() {
-            text.push_str(&format!("{title}\n"));
-            lines.iter().for_each(|(course, line)| text.push_str(&paint(*course, line)));
-        }
-    }
+    section("workloads", lines_of(restarts), &mut text);
     text.push_str(&last_line(&report.summary));
     text.push_str(&report.restart_summary.line());
     text
