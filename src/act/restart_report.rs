@@ -151,9 +151,8 @@ impl Reporter {
         told.get(&cause.object) != Some(&cause.changed_at)
     }
 
-    /// Says on the changed object whom the change restarts, once.
-    pub async fn change_restarts(&self, cause: &Cause, restarting: &[WorkloadKey]) {
-        let Some(first) = restarting.first() else { return };
+    /// Says on the changed object whom the change restarts, once a change.
+    pub async fn change_restarts(&self, cause: &Cause, note: String) {
         let uid = {
             let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
             let mut told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,11 +161,6 @@ impl Reporter {
                 return;
             }
             world.object(&cause.object).map(|facts| facts.uid.to_string())
-        };
-        let note = match restarting.len() - 1 {
-            0 => format!("{first} restarts for this change"),
-            1 => format!("{first} and 1 other workload restart for this change"),
-            more => format!("{first} and {more} other workloads restart for this change"),
         };
         let about = ObjectReference { uid, ..super::report::about_object(&cause.object) };
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;

@@ -72,14 +72,26 @@ fn foresee<P: Clone>(
     let mut foreseen = Foreseen { now: first.clone(), then: first, at: now, waits: Vec::new() };
     for _ in 0..WAITS {
         let Some(Wait { reason, until: Some(until) }) = wait(&foreseen.then) else { break };
-        // Pods that have to become ready do so when they do: the time is when to look again.
-        if until <= foreseen.at || reason == WaitReason::PodsNotReady {
+        if until <= foreseen.at || !ends_by_the_clock(reason) {
             break;
         }
         foreseen.waits.push(reason);
         (foreseen.then, foreseen.at) = (plan(until), until);
     }
     foreseen
+}
+
+/// Whether the time that a wait names is its end; of the others it is when to look again.
+fn ends_by_the_clock(reason: WaitReason) -> bool {
+    match reason {
+        WaitReason::QuietPeriod | WaitReason::MinInterval | WaitReason::MissingObject => true,
+        WaitReason::Starting
+        | WaitReason::Authority
+        | WaitReason::Facts
+        | WaitReason::RolloutUnfinished
+        | WaitReason::PodsNotReady
+        | WaitReason::DisruptionBudget => false,
+    }
 }
 
 /// Carries out, in the world alone, what is planned for these slots now; says which copies come or go, or change their

@@ -142,10 +142,11 @@ pub fn workload_outlook(
 ) -> Option<RestartOutlook> {
     let facts = world.workloads.get(key)?;
     let inputs = Inputs::of(world, key, facts);
-    let uses = around
-        .changed
-        .iter()
-        .find(|object| workloads_using(world, object).contains(key) || refers(facts, key, object));
+    let is_used = |object: &&ObjectKey| {
+        object.namespace == key.namespace
+            && (refers(facts, object) || workloads_using(world, object).contains(key))
+    };
+    let uses = around.changed.iter().find(is_used);
     let mut outlook = RestartOutlook {
         of: Restartable::Workload(key.clone()),
         state: state(&foreseen.now),
@@ -276,7 +277,12 @@ fn waiting(reason: WaitReason) -> RestartState {
     match reason {
         // Whoever asks could not be told.
         WaitReason::Starting | WaitReason::Authority | WaitReason::Facts => RestartState::Unknown,
-        _ => RestartState::Waiting,
+        WaitReason::MissingObject
+        | WaitReason::QuietPeriod
+        | WaitReason::RolloutUnfinished
+        | WaitReason::MinInterval
+        | WaitReason::PodsNotReady
+        | WaitReason::DisruptionBudget => RestartState::Waiting,
     }
 }
 
@@ -360,9 +366,8 @@ fn not_asked() -> (&'static str, String) {
     ("NotAsked", "no monitor reaches it, and it has no annotation copyrator.dev/restart".into())
 }
 
-fn refers(facts: &WorkloadFacts, key: &WorkloadKey, object: &ObjectKey) -> bool {
-    let names = || facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name);
-    key.namespace == object.namespace && names()
+fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
+    facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
 }
 
 /// Why a workload that is not watched is none although something asks for it.

@@ -45,7 +45,28 @@ impl Reconciler {
     pub(super) async fn announce(&self, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for (cause, restarting) in news {
-                self.reporter.change_restarts(&cause, &restarting).await;
+                let Some(first) = restarting.first() else { continue };
+                let note = match restarting.len() - 1 {
+                    0 => format!("{first} restarts for this change"),
+                    1 => format!("{first} and 1 other workload restart for this change"),
+                    more => format!("{first} and {more} other workloads restart for this change"),
+                };
+                self.reporter.change_restarts(&cause, note).await;
+            }
+        }
+    }
+
+    /// The same of pods that a monitor finds itself.
+    pub(super) async fn announce_pods(
+        &self,
+        causes: &[Cause],
+        monitor: &NamespacedName,
+        outcome: &RestartOutcome,
+    ) {
+        if *outcome == RestartOutcome::Write(Outcome::Done) {
+            for cause in causes {
+                let note = format!("pods of ConfigMonitor {monitor} restart for this change");
+                self.reporter.change_restarts(cause, note).await;
             }
         }
     }

@@ -104,6 +104,7 @@ impl Reconciler {
                     self.remember_selected_removal(monitor, &outcome);
                     let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
                     self.reporter.pods(monitor, &pods, how, &why, &outcome).await;
+                    self.announce_pods(&plan.causes, monitor, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
                         &label,

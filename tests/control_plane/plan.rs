@@ -329,17 +329,59 @@ fn a_mistake_in_a_rule_or_file_is_named_with_its_place() {
     let said = run(&story, None, &["plan", "-f", "/nonexistent.yaml"], "");
     assert!(said.code == Some(2) && said.notes.contains("cannot read /nonexistent.yaml"), "{}", said.notes);
 
-    // What is no rule is not passed over in silence.
-    let other = config_map(&story.home, "app", [("k", "v")]);
+    // What is not planned with is not passed over in silence.
+    let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "app" } });
     let said =
         run(&story, None, &arguments, &format!("---\n{other}\n---\n{}", story.rule("ConfigMap", &["none"])));
-    assert!(said.notes.contains("-:2: v1 ConfigMap app: left out"), "{}", said.notes);
+    assert!(said.notes.contains("-:2: v1 ServiceAccount app: left out"), "{}", said.notes);
     assert_eq!(said.code, Some(0), "a rule that finds nothing to copy: {}", said.text);
     assert!(said.text.contains("  . NoSource: "), "{}", said.text);
     let mut elsewhere = story.rule("ConfigMap", &["app"]);
     elsewhere["metadata"]["namespace"] = "mistaken-nowhere".into();
     let said = run(&story, None, &arguments, &elsewhere.to_string());
     assert!(said.text.contains("! NotFound: namespace mistaken-nowhere does not exist"), "{}", said.text);
+
+    // Content that the API server would not take, and no value of it in the answer.
+    let mut frozen = secret(&story.home, "frozen", [("k", "v")]);
+    frozen["immutable"] = true.into();
+    story.admin().create(&frozen).ok();
+    let mut no_text = config_map(&story.home, "no-text", []);
+    no_text["data"] = json!({ "k": 4711 });
+    for (object, expected) in [
+        (no_text, "! ConfigMap mistaken-home/no-text  Invalid: it is no valid ConfigMap; from -:1"),
+        (
+            secret(&story.home, "frozen", [("k", "hunter2")]),
+            "! Secret mistaken-home/frozen  Immutable: it is immutable",
+        ),
+        (
+            config_map("mistaken-nowhere", "app", [("k", "v")]),
+            "NotFound: namespace mistaken-nowhere does not exist",
+        ),
+    ] {
+        let said = run(&story, None, &arguments, &object.to_string());
+        assert!(
+            said.code == Some(1) && said.text.contains(expected),
+            "{expected}: {}{}",
+            said.text,
+            said.notes
+        );
+        let all = said.text + &said.notes;
+        assert!(!all.contains("4711") && !all.contains("hunter2") && !all.contains("aHVudGVyMg"), "{all}");
+    }
+}
+
+/// A copy is changed at its source.
+#[test]
+fn a_file_that_would_change_a_copy_is_refused_with_its_source() {
+    let story = Story::new(peaceful(), "copy-in-a-file");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    let edited = config_map(&target, "app", [("k", "w")]);
+    let said = run(&story, None, &["plan", "-n", &target, "-f", "-"], &edited.to_string());
+    let expected = format!("Copy: it is a copy: change its source {}/app instead", story.home);
+    assert!(said.code == Some(1) && said.text.contains(&expected), "{}{}", said.text, said.notes);
 }
 
 #[test]

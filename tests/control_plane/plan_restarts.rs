@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, deployment, ours, secret};
+use crate::bed::objects::{config_map, data, deployment, ours, pod, secret};
 use crate::bed::{Story, eventually, peaceful, rough};
 use crate::plan::{Said, account, run};
 
@@ -160,6 +160,41 @@ fn a_monitor_of_a_file_is_planned_with_what_it_would_reach() {
         )
         .ok();
     story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "NoObject");
+}
+
+/// There is no workload to speak of them: the monitor's name stands for its pods.
+#[test]
+fn pods_without_a_workload_are_planned_and_told_of_too() {
+    let story = Story::new(peaceful(), "bare-foreseen");
+    let home = story.home.clone();
+    story.admin().apply(&config_map(&home, "app", [("k", "1")])).ok();
+    story.admin().create(&pod(&home, "web-0", &data([("app", "web")]))).ok();
+    story.until_pods("web", &["web-0"]);
+    story.until_older_than_now("web");
+    let mut monitor = story.monitor(&["app"], json!({ "podSelector": { "matchLabels": { "app": "web" } } }));
+    monitor["spec"]["strategy"] = json!({ "type": "Delete" });
+    story.admin().create(&monitor).ok();
+    story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Watching");
+    eventually("the monitor knows what the pods run with", || {
+        let said = run(&story, None, &["status", "-n", &home, "-o", "wide"], "");
+        if said.text.contains("\nCurrent   Pods of ConfigMonitor bare-foreseen-home/monitor ") {
+            Ok(())
+        } else {
+            Err(said.text)
+        }
+    });
+    let changed = config_map(&home, "app", [("k", "2")]);
+    let said = run(&story, None, &["plan", "-n", &home, "-o", "json", "-f", "-"], &changed.to_string());
+    assert_eq!(said.restarts(), told([("monitor", "restart Due")]), "{}{}", said.text, said.notes);
+    assert_eq!(said.json()["restarts"][0]["strategy"], "Delete", "{}", said.text);
+    story.until_pods("web", &["web-0"]);
+    story.admin().apply(&changed).ok();
+    story.until_pods("web", &[]);
+    eventually("the object says whom it restarted", || {
+        let events = Value::from(story.admin().list("Event", &home, "")).to_string();
+        let note = "pods of ConfigMonitor bare-foreseen-home/monitor restart for this change";
+        if events.contains(note) { Ok(()) } else { Err(events) }
+    });
 }
 
 /// Status shows what is due, with digests that differ, while nobody does anything about it.

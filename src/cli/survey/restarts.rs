@@ -16,6 +16,7 @@ use crate::{
         SelectedPodsPlan, WorkloadPlan, everything, foresee_pods, foresee_workload, pods_outlook,
         workload_outlook,
     },
+    validate::CompiledMonitor,
 };
 
 /// How often a plan may ask for more; then it is told as it stands.
@@ -66,25 +67,29 @@ pub(super) fn workloads(
     all
 }
 
-/// Workloads of which nothing can be told, since what they use may not be listed.
+/// Of what nothing can be told, since what it uses may not be listed.
 pub(super) fn blind(
     world: &World,
     keys: &BTreeSet<WorkloadKey>,
     unseen: &BTreeSet<Kind>,
 ) -> BTreeMap<Restartable, (&'static str, String)> {
-    let sees_not = |key: &WorkloadKey| {
+    let why = |kind: Kind| ("Unread", format!("it may use a {kind}, and you may not list those"));
+    let watched =
+        |compiled: &CompiledMonitor| -> Vec<Kind> { compiled.watch.iter().map(|term| term.kind).collect() };
+    let of_workload = |key: &WorkloadKey| {
         let facts = world.workloads.get(key)?;
-        let watched =
+        let compiled =
             world.monitors_in(&key.namespace).filter_map(|(_, monitor)| monitor.compiled.as_deref().ok());
-        let watched = watched.flat_map(|compiled| compiled.watch.iter().map(|term| term.kind));
         let used = facts.references.iter().map(|one| one.kind).filter(|_| facts.restart.is_some());
-        let kind = watched.chain(used).find(|kind| unseen.contains(kind))?;
-        Some((
-            Restartable::Workload(key.clone()),
-            ("Unread", format!("it may use a {kind}, and you may not list those")),
-        ))
+        let kind = compiled.flat_map(watched).chain(used).find(|kind| unseen.contains(kind))?;
+        Some((Restartable::Workload(key.clone()), why(kind)))
     };
-    keys.iter().filter_map(sees_not).collect()
+    let monitors = world.monitors.iter().filter_map(|(name, monitor)| {
+        let kinds = watched(monitor.compiled.as_deref().ok()?);
+        let kind = kinds.into_iter().find(|kind| unseen.contains(kind))?;
+        Some((Restartable::Pods(name.clone()), why(kind)))
+    });
+    keys.iter().filter_map(of_workload).chain(monitors).collect()
 }
 
 /// Reads all the content that these workloads, and the pods of monitors, are to be restarted for.
