@@ -24,6 +24,7 @@ mod pods;
 mod reach;
 mod removal;
 mod restart_outlook;
+mod restart_words;
 mod restarts;
 mod rule_status;
 mod selected;

@@ -1,5 +1,5 @@
 //! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it waits for.
-//! Decides nothing; the plan has. Words for states and waits are here and nowhere else but in statuses.
+//! Decides nothing; the plan has.
 //!
 //! Reasons beside those of waits ([`super::brake::WaitReason`]) and of a monitor's problems ([`super::monitor_status`]):
 //! `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only the record is written); `Current`; `Unread`, `Unverified`; and of
@@ -12,18 +12,19 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    brake::WaitReason,
     cause::{Cause, because},
     foresee::Foreseen,
     inputs::Inputs,
     misspelt::misspelt,
     reach::{annotated, declared_reach, workloads_using},
-    restarts::{RestartAction, WorkloadPlan, WorkloadState},
+    restart_words::{not_asked, recorded, state, told, under_way, waiting, waits_for},
+    restarts::{WorkloadPlan, WorkloadState},
     selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState},
 };
 use crate::{
     api::StrategyType,
     model::{NamespacedName, ObjectKey, WorkloadFacts, WorkloadKey, World},
+    validate::CompiledMonitor,
 };
 
 /// What becomes of a workload; the worst first.
@@ -165,7 +166,10 @@ pub fn workload_outlook(
         return Some(outlook.unknown(why));
     }
     if foreseen.now.state == WorkloadState::NotWatched {
-        let (reason, message) = unwatched(world, key, facts).or_else(|| uses.map(|_| not_asked()))?;
+        let exempted =
+            uses.filter(|_| is_asked_for(world, key, facts)).and_then(|object| exempt(world, object));
+        let said = exempted.or_else(|| unwatched(world, key, facts));
+        let (reason, message) = said.or_else(|| uses.map(|_| not_asked()))?;
         let course = if uses.is_some() { RestartCourse::Unaffected } else { RestartCourse::Current };
         return Some(outlook.told((course, reason, message)));
     }
@@ -257,115 +261,6 @@ impl RestartOutlook {
     }
 }
 
-/// The word for a state.
-fn state(plan: &WorkloadPlan) -> RestartState {
-    match (&plan.state, &plan.action) {
-        (_, Some(RestartAction::Rollout { .. } | RestartAction::RemovePods { .. })) => RestartState::Due,
-        (_, Some(RestartAction::Adopt { .. })) => RestartState::Unrecorded,
-        (WorkloadState::NotWatched, None) => RestartState::Unwatched,
-        (WorkloadState::Unauthorized(_), None) => RestartState::Unauthorized,
-        (WorkloadState::UpToDate, None) => RestartState::Current,
-        (WorkloadState::Waiting(wait), None) => waiting(wait.reason),
-        (WorkloadState::Restarting, None) => RestartState::Restarting,
-        (WorkloadState::Paused, None) => RestartState::Paused,
-        (WorkloadState::Held, None) => RestartState::Held,
-        (WorkloadState::Failed { .. }, None) => RestartState::Failed,
-    }
-}
-
-fn waiting(reason: WaitReason) -> RestartState {
-    match reason {
-        // Whoever asks could not be told.
-        WaitReason::Starting | WaitReason::Authority | WaitReason::Facts => RestartState::Unknown,
-        WaitReason::MissingObject
-        | WaitReason::QuietPeriod
-        | WaitReason::RolloutUnfinished
-        | WaitReason::MinInterval
-        | WaitReason::PodsNotReady
-        | WaitReason::DisruptionBudget => RestartState::Waiting,
-    }
-}
-
-/// What becomes of it: the course, a word, and why.
-fn told<'f>(foreseen: &'f Foreseen<WorkloadPlan>, facts: &WorkloadFacts) -> (RestartCourse, &'f str, String) {
-    let then = &foreseen.then;
-    if !then.needs.is_empty() {
-        return (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".into());
-    }
-    match &then.action {
-        Some(RestartAction::Rollout { .. } | RestartAction::RemovePods { .. }) => {
-            let reason = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
-            return (RestartCourse::Restart, reason, because(&then.causes));
-        }
-        Some(RestartAction::Adopt { .. }) => {
-            let (reason, message) = match (then.due_since, &facts.applied) {
-                (Some(_), _) => {
-                    ("PodsYounger", "every pod is younger than the change: only the record is written".into())
-                }
-                (None, None) => ("New", "seen for the first time: what runs is taken for current".into()),
-                (None, Some(_)) => ("Recorded", recorded()),
-            };
-            return (RestartCourse::Record, reason, message);
-        }
-        None => {}
-    }
-    match &then.state {
-        WorkloadState::NotWatched => (RestartCourse::Unaffected, "NotAsked", not_asked().1),
-        WorkloadState::Unauthorized(monitor) => {
-            let message =
-                format!("ConfigMonitor {monitor} may not restart it: its status says what it lacks");
-            (RestartCourse::Refuse, "Unauthorized", message)
-        }
-        WorkloadState::UpToDate => (RestartCourse::Current, "Current", String::new()),
-        WorkloadState::Waiting(wait) => {
-            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason).to_owned())
-        }
-        WorkloadState::Restarting => (RestartCourse::Wait, "Restarting", under_way()),
-        WorkloadState::Paused => {
-            let message = format!("{}, and it is paused: resume it, and it restarts", because(&then.causes));
-            (RestartCourse::Hold, "Paused", message)
-        }
-        WorkloadState::Held => {
-            let message = format!(
-                "{}, and its update strategy (OnDelete, or a partition) leaves replacing its pods to you; strategy Evict \
-                 replaces them",
-                because(&then.causes)
-            );
-            (RestartCourse::Hold, "Held", message)
-        }
-        WorkloadState::Failed { reason, message } => (RestartCourse::Refuse, *reason, message.clone()),
-    }
-}
-
-/// What has to pass first, in words.
-fn waits_for(reason: WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Starting => "not everything is known yet",
-        WaitReason::Authority => "nobody has been asked yet whether its monitor may",
-        WaitReason::Facts => "what it takes to tell could not be read",
-        WaitReason::MissingObject => {
-            "it uses a ConfigMap or Secret that does not exist: create it, or correct the name"
-        }
-        WaitReason::QuietPeriod => "the content may still be changing",
-        WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
-        WaitReason::MinInterval => "the last restart was a moment ago",
-        WaitReason::PodsNotReady => "other pods have to be ready first",
-        WaitReason::DisruptionBudget => "a PodDisruptionBudget lets no pod go now",
-    }
-}
-
-fn recorded() -> String {
-    "something else counts for it now: that is recorded, and nobody restarts for it".into()
-}
-
-fn under_way() -> String {
-    "a restart for this content is under way".into()
-}
-
-fn not_asked() -> (&'static str, String) {
-    ("NotAsked", "no monitor reaches it, and it has no annotation copyrator.dev/restart".into())
-}
-
 fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
     facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
 }
@@ -392,15 +287,29 @@ fn unwatched(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<
     ))
 }
 
+/// Whether a monitor reaches it, or its own annotation asks.
+fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool {
+    let reaches =
+        |compiled: &CompiledMonitor| !compiled.suspend && declared_reach(compiled, key, facts).is_some();
+    let mut monitors = world.monitors_in(&key.namespace);
+    annotated(world, facts).is_some()
+        || monitors.any(|(_, monitor)| monitor.compiled.as_deref().is_ok_and(reaches))
+}
+
 /// Why a workload that uses an object does not restart when that changes.
 fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'static str, String) {
     let name = format!("{} {}", object.kind, object.name);
-    let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
-    if world.annotations && says_no {
-        ("Exempt", format!("{name} has the annotation copyrator.dev/restart: \"false\""))
-    } else if counts_the_same {
-        ("KeyNotUsed", format!("it uses no key of {name} that changes"))
-    } else {
-        ("SameContent", format!("it is recorded to run this content of {name} already"))
-    }
+    exempt(world, object).unwrap_or_else(|| match counts_the_same {
+        true => ("KeyNotUsed", format!("it uses no key of {name} that changes")),
+        false => ("SameContent", format!("it is recorded to run this content of {name} already")),
+    })
+}
+
+/// The object says of itself that it restarts nobody.
+fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
+    let facts = world.object(object).filter(|_| world.annotations)?;
+    let says_no = facts.restart.as_deref() == Some("false");
+    let message =
+        || format!("{} {} has the annotation copyrator.dev/restart: \"false\"", object.kind, object.name);
+    says_no.then(|| ("Exempt", message()))
 }

@@ -84,7 +84,7 @@ fn what_a_change_is_planned_to_restart_restarts_once_it_is_applied_and_nothing_e
         ("whole", "restart QuietPeriod"),
         ("of-copy", "restart QuietPeriod"),
         ("by-key", "unaffected KeyNotUsed"),
-        ("exempt", "unaffected NotAsked"),
+        ("exempt", "unaffected Exempt"),
         ("paused", "hold Paused"),
         ("not-asked", "unaffected NotAsked"),
     ]);
