@@ -212,3 +212,41 @@ fn word(how: Removal) -> &'static str {
         Removal::Delete => "delete",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restarts_are_counted_and_only_those_that_were_written_are_timed() {
+        let restarts = Restarts::default();
+        let mut registry = Registry::with_prefix("copyrator");
+        restarts.register(&mut registry);
+        restarts.count("rollout", &RestartOutcome::Write(Outcome::Done), Some(3.0));
+        restarts.count("rollout", &RestartOutcome::Write(Outcome::Stale), Some(3.0));
+        restarts.count("evict", &RestartOutcome::Budget { after: None }, Some(3.0));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"copyrator_restarts_total{strategy="rollout",outcome="done"} 1"#,
+            r#"copyrator_restarts_total{strategy="rollout",outcome="stale"} 1"#,
+            r#"copyrator_restarts_total{strategy="evict",outcome="budget"} 1"#,
+            "copyrator_restart_lag_seconds_count 1",
+            r#"copyrator_restart_lag_seconds_bucket{le="5.0"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_annotation_is_told_of_once_until_it_is_another() {
+        let restarts = Restarts::default();
+        let web = WorkloadKey {
+            kind: crate::model::WorkloadKind::Deployment,
+            namespace: "shop".into(),
+            name: "web".into(),
+        };
+        let said = |what: Option<&str>| restarts.is_new(&web, what.map(str::to_owned)).is_some();
+        assert!(said(Some("a")) && !said(Some("a")) && said(Some("b")) && !said(None) && said(Some("b")));
+    }
+}
