@@ -9,5 +9,6 @@ pub mod lead;
 pub mod outcome;
 pub mod report;
 pub mod restart;
+pub mod restart_report;
 pub mod stamp_guard;
 pub mod status;

@@ -16,10 +16,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart::RestartOutcome};
+use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
 use crate::{
     model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{CopyAction, News, RemovePod, SlotPlan, tried_again},
+    plan::{CopyAction, News, SlotPlan, tried_again},
 };
 
 /// Labels of the count of writes: bounded, for both come from closed lists.
@@ -34,7 +34,8 @@ struct WriteLabels {
 pub struct Reporter {
     recorder: Recorder,
     /// Where the uid of what an Event is about is found: `kubectl describe` shows no Event without it.
-    world: Arc<RwLock<World>>,
+    pub(super) world: Arc<RwLock<World>>,
+    pub(super) restarts: Restarts,
     writes: Family<WriteLabels, Counter>,
 }
 
@@ -42,12 +43,18 @@ impl Reporter {
     /// Publishes through `client`, as the instance `host`.
     pub fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
-        Self { recorder: Recorder::new(client, controller), world, writes: Family::default() }
+        Self {
+            recorder: Recorder::new(client, controller),
+            world,
+            restarts: Restarts::default(),
+            writes: Family::default(),
+        }
     }
 
     /// Adds the counts to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
+        self.restarts.register(registry);
     }
 
     /// One write to one slot. Failures are logged when they are news; Events count how often they come.
@@ -127,18 +134,6 @@ impl Reporter {
         self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
     }
 
-    /// One restart, or the attempt at one.
-    pub async fn restart(&self, workload: &WorkloadKey, verb: &'static str, outcome: &RestartOutcome) {
-        self.count(verb, outcome.label());
-        tracing::info!(%workload, action = verb, outcome = outcome.label(), "restart");
-        let note = match verb {
-            "adopt" | "begin" => return,
-            "rollout" => "restarted: the content that it uses has changed",
-            _ => "a pod was removed: the content that it uses has changed",
-        };
-        self.restarted(outcome, note, &self.about_workload(workload)).await;
-    }
-
     /// Restarts in a row have not become ready: said of the workload, and of the monitors that restart it.
     pub async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
         let note = format!(
@@ -153,14 +148,6 @@ impl Reporter {
         }
     }
 
-    /// Pods that a monitor finds itself were removed, or could not be.
-    pub async fn pods(&self, monitor: &NamespacedName, pods: &[RemovePod], outcome: &RestartOutcome) {
-        self.count("remove_pods", outcome.label());
-        let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
-        let note = format!("removed for changed content: {}", names.join(", "));
-        self.restarted(outcome, &note, &self.about_monitor(monitor)).await;
-    }
-
     /// A workload has failed with changed content, so that others of its monitor wait.
     pub async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
@@ -170,21 +157,11 @@ impl Reporter {
         self.event(EventType::Warning, "StageFailed", what, &of_workload, Some(of_monitor)).await;
     }
 
-    async fn restarted(&self, outcome: &RestartOutcome, note: &str, about: &ObjectReference) {
-        match outcome.failure() {
-            None if *outcome == RestartOutcome::Write(Outcome::Done) => {
-                self.event(EventType::Normal, "Restarted", note.to_owned(), about, None).await;
-            }
-            Some(message) => self.event(EventType::Warning, "RestartFailed", message, about, None).await,
-            None => {}
-        }
-    }
-
-    fn count(&self, action: &'static str, outcome: &'static str) {
+    pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
         self.writes.get_or_create(&WriteLabels { action, outcome }).inc();
     }
 
-    async fn event(
+    pub(super) async fn event(
         &self,
         type_: EventType,
         reason: &str,
@@ -192,9 +169,20 @@ impl Reporter {
         about: &ObjectReference,
         secondary: Option<ObjectReference>,
     ) {
+        self.publish(type_, reason, reason.to_owned(), note, about, secondary).await;
+    }
+
+    pub(super) async fn publish(
+        &self,
+        type_: EventType,
+        reason: &str,
+        action: String,
+        note: String,
+        about: &ObjectReference,
+        secondary: Option<ObjectReference>,
+    ) {
         let note = note.chars().take(1000).collect();
-        let event =
-            Event { type_, reason: reason.into(), note: Some(note), action: reason.into(), secondary };
+        let event = Event { type_, reason: reason.into(), note: Some(note), action, secondary };
         match tokio::time::timeout(WRITE_TIMEOUT, self.recorder.publish(&event, about)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::debug!(reason, %error, "an Event could not be published"),
@@ -213,7 +201,7 @@ impl Reporter {
     }
 
     /// A monitor; or the object that declares one by an annotation.
-    fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
+    pub(super) fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.monitors.get(monitor).map(|facts| &*facts.uid);
         match monitor.annotated() {
@@ -222,7 +210,7 @@ impl Reporter {
         }
     }
 
-    fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {
+    pub(super) fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         ObjectReference {
             api_version: Some("apps/v1".into()),
@@ -235,7 +223,7 @@ impl Reporter {
     }
 }
 
-fn about_object(key: &ObjectKey) -> ObjectReference {
+pub(super) fn about_object(key: &ObjectKey) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".into()),
         kind: Some(key.kind.to_string()),

@@ -3,12 +3,14 @@
 mod columns;
 mod copies;
 mod crds;
+mod digests;
 mod foreign;
 mod hooks;
 mod import;
 mod installed;
 mod manifests;
 mod plan;
+mod restarts;
 mod serve;
 mod standing;
 mod status;
@@ -39,9 +41,9 @@ enum Command {
     Crds(crds::Args),
     /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
-    /// Show what would be made, changed, removed and refused, and why. Touches nothing.
+    /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
     Plan(plan::Args),
-    /// Show rules with every copy, monitors and policies, and how they stand, worst first.
+    /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
     Status(status::Args),
     /// Turn what other tools are told into rules of ours, suspended, with every difference named.
     Import(import::Args),

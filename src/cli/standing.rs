@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{columns::aligned, copies::CopyStanding, survey::Survey};
+use super::{columns::aligned, copies::CopyStanding, restarts::RestartRow, survey::Survey};
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem},
     model::{Kind, NamespacedName},
@@ -50,13 +50,28 @@ pub(super) struct Standing {
     /// Of a rule: every copy, the worst first; absent where they may not be seen one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     copies: Option<Vec<CopyStanding>>,
+    /// The monitor that it is.
+    #[serde(skip)]
+    monitor: Option<NamespacedName>,
+    /// Of a monitor: every workload, the worst first; absent where they may not be seen one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workloads: Option<Vec<RestartRow>>,
 }
 
 impl Standing {
     /// Something is not as declared.
     pub(super) fn is_worrying(&self) -> bool {
-        let copies = self.copies.iter().flatten();
-        self.ready != "True" || self.degraded || copies.into_iter().any(CopyStanding::is_worrying)
+        self.ready != "True"
+            || self.degraded
+            || self.copies.iter().flatten().any(CopyStanding::is_worrying)
+            || self.workloads.iter().flatten().any(RestartRow::is_worrying)
+    }
+
+    /// Hands a monitor its workloads.
+    pub(super) fn give_workloads(&mut self, workloads: &[RestartRow]) {
+        if let Some(monitor) = &self.monitor {
+            self.workloads = Some(workloads.iter().filter(|row| row.is_of(monitor)).cloned().collect());
+        }
     }
 
     /// Hands a rule its copies.
@@ -82,7 +97,9 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec
                 summary = format!("{summary}, {count} {word}");
             }
         }
-        rows.push(standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems));
+        let name = NamespacedName::new(monitor.namespace().unwrap_or_default(), monitor.name_any());
+        let row = standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems);
+        rows.push(Standing { monitor: Some(name), ..row });
     }
     if namespace.is_none() {
         let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster").await?;
@@ -144,9 +161,36 @@ pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName
             degraded: status.conditions.iter().any(|one| one.type_ == "Degraded" && one.status == "True"),
             problems: status.problems,
             copies: None,
+            monitor: None,
+            workloads: None,
         })
     };
     wanted.filter_map(row).collect()
+}
+
+/// The workloads that no monitor speaks of, for machines: people have them in the table of workloads.
+pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<Standing> {
+    let alone = workloads.iter().filter(|row| row.monitors.is_empty());
+    let row = |row: &RestartRow| Standing {
+        rule: None,
+        kind: match &*row.kind {
+            "Deployment" => "Deployment",
+            "StatefulSet" => "StatefulSet",
+            _ => "DaemonSet",
+        },
+        namespace: row.namespace.clone(),
+        name: row.name.clone(),
+        ready: if row.is_worrying() { "False".into() } else { "True".into() },
+        reason: row.reason.clone(),
+        summary: if row.by_annotation { "by annotation".into() } else { String::new() },
+        message: row.message.clone(),
+        degraded: false,
+        problems: Vec::new(),
+        copies: None,
+        monitor: None,
+        workloads: Some(vec![row.clone()]),
+    };
+    alone.map(row).collect()
 }
 
 /// How much a policy demands, in words.
@@ -225,6 +269,8 @@ fn standing<K: ResourceExt>(
         summary,
         problems,
         copies: None,
+        monitor: None,
+        workloads: None,
     }
 }
 

@@ -8,8 +8,9 @@ use super::{
     fail,
     installed::{Installed, InstalledArgs},
     note, print,
-    standing::{ReadError, Standing, of_annotations, read, read_rules, sort, table},
-    survey::survey,
+    restarts::{self, RestartRow},
+    standing::{ReadError, Standing, of_annotations, of_workloads, read, read_rules, sort, table},
+    survey::{Look, survey},
     with_causes,
 };
 use crate::run::client::Target;
@@ -20,23 +21,25 @@ enum Output {
     /// A table for people.
     #[default]
     Table,
-    /// The same, and the copies that are in order.
+    /// The same, and the copies and workloads that are in order, with whole digests.
     Wide,
     /// For machines.
     Json,
 }
 
-/// Show rules with every copy, monitors and policies, and how they stand, worst first.
+/// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -o wide\n  copyrator status -o json\n\n\
-    What is said of a copy is what `copyrator plan` says of it, and what became of the last attempt.\n\
+    What is said of a copy or workload is what `copyrator plan` says of it, and what became of the last attempt. RUNNING and \
+    WANTED are the first characters of keyed digests: of the content that a workload is recorded to run with, and of what is \
+    there now.\n\
     Exit code 1 if anything is not as declared, or may not be read."
 )]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// One namespace instead of all: what is in it, and the copies that land in it.
+    /// One namespace instead of all: what is in it, workloads too, and the copies that land in it.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// All namespaces (the default).
@@ -64,32 +67,39 @@ impl Args {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let (rows, copies) = match look(&client, &installed, self.namespace.as_deref()).await {
+        let (mut rows, copies, workloads) = match look(&client, &installed, self.namespace.as_deref()).await {
             Ok(seen) => seen,
             Err(error @ ReadError::Refused { .. }) => return fail(&error, Exit::Findings),
             Err(error @ ReadError::Unreachable(_)) => return fail(&error, Exit::Unreachable),
         };
+        let is_worrying =
+            rows.iter().any(Standing::is_worrying) || workloads.iter().any(RestartRow::is_worrying);
+        if self.output == Output::Json {
+            rows.extend(of_workloads(&workloads));
+            sort(&mut rows);
+        }
         let text = match self.output {
             Output::Table | Output::Wide => {
-                table(&rows) + &copies::table(&copies, self.output == Output::Wide)
+                let wide = self.output == Output::Wide;
+                table(&rows) + &copies::table(&copies, wide) + &restarts::table(&workloads, wide)
             }
             Output::Json => serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n",
         };
         match print(&text) {
-            Exit::Done if rows.iter().any(|row| row.is_worrying()) => Exit::Findings,
+            Exit::Done if is_worrying => Exit::Findings,
             exit => exit,
         }
     }
 }
 
-/// Every object of ours, and every copy; who may not see them one by one is told what the statuses say.
+/// Every object of ours, every copy and every workload; who may not see them one by one is told what the statuses say.
 async fn look(
     client: &Client,
     installed: &Installed,
     namespace: Option<&str>,
-) -> Result<(Vec<Standing>, Vec<CopyStanding>), ReadError> {
+) -> Result<(Vec<Standing>, Vec<CopyStanding>, Vec<RestartRow>), ReadError> {
     let mut rows = read(client, namespace).await?;
-    let copies = match survey(client, installed, Vec::new()).await {
+    let (copies, workloads) = match survey(client, installed, Look::AsItIs(namespace)).await {
         Ok(seen) => {
             seen.notes.iter().for_each(|said| note(said));
             let copies = copies::standings(&seen, namespace);
@@ -107,13 +117,17 @@ async fn look(
                 rows.extend(read_rules(client, reaches).await?);
             }
             rows.iter_mut().for_each(|row| row.give(&copies));
-            copies
+            let workloads = restarts::rows(&seen, namespace);
+            if let Some(workloads) = &workloads {
+                rows.iter_mut().for_each(|row| row.give_workloads(workloads));
+            }
+            (copies, workloads.unwrap_or_default())
         }
         Err(error) => {
-            note(&format!("copies are not shown one by one: {}", with_causes(&error)));
-            Vec::new()
+            note(&format!("copies and workloads are not shown one by one: {}", with_causes(&error)));
+            (Vec::new(), Vec::new())
         }
     };
     sort(&mut rows);
-    Ok((rows, copies))
+    Ok((rows, copies, workloads))
 }

@@ -212,7 +212,8 @@ struct RawMeta {
     annotations: BTreeMap<String, String>,
 }
 
-pub(super) fn decode(kind: Kind, text: &str) -> Option<Content> {
+/// Reads an object as the API server writes it; `None` where it is none.
+pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
     let Raw { metadata, data, binary_data, immutable, type_ } = serde_json::from_str(text).ok()?;
     let mut values = BTreeMap::new();
     for (key, value) in data {

@@ -163,6 +163,7 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
             world.waits.end(key);
             world.circuits.remove(key);
             world.restarted.remove(key);
+            world.removed_at.remove(key);
         }
     }
 

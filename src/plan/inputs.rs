@@ -31,6 +31,8 @@ pub struct Inputs<'w> {
     pub monitors: BTreeSet<NamespacedName>,
     /// The first monitor that reaches the workload and may not.
     pub refused: Option<NamespacedName>,
+    /// The workload's own annotation asks for restarts.
+    pub by_annotation: bool,
     /// A monitor reaches the workload, and the API server has not been asked yet whether it may.
     pub pending: bool,
 }
@@ -103,7 +105,8 @@ impl<'w> Inputs<'w> {
                 }
             }
         }
-        if inputs.annotation(world, key, facts) {
+        inputs.by_annotation = inputs.annotation(world, key, facts);
+        if inputs.by_annotation {
             Pace::tighten(&mut inputs.pace, Pace::default());
         }
         inputs

@@ -1,7 +1,7 @@
 //! A monitor's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
-//! else the authority's refusal says), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
+//! else the authority's refusal says), `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
 //! those of `Ready` that nothing but a person ends, and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of
 //! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets`
 //! (failures), `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while
@@ -20,12 +20,13 @@ use super::{
     pulling::only_pulled,
     reach::{standing, workloads_of},
     restarts::{WorkloadState, plan_in_line},
-    selected::{SelectedPodsState, plan_selected_pods},
+    selected::{SelectedPodsState, plan_selected_pods, selects_pods},
     stage::Lines,
 };
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
+    validate::{CompiledMonitor, CompiledWatch, WorkloadChoice},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
@@ -85,7 +86,8 @@ impl Count {
         }
         self.workloads += 1;
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
-        if let Some(last) = facts.last_restart.filter(|_| by_us()) {
+        let removed = world.removed_at.get(key).copied();
+        if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
         match plan.state {
@@ -94,7 +96,11 @@ impl Count {
             WorkloadState::Restarting => self.restarting += 1,
             WorkloadState::Unauthorized(_) => self.waiting += 1,
             WorkloadState::Waiting(wait) => {
-                self.waiting += 1;
+                // Between one pod and the next.
+                match is_under_way(plan.due_since, removed) {
+                    true => self.restarting += 1,
+                    false => self.waiting += 1,
+                }
                 let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
                 self.wait(key, wait, lasts);
             }
@@ -134,10 +140,16 @@ impl Count {
     }
 
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
-        match plan_selected_pods(world, name, now).state {
+        let plan = plan_selected_pods(world, name, now);
+        let removed = world.selected_removed_at.get(name).copied();
+        self.last_restart = self.last_restart.max(removed);
+        match plan.state {
             SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
             SelectedPodsState::Restarting => self.restarting += 1,
-            SelectedPodsState::Waiting(wait) => self.next(wait),
+            SelectedPodsState::Waiting(wait) => {
+                self.restarting += i64::from(is_under_way(plan.due_since, removed));
+                self.next(wait);
+            }
             SelectedPodsState::Failed { reason, message } => {
                 self.failed += 1;
                 let message = format!("pods without a workload {message}");
@@ -208,6 +220,11 @@ impl Count {
     }
 }
 
+/// Whether pods have been removed for content that has changed since then: others follow.
+fn is_under_way(due_since: Option<Timestamp>, removed: Option<Timestamp>) -> bool {
+    due_since.is_some_and(|since| removed.is_some_and(|removed| removed >= since))
+}
+
 fn status(
     world: &World,
     name: &NamespacedName,
@@ -239,7 +256,7 @@ fn status(
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
-    let mut ready = ready(facts, &status, authorized.as_ref());
+    let mut ready = ready(world, name, facts, &status, authorized.as_ref());
     if ready.1 == "Watching" {
         ready.2.push_str(&only_pulled(world, name, facts));
     }
@@ -285,7 +302,13 @@ fn authorization<'w>(
 }
 
 /// `Ready` speaks of what we may and can do; what others prevent is `Degraded`.
-fn ready<'a>(facts: &MonitorFacts, status: &ConfigMonitorStatus, authorized: Option<&Says<'a>>) -> Says<'a> {
+fn ready<'a>(
+    world: &World,
+    name: &NamespacedName,
+    facts: &MonitorFacts,
+    status: &ConfigMonitorStatus,
+    authorized: Option<&Says<'a>>,
+) -> Says<'a> {
     match (&facts.compiled, authorized) {
         (Err(_), _) => {
             let message = status.problems.first().map(|problem| problem.message.clone());
@@ -296,10 +319,53 @@ fn ready<'a>(facts: &MonitorFacts, status: &ConfigMonitorStatus, authorized: Opt
         }
         (Ok(_), None) => (false, "AuthorityUnknown", "the API server has not been asked yet".into()),
         (Ok(_), Some((false, reason, message))) => (false, reason, message.clone()),
-        (Ok(_), Some(_)) => {
+        (Ok(compiled), Some(_)) => {
+            if let Some((reason, message)) = nothing_to_do(world, name, compiled, status.workloads) {
+                return (true, reason, message);
+            }
             let message =
                 format!("{} of {} workloads run the current content", status.up_to_date, status.workloads);
             (true, "Watching", message)
         }
     }
+}
+
+/// What a monitor watches, or what it would restart, may not be there yet, or may be misspelt. Pods without a workload
+/// are listed only when they are due, so that nothing is said of a monitor that may find some.
+fn nothing_to_do(
+    world: &World,
+    name: &NamespacedName,
+    compiled: &CompiledMonitor,
+    workloads: i64,
+) -> Option<(&'static str, String)> {
+    let is_there = |term: &CompiledWatch| {
+        world.objects_in(term.kind, &name.namespace).any(|(key, _)| term.names.matches(&key.name))
+    };
+    if !compiled.watch.iter().any(is_there) {
+        let term = compiled.watch.first()?;
+        let names: Vec<&str> = term.names.entries().collect();
+        let message = format!(
+            "namespace {} has nothing that spec.watch names (no {} {}, to begin with): create it, or correct the name",
+            name.namespace,
+            term.kind,
+            names.join(", ")
+        );
+        return Some(("NoObject", message));
+    }
+    if workloads > 0 || selects_pods(compiled) {
+        return None;
+    }
+    let what = match &compiled.workloads {
+        WorkloadChoice::References => "no workload references what spec.watch names".to_owned(),
+        WorkloadChoice::Pods(..) => {
+            "spec.workloads.podSelector matches no workload's pod template".to_owned()
+        }
+        WorkloadChoice::Names(names) => match names.first() {
+            Some((kind, first)) => {
+                format!("spec.workloads names nothing that is there ({kind} {first}, to begin with)")
+            }
+            None => return None,
+        },
+    };
+    Some(("NoWorkload", format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace)))
 }

@@ -80,16 +80,19 @@ pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>
     if text == "true" {
         return Some(Wish::Everything);
     }
-    let listed = text.split(',').filter_map(|word| {
-        let (kind, name) = word.trim().split_once('/')?;
-        match kind.to_ascii_lowercase().as_str() {
-            "configmap" => Some((Kind::ConfigMap, name)),
-            "secret" => Some((Kind::Secret, name)),
-            _ => None,
-        }
-    });
-    let listed: Vec<_> = listed.filter(|(_, name)| !name.is_empty()).collect();
+    let listed: Vec<_> = text.split(',').filter_map(restart_word).collect();
     (!listed.is_empty()).then_some(Wish::Listed(listed))
+}
+
+/// The object that one word of the annotation names.
+pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
+    let (kind, name) = word.trim().split_once('/')?;
+    let kind = match kind.to_ascii_lowercase().as_str() {
+        "configmap" => Kind::ConfigMap,
+        "secret" => Kind::Secret,
+        _ => return None,
+    };
+    (!name.is_empty()).then_some((kind, name))
 }
 
 /// The workloads that restart when this object changes, or might: suspended and unauthorized monitors count too,

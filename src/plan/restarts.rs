@@ -11,6 +11,7 @@ use super::{
     backoff,
     brake::{self, Pace, Wait, WaitReason},
     budget::has_place,
+    cause::{Cause, causes},
     inputs::{Content, Inputs},
     nudge::is_nudged,
     pods::{self, Before, Removal, RemovePod},
@@ -47,6 +48,8 @@ pub struct WorkloadPlan {
     pub due_since: Option<Timestamp>,
     /// How its restart goes, once the action is done: to be remembered where others wait for it.
     pub restarted: Option<Restarted>,
+    /// What has changed, where a restart is due; empty where only keys have gone.
+    pub causes: Vec<Cause>,
 }
 
 /// How a workload stands.
@@ -138,7 +141,15 @@ impl RestartAction {
 
 impl WorkloadPlan {
     pub(super) fn rest(state: WorkloadState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, restarted: None }
+        Self {
+            state,
+            action: None,
+            needs: Vec::new(),
+            recheck: None,
+            due_since: None,
+            restarted: None,
+            causes: Vec::new(),
+        }
     }
 
     pub(super) fn act(state: WorkloadState, action: RestartAction) -> Self {
@@ -259,20 +270,28 @@ impl Case<'_> {
             return self.current();
         }
         if let Some(plan) = self.failed_before() {
-            return plan;
+            return match difference {
+                Some(Difference::Content(since)) => self.since(since, plan),
+                _ => plan,
+            };
         }
         match (difference, pending) {
             (None, _) => self.adopt().unwrap_or_else(WorkloadPlan::from),
             (Some(Difference::Nothing), None) => self.current(),
             (Some(Difference::Nothing), Some(before)) => {
-                WorkloadPlan { due_since: Some(before.time()), ..self.go_on(before) }
+                let causes = causes(self.world, &self.inputs, None);
+                WorkloadPlan { due_since: Some(before.time()), causes, ..self.go_on(before) }
             }
             (Some(Difference::Scope), pending) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
             (Some(Difference::Content(since)), pending) => {
-                let plan = self.due(since, pending).unwrap_or_else(|wait| self.wait(wait));
-                WorkloadPlan { due_since: Some(since), ..plan }
+                self.since(since, self.due(since, pending).unwrap_or_else(|wait| self.wait(wait)))
             }
         }
+    }
+
+    fn since(&self, since: Timestamp, plan: WorkloadPlan) -> WorkloadPlan {
+        let causes = causes(self.world, &self.inputs, self.facts.recorded);
+        WorkloadPlan { due_since: Some(since), causes, ..plan }
     }
 
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during

@@ -10,6 +10,7 @@ use super::{
     Need,
     applied::{Applied, Difference},
     brake::{self, Pace, Wait, WaitReason},
+    cause::{Cause, causes},
     clock::at_after,
     inputs::{Content, Inputs},
     nudge::is_nudged,
@@ -39,6 +40,10 @@ pub struct SelectedPodsPlan {
     pub needs: Vec<Need>,
     /// When to plan again though nothing has happened.
     pub recheck: Option<Timestamp>,
+    /// Since when they may run old content.
+    pub due_since: Option<Timestamp>,
+    /// What has changed since; empty where only keys have gone.
+    pub causes: Vec<Cause>,
 }
 
 /// How selected pods stand.
@@ -79,7 +84,7 @@ pub enum SelectedPodsAction {
 
 impl SelectedPodsPlan {
     fn rest(state: SelectedPodsState) -> Self {
-        Self { state, action: None, needs: Vec::new(), recheck: None }
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, causes: Vec::new() }
     }
 
     fn need(needs: Vec<Need>) -> Self {
@@ -122,7 +127,8 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         return Ok(SelectedPodsPlan::need(inputs.needs(world)));
     };
     let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
-    let applied = Applied::read(applied, world.pods_recorded.get(name).copied(), key);
+    let recorded = world.pods_recorded.get(name).copied();
+    let applied = Applied::read(applied, recorded, key);
     let pending = applied.and_then(|applied| applied.pending);
     let difference = applied.map(|applied| applied.differs(&content));
     match difference {
@@ -138,15 +144,18 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         }
         Some(_) => {}
     }
-    if let Some(plan) = failed_before(world, name, &content.label(), now) {
-        return Ok(plan);
-    }
     let of = Selected { world, name, pace, content: &content, now };
-    match (difference, pending) {
-        (Some(Difference::Content(since)), pending) => of.begin(since, pending),
-        (_, Some(pending)) => of.go_on(pending),
-        (_, None) => not_applicable,
-    }
+    let (plan, since, recorded) = match (difference, pending) {
+        (Some(Difference::Content(since)), pending) => (of.begin(since, pending), since, recorded),
+        // Since it was written that pods are to be replaced, nothing has changed.
+        (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
+        (_, None) => return not_applicable,
+    };
+    let plan = match failed_before(world, name, &content.label(), now) {
+        Some(plan) => plan,
+        None => plan.unwrap_or_else(SelectedPodsPlan::from),
+    };
+    Ok(SelectedPodsPlan { due_since: Some(since), causes: causes(world, &inputs, recorded), ..plan })
 }
 
 /// The pods that one monitor selects, and the content that they are to run with.
@@ -256,7 +265,8 @@ impl<'w> Selected<'_, 'w> {
     }
 }
 
-fn selects_pods(compiled: &CompiledMonitor) -> bool {
+/// Whether a monitor finds pods itself, beside those of workloads.
+pub(super) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
 }

@@ -16,7 +16,7 @@ use super::Again;
 use crate::{
     authority::{
         AskError, Authorizer, Identity, IdentityRequired, Question, Subject, TrustedWriters, author,
-        impersonation, rule_questions, settle,
+        impersonation, monitor_questions, rule_questions, settle,
     },
     model::{Authority, Declared, NamespacedName, World},
 };
@@ -156,6 +156,25 @@ pub(crate) fn about_rule(
         return Some(asking.unguarded(now));
     }
     let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
+    Some(asking.decide(trusted, declared, now))
+}
+
+/// The same about a monitor.
+pub(crate) fn about_monitor(
+    world: &World,
+    monitor: &NamespacedName,
+    trusted: &TrustedWriters,
+    now: Timestamp,
+) -> Option<Decided> {
+    let facts = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok())?;
+    let account = facts.spec.service_account_name.as_deref();
+    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
+    let known = world.monitor_authority.get(monitor);
+    let asking = Asking::of(monitor, facts, account, granted, known);
+    if monitor.annotated().is_some() && !asking.is_granted() && !world.stamps_guarded? {
+        return Some(asking.unguarded(now));
+    }
+    let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))
 }
 

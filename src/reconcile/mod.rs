@@ -2,6 +2,7 @@
 //! [`crate::plan`], how it is done in [`crate::act`].
 
 mod annotated;
+mod announce;
 pub(crate) mod authority;
 mod brake;
 mod fetch;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Asking, Decided, ask_again, forget_old, keep, says_otherwise},
+    authority::{Decided, about_monitor, ask_again, forget_old, keep, says_otherwise},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -15,7 +15,7 @@ use crate::{
         outcome::Outcome,
         status::{Version, record_pods},
     },
-    authority::{AskError, monitor_questions},
+    authority::AskError,
     model::{NamespacedName, ObjectKey, PodFacts, PodRemoved, World},
     plan::{self, Key, SelectedPodsAction, SelectedPodsState, plan_selected_pods, workloads_of},
 };
@@ -79,31 +79,13 @@ impl Reconciler {
     async fn settle_monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
         let inquiry = {
             let world = &mut *self.world_mut();
-            let Some(facts) = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok()) else {
-                return Ok(());
-            };
-            let account = facts.spec.service_account_name.as_deref();
-            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-            let known = world.monitor_authority.get(monitor);
-            let asking = Asking::of(monitor, facts, account, granted, known);
-            let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
-            let believed = match monitor.annotated().is_some() && !asking.is_granted() {
-                true => world.stamps_guarded,
-                false => Some(true),
-            };
-            let decided = match believed {
-                // Not known yet whether its author's stamp is worth anything.
-                None => return Ok(()),
-                Some(false) => asking.unguarded(now()),
-                Some(true) => asking.decide(&self.trusted_writers, declared, now()),
-            };
-            match decided {
-                Decided::Known => return Ok(()),
-                Decided::Answer(authority) => {
-                    keep(&mut world.monitor_authority, monitor, Some(facts), authority);
+            match about_monitor(world, monitor, &self.trusted_writers, now()) {
+                None | Some(Decided::Known) => return Ok(()),
+                Some(Decided::Answer(authority)) => {
+                    keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
                     return Ok(());
                 }
-                Decided::Ask(inquiry) => inquiry,
+                Some(Decided::Ask(inquiry)) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
@@ -144,7 +126,10 @@ impl Reconciler {
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
                     self.note_removal(monitor);
-                    self.reporter.pods(monitor, &pods, &outcome).await;
+                    self.remember_selected_removal(monitor, &outcome);
+                    let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
+                    self.reporter.pods(monitor, &pods, how, &why, &outcome).await;
+                    self.announce_pods(&plan.causes, monitor, &outcome).await;
                     self.settle_restart(
                         &RestartOf::Pods(monitor.clone()),
                         &label,

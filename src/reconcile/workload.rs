@@ -22,6 +22,7 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
+        self.tell_misspelt(workload).await;
         for _ in 0..ROUNDS {
             let (plan, facts, asking) = {
                 let world = self.world();
@@ -79,22 +80,21 @@ impl Reconciler {
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
             return wait.map_or(Again::OnChange, Again::After);
         };
+        let (why, news) = self.why(workload, plan);
         let outcome = self.restarter.act(workload, &facts, action).await;
         if !action.restarts() || outcome != RestartOutcome::Write(Outcome::Done) {
             self.release(workload);
         }
         // Whatever was decided from this list of pods has been done.
         self.world_mut().pods.remove(workload);
-        let verb = match action {
-            RestartAction::Adopt { .. } => "adopt",
-            RestartAction::Begin { .. } => "begin",
-            RestartAction::Rollout { .. } => "rollout",
-            RestartAction::RemovePods { .. } => "remove_pods",
-        };
         if outcome == RestartOutcome::Write(Outcome::Done) {
             self.remember_restart(workload, plan.restarted.as_ref());
         }
-        self.reporter.restart(workload, verb, &outcome).await;
+        if matches!(action, RestartAction::RemovePods { .. }) {
+            self.remember_removal(workload, &outcome);
+        }
+        self.reporter.restart(workload, action, &why, &outcome).await;
+        self.announce(news, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
     }

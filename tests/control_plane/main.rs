@@ -25,6 +25,7 @@ mod observability;
 mod other_writers;
 mod own_kinds;
 mod plan;
+mod plan_restarts;
 mod pods;
 mod policies;
 mod protection;

@@ -108,7 +108,20 @@ fn describe_shows_what_we_did() {
         });
     };
     described_in(&story.home, "copyratorrule/rule", "CopyRemoved");
-    described_in(&story.home, "deployment/web", "Restarted");
+    described_in(
+        &story.home,
+        "deployment/web",
+        "restarted, since ConfigMap app has changed (ConfigMonitor monitor)",
+    );
+    described_in(&story.home, "configmap/app", "WorkloadsRestarted");
+    described_in(&story.home, "configmap/app", "Deployment described-home/web restarts for this change");
+    let slip = json!({ "metadata": { "annotations": { "copyrator.dev/restart": "configmaps/app" } } });
+    story.admin().merge("Deployment", &story.home, "web", &slip).ok();
+    described_in(
+        &story.home,
+        "deployment/web",
+        "\"configmaps/app\" names nothing to restart for; write \"configmap/app\"",
+    );
     described_in(&story.home, "copyratorrule/greedy", "ObjectTakenOver");
     described_in(&story.called("b"), "configmap/app", "ObjectTakenOver");
 }

@@ -11,14 +11,14 @@ use crate::bed::objects::{annotation, config_map, data, namespace, ours, secret}
 use crate::bed::{Story, eventually, peaceful, rough};
 
 /// What a command said.
-struct Said {
-    code: Option<i32>,
-    text: String,
-    notes: String,
+pub struct Said {
+    pub code: Option<i32>,
+    pub text: String,
+    pub notes: String,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}{}", self.text, self.notes))
     }
 
@@ -32,7 +32,7 @@ impl Said {
 }
 
 /// Runs `copyrator` as admin or, with a kubeconfig, as somebody else.
-fn run(story: &Story<'_>, who: Option<&Path>, arguments: &[&str], input: &str) -> Said {
+pub fn run(story: &Story<'_>, who: Option<&Path>, arguments: &[&str], input: &str) -> Said {
     let mut command = story.bed.testbed.copyrator(arguments);
     if let Some(kubeconfig) = who {
         command.env("KUBECONFIG", kubeconfig);
@@ -60,7 +60,7 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 }
 
 /// A ServiceAccount of home with these rights in all namespaces, by its kubeconfig.
-fn account(story: &Story<'_>, name: &str, rules: Value) -> std::path::PathBuf {
+pub fn account(story: &Story<'_>, name: &str, rules: Value) -> std::path::PathBuf {
     let home = &story.home;
     let admin = story.admin();
     let role = format!("{home}-{name}");
@@ -224,6 +224,12 @@ fn neither_plan_nor_status_writes_anything() {
         }
     });
     assert!(planned.text.contains("acts as serviceaccount"), "{}", planned.text);
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    story.until_adopted("web");
+    let changed = config_map(&home, "app", [("k", "w")]).to_string();
+    let said = run(&story, Some(&auditor), &["plan", "-n", &home, "-f", "-"], &changed);
+    assert!(said.text.contains("  * Deployment readonly-home/web "), "{}{}", said.text, said.notes);
     run(&story, Some(&auditor), &["plan", "-A", "-o", "json"], "");
     run(&story, Some(&auditor), &["status", "-A"], "");
     let user = format!("system:serviceaccount:{home}:auditor");
@@ -241,6 +247,8 @@ fn neither_plan_nor_status_writes_anything() {
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
     assert!(story.admin().get("CopyratorRule", &story.home, "rule").is_none());
+    story.until("ConfigMap", &home, "app", [("k", "v")]);
+    assert_eq!(story.revisions("web"), 1, "a plan has restarted");
 }
 
 /// Who may not read Secrets, and so neither the key, plans for ConfigMaps by their content, and is told so.
@@ -321,17 +329,59 @@ fn a_mistake_in_a_rule_or_file_is_named_with_its_place() {
     let said = run(&story, None, &["plan", "-f", "/nonexistent.yaml"], "");
     assert!(said.code == Some(2) && said.notes.contains("cannot read /nonexistent.yaml"), "{}", said.notes);
 
-    // What is no rule is not passed over in silence.
-    let other = config_map(&story.home, "app", [("k", "v")]);
+    // What is not planned with is not passed over in silence.
+    let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "app" } });
     let said =
         run(&story, None, &arguments, &format!("---\n{other}\n---\n{}", story.rule("ConfigMap", &["none"])));
-    assert!(said.notes.contains("-:2: v1 ConfigMap app: left out"), "{}", said.notes);
+    assert!(said.notes.contains("-:2: v1 ServiceAccount app: left out"), "{}", said.notes);
     assert_eq!(said.code, Some(0), "a rule that finds nothing to copy: {}", said.text);
     assert!(said.text.contains("  . NoSource: "), "{}", said.text);
     let mut elsewhere = story.rule("ConfigMap", &["app"]);
     elsewhere["metadata"]["namespace"] = "mistaken-nowhere".into();
     let said = run(&story, None, &arguments, &elsewhere.to_string());
     assert!(said.text.contains("! NotFound: namespace mistaken-nowhere does not exist"), "{}", said.text);
+
+    // Content that the API server would not take, and no value of it in the answer.
+    let mut frozen = secret(&story.home, "frozen", [("k", "v")]);
+    frozen["immutable"] = true.into();
+    story.admin().create(&frozen).ok();
+    let mut no_text = config_map(&story.home, "no-text", []);
+    no_text["data"] = json!({ "k": 4711 });
+    for (object, expected) in [
+        (no_text, "! ConfigMap mistaken-home/no-text  Invalid: it is no valid ConfigMap; from -:1"),
+        (
+            secret(&story.home, "frozen", [("k", "hunter2")]),
+            "! Secret mistaken-home/frozen  Immutable: it is immutable",
+        ),
+        (
+            config_map("mistaken-nowhere", "app", [("k", "v")]),
+            "NotFound: namespace mistaken-nowhere does not exist",
+        ),
+    ] {
+        let said = run(&story, None, &arguments, &object.to_string());
+        assert!(
+            said.code == Some(1) && said.text.contains(expected),
+            "{expected}: {}{}",
+            said.text,
+            said.notes
+        );
+        let all = said.text + &said.notes;
+        assert!(!all.contains("4711") && !all.contains("hunter2") && !all.contains("aHVudGVyMg"), "{all}");
+    }
+}
+
+/// A copy is changed at its source.
+#[test]
+fn a_file_that_would_change_a_copy_is_refused_with_its_source() {
+    let story = Story::new(peaceful(), "copy-in-a-file");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
+    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    let edited = config_map(&target, "app", [("k", "w")]);
+    let said = run(&story, None, &["plan", "-n", &target, "-f", "-"], &edited.to_string());
+    let expected = format!("Copy: it is a copy: change its source {}/app instead", story.home);
+    assert!(said.code == Some(1) && said.text.contains(&expected), "{}{}", said.text, said.notes);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn delete_removes_exactly_the_pods_of_the_selector_once() {
     story.marker("then");
     story.until_pods("web", &["web-2"]);
     story.until_pods("db", &["db-0"]);
+    until_last_restart(&story);
 }
 
 /// No managedFields time moves, and the record is in the monitor's status.
@@ -64,6 +65,7 @@ fn evict_restarts_pods_through_the_eviction_api() {
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
     assert_eq!(story.revisions("web"), 1, "an eviction is no rollout");
+    until_last_restart(&story);
     eventually("the audit log shows an eviction and no deletion", || {
         let writes = story.bed.our_writes();
         let pods: Vec<_> =
@@ -103,6 +105,18 @@ fn evict_honours_a_disruption_budget_until_it_allows() {
     budget["spec"]["minAvailable"] = 0.into();
     story.admin().apply(&budget).ok();
     story.until_restarted("web", &before);
+}
+
+/// No managedFields entry tells of a removed pod: the status has to remember.
+fn until_last_restart(story: &Story<'_>) {
+    eventually("the monitor says when it last restarted anything", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        if monitor["status"]["lastRestartTime"].is_string() {
+            Ok(())
+        } else {
+            Err(monitor["status"].to_string())
+        }
+    });
 }
 
 /// A monitor of the pods labelled `app: web`, in force: it knows what they run with.

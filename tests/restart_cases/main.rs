@@ -13,8 +13,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 use copyrator::{
     model::{Rollout, TrackRecord, WorkloadFacts, WorkloadKey, World},
     plan::{
-        Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
-        WorkloadState, monitor_status, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        Around, Content, Inputs, Removal, RemovePod, RestartAction, RestartCourse, SelectedPodsAction,
+        SelectedPodsState, WorkloadState, foresee_workload, monitor_status, monitors_reaching,
+        plan_selected_pods, plan_workload, restarting_for, workload_outlook, workloads_using,
     },
 };
 
@@ -50,6 +51,7 @@ impl Case {
     fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&Content>) -> String {
         self.events_reach_it(world, key);
         let plan = plan_workload(world, key, at(self.now));
+        self.told_as_planned(world, key);
         let mut text = vec![state(&plan.state)];
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
@@ -90,6 +92,29 @@ impl Case {
             assert!(workloads_using(world, object).contains(key), "{}: {object}", self.name);
         }
         assert!(inputs.monitors.is_subset(&monitors_reaching(world, key)), "{}", self.name);
+    }
+
+    /// What `copyrator plan` and `status` say of a workload is what its plan does, now or when the waits have passed.
+    fn told_as_planned(&self, world: &mut World, key: &WorkloadKey) {
+        let seen = world.pods.get(key).cloned();
+        let foreseen = foresee_workload(world, key, at(self.now));
+        let outlook = workload_outlook(world, key, &foreseen, &Around::default());
+        if let (Some(seen), Some(pods)) = (seen, world.pods.get_mut(key)) {
+            *pods = seen;
+        }
+        let Some(outlook) = outlook else {
+            assert_eq!(foreseen.now.state, WorkloadState::NotWatched, "{}", self.name);
+            return;
+        };
+        let then = &foreseen.then;
+        let restarts = then.action.as_ref().is_some_and(RestartAction::restarts);
+        assert_eq!(outlook.course == RestartCourse::Restart, restarts, "{}: {outlook:?}", self.name);
+        assert_eq!(restarts, outlook.strategy.is_some() && outlook.at == Some(foreseen.at), "{}", self.name);
+        let records = matches!(then.action, Some(RestartAction::Adopt { .. }));
+        assert_eq!(outlook.course == RestartCourse::Record, records, "{}: {outlook:?}", self.name);
+        let is_unknown = !then.needs.is_empty();
+        assert_eq!(outlook.course == RestartCourse::Unknown, is_unknown, "{}: {outlook:?}", self.name);
+        assert!(!outlook.reason.is_empty(), "{}", self.name);
     }
 
     fn run_selected(&self, world: &mut World, current: &Content) -> String {
@@ -317,4 +342,146 @@ fn a_status_counts_and_explains() {
     world.monitor_authority.clear();
     let status = monitor_status(&world, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!(ready(&status), "Ready=False Invalid, Stalled=True Invalid");
+}
+
+fn ready_of(world: &World, now: i64) -> String {
+    let status = monitor_status(world, &Case::monitor_key(), at(now)).unwrap();
+    let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    format!("{} {}: {}", ready.status, ready.reason, ready.message)
+}
+
+/// As a rule says `NoTarget`: a name that is misspelt looks like one that is there and calm.
+#[test]
+fn a_monitor_says_that_it_watches_or_restarts_nothing() {
+    let nothing = case(
+        r#"{name: nothing, now: 51, expect: "", objects: {configmap/b: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}, {kind: Secret, names: ["a-*"]}]}}}}"#,
+    );
+    assert_eq!(
+        ready_of(&nothing.world(), 51),
+        "True NoObject: namespace shop has nothing that spec.watch names (no ConfigMap a, to begin with): create it, or \
+         correct the name"
+    );
+    for (workloads, expected) in [
+        ("", "no workload references what spec.watch names"),
+        (
+            "workloads: {podSelector: {matchLabels: {app: x}}},",
+            "spec.workloads.podSelector matches no workload's pod template",
+        ),
+        (
+            "workloads: {names: [{kind: Deployment, name: x}]},",
+            "spec.workloads names nothing that is there (Deployment x, to begin with)",
+        ),
+    ] {
+        let text = format!(
+            r#"{{name: nobody, now: 51, expect: "", objects: {{configmap/a: {{keys: {{x: "2"}}, changed: 50}}}},
+                monitors: {{web: {{spec: {{{workloads} watch: [{{kind: ConfigMap, names: [a]}}]}}}}}}}}"#
+        );
+        let expected =
+            format!("True NoWorkload: {expected} in namespace shop: nothing restarts for this monitor");
+        assert_eq!(ready_of(&case(&text).world(), 51), expected);
+    }
+    // Whether there are pods without a workload is not known before they are due.
+    let pods = case(
+        r#"{name: pods, now: 51, expect: "", objects: {configmap/a: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], strategy: {type: Delete},
+                workloads: {podSelector: {matchLabels: {app: x}}}}}}}"#,
+    );
+    assert!(ready_of(&pods.world(), 51).starts_with("True Watching: "));
+}
+
+/// No managedFields entry tells of a removed pod, and between two removals the plan says that it waits.
+#[test]
+fn a_status_counts_a_workload_whose_pods_are_replaced_one_by_one_as_restarting() {
+    let between = case(
+        r#"{name: between, now: 60, expect: "", objects: {configmap/a: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], strategy: {type: Evict}}}},
+            workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, recorded: 20, desired: 2},
+            pods: [{name: web-1, created: 10}, {name: web-2, created: 55, unready: true}]}"#,
+    );
+    let mut world = between.world();
+    let counts = |world: &World| {
+        let status = monitor_status(world, &Case::monitor_key(), at(60)).unwrap();
+        (status.restarting, status.waiting, status.last_restart_time.map(|time| time.0))
+    };
+    assert_eq!(counts(&world), (0, 1, None));
+    // For content of before: this one is due anew.
+    world.removed_at.insert(between.workload_key(), at(40));
+    assert_eq!(counts(&world), (0, 1, Some(at(40))));
+    world.removed_at.insert(between.workload_key(), at(54));
+    assert_eq!(counts(&world), (1, 0, Some(at(54))));
+}
+
+/// What a plan says of a workload, looking past the waits that the clock ends.
+#[test]
+fn an_outlook_says_when_and_why() {
+    let changed = r#"objects: {configmap/a: {keys: {x: "2"}, changed: 50}, secret/b: {keys: {k: "1"}, changed: 10}}, expect: "","#;
+    let pods = "pods: [{name: web-1, created: 10}]";
+    for (rest, expected) in [
+        (
+            r#"monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], pace: {quietPeriod: 5s, minInterval: 1m}}}},
+               workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, last_restart: 30, recorded: 30}"#,
+            "Waiting Restart QuietPeriod at 90: ConfigMap a has changed; Rollout for web",
+        ),
+        (
+            r#"workload: {references: [configmap/a, secret/b], annotation: "true", recorded: 30,
+                applied: {configmap/a: {x: "1"}, secret/b: {k: "1"}}}"#,
+            "Waiting Restart QuietPeriod at 53: ConfigMap a has changed; Rollout for annotation",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: paused}"#,
+            "Paused Hold Paused: ConfigMap a has changed, and it is paused: resume it, and it restarts",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: unfinished}"#,
+            "Waiting Wait RolloutUnfinished: a rollout is under way, and has to end first",
+        ),
+        (
+            r#"monitors: {web: {spec: {suspend: true, watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
+            "Unwatched Current Suspended: ConfigMonitor shop/web is suspended",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "configmaps/a"}"#,
+            "Unwatched Current MalformedAnnotation: annotation copyrator.dev/restart: \"configmaps/a\" names nothing to restart \
+             for; write \"configmap/a\"",
+        ),
+        (
+            r#"monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
+            "Unauthorized Refuse Unauthorized: ConfigMonitor shop/web may not restart it: its status says what it lacks",
+        ),
+    ] {
+        let case = case(&format!("{{name: outlook, now: 51, {changed} {rest}, {pods}}}"));
+        let (mut world, key) = (case.world(), case.workload_key());
+        let foreseen = foresee_workload(&mut world, &key, at(51));
+        let outlook = workload_outlook(&world, &key, &foreseen, &Around::default()).unwrap();
+        let when = outlook.at.map(|at| format!(" at {}", at.as_second())).unwrap_or_default();
+        let monitors = outlook.monitors.iter().map(|name| name.name.to_string());
+        let by: Vec<String> = monitors.chain(outlook.by_annotation.then(|| "annotation".into())).collect();
+        let how = outlook.strategy.map(|how| format!("; {how:?} for {}", by.join(","))).unwrap_or_default();
+        let said = format!(
+            "{:?} {:?} {}{when}: {}{how}",
+            outlook.state, outlook.course, outlook.reason, outlook.message
+        );
+        assert_eq!(said, expected);
+    }
+}
+
+/// What is said on a changed object counts who restarts for it, not who waits for a person.
+#[test]
+fn a_change_counts_only_whom_it_restarts() {
+    for (rest, count) in [("recorded: 30", 1), ("recorded: 30, rollout: paused", 0), ("recorded: 60", 0)] {
+        let text = format!(
+            r#"{{name: counted, now: 51, expect: "", objects: {{configmap/a: {{keys: {{x: "2"}}, changed: 50}}, configmap/b: {{keys: {{x: "2"}}, changed: 20}}}},
+                workload: {{references: [configmap/a, configmap/b], annotation: "true", applied: {{configmap/a: {{x: "1"}}, configmap/b: {{x: "2"}}}}, {rest}}}}}"#
+        );
+        let (world, case) = (case(&text).world(), case(&text));
+        let using = workloads_using(&world, &object("a"));
+        assert!(using.contains(&case.workload_key()));
+        assert_eq!(restarting_for(&world, &object("a"), at(51)).len(), count, "{rest}");
+        assert!(restarting_for(&world, &object("b"), at(51)).is_empty(), "it has not changed");
+    }
+}
+
+fn object(name: &str) -> copyrator::model::ObjectKey {
+    copyrator::model::ObjectKey::new(copyrator::model::Kind::ConfigMap, world::NAMESPACE, name)
 }

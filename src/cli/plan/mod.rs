@@ -1,6 +1,7 @@
 //! `copyrator plan`
 
 mod report;
+mod restarts;
 mod table;
 
 use std::{io::IsTerminal as _, path::PathBuf};
@@ -10,7 +11,7 @@ use super::{
     ClusterArgs, Exit, Threads, block_on, connect, fail,
     installed::{Installed, InstalledArgs},
     manifests, note, print,
-    survey::{rules_in, survey},
+    survey::{Files, Look, declared_in, objects_in, survey},
 };
 use crate::run::client::Target;
 
@@ -20,30 +21,31 @@ enum Output {
     /// Lines as in a diff, for people.
     #[default]
     Table,
-    /// The same, and the copies that are in order.
+    /// The same, and the copies and workloads that are in order.
     Wide,
     /// For machines.
     Json,
 }
 
-/// Show what would be made, changed, removed and refused, and why. Touches nothing.
+/// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Signs: + made, ~ changed, - removed, ! refused, ? not known, . waiting, = in order\n\n\
-    Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  \
+    after_help = "Signs: + made, ~ changed, - removed, * restarted, ! refused, ? not known, . waiting, = in order or not affected\n\n\
+    Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
     kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
-    Rules of files are planned with as if you had just applied them. What quotas and other webhooks say to a copy is \
-    known only when it is written.\n\n\
+    Rules, monitors, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
+    then which workloads restart. What quotas and other webhooks say is known only when something is written.\n\n\
     Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
     cannot be read; 3 cluster unreachable."
 )]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Rules that are not applied yet: files, directories, or - for standard input.
+    /// Rules, monitors, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only rules of this namespace and copies in it; also where rules of files go that name none.
+    /// Only rules of this namespace, copies and workloads in it, and workloads that restart for copies of its rules; also
+    /// where objects of files go that name none.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// All namespaces (the default).
@@ -78,9 +80,10 @@ impl Args {
             Err(error) => return fail(&error, Exit::Unreachable),
         };
         let home = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-        let (rules, others) = rules_in(documents, &home);
+        let (objects, documents) = objects_in(documents, &home);
+        let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| note(other));
-        let seen = match survey(&client, &installed, rules).await {
+        let seen = match survey(&client, &installed, Look::Ahead(Files { declared, objects })).await {
             Ok(seen) => seen,
             Err(error) => {
                 let exit = error.exit();

@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::restarts::{FileRow, RestartSummary};
 use crate::{
-    cli::survey::{Asked, Survey},
-    model::NamespacedName,
-    plan::{Course, Difference, Outlook, rule_status},
+    cli::{
+        restarts::{self, RestartRow},
+        survey::{Asked, Declined, Laid, OurKind, Survey},
+    },
+    model::{Declared, NamespacedName},
+    plan::{Course, Difference, Outlook, RestartCourse, RestartOutlook, monitor_status, rule_status},
 };
 
 /// What would happen.
@@ -25,12 +29,24 @@ pub(super) struct Report {
     pub copies: Vec<CopyRow>,
     /// How many copies there are of each kind.
     pub summary: Summary,
+    /// Monitors of files, and those that are held back; a monitor of a file that would be refused has a row of its own.
+    pub monitors: Vec<RuleRow>,
+    /// ConfigMaps and Secrets of files.
+    pub files: Vec<FileRow>,
+    /// Every workload that restarts, or should, or that uses what changes; with `-o wide` those that run the current content,
+    /// too. Absent where workloads or monitors may not be listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Vec<RestartRow>>,
+    /// How many workloads there are of each kind.
+    pub restart_summary: RestartSummary,
 }
 
-/// A rule.
+/// A rule, or a monitor.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuleRow {
+    #[serde(skip)]
+    pub kind: OurKind,
     pub namespace: String,
     pub name: String,
     /// `FILE:LINE`, where it comes from a file.
@@ -128,25 +144,50 @@ impl Report {
                 rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
         }
-        let declined = survey.declined.iter().map(|declined| RuleRow {
-            file: Some(declined.place.clone()),
-            authority: if declined.reason == "Forbidden" { Authority::Refused } else { Authority::NotValid },
-            action: Some(Course::Refuse),
-            reason: declined.reason.clone(),
-            message: declined.message.clone(),
-            ..named(&declined.rule)
+        let declined = |kind: OurKind| {
+            let of_kind = survey.declined.iter().filter(move |declined| declined.kind == kind);
+            of_kind.map(declined_row)
+        };
+        let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
+        let monitors = survey.world.monitors.keys();
+        let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| *it.namespace == *namespace));
+        let monitors = monitors.map(|monitor| monitor_row(survey, monitor));
+        let monitors = monitors.filter(|row| row.file.is_some() || row.action.is_some());
+        let monitors = declined(OurKind::Monitor).chain(monitors).collect();
+        let restarts = restarts::rows(survey, namespace);
+        let restart_summary = RestartSummary::of(restarts.as_deref().unwrap_or_default());
+        let is_shown = |row: &RestartRow| with_current || row.action != RestartCourse::Current;
+        let restarts = restarts.map(|mut rows| {
+            rows.retain(is_shown);
+            rows.sort_by_key(|row| row.action);
+            rows
         });
-        let rules = declined.chain(rules.into_values()).collect();
         let copies = shown.into_iter().filter(|outlook| with_current || outlook.course != Course::Current);
         let copies = copies.map(|outlook| copy_row(survey, outlook)).collect();
-        Self { verified: survey.verified, notes: survey.notes.clone(), rules, copies, summary }
+        Self {
+            verified: survey.verified,
+            notes: survey.notes.clone(),
+            rules,
+            copies,
+            summary,
+            monitors,
+            files: survey.laid.iter().map(file_row).collect(),
+            restarts,
+            restart_summary,
+        }
     }
 
     /// Whether anything would change or be refused, or cannot be told.
     pub(super) fn has_findings(&self) -> bool {
         let Summary { create, change, remove, refuse, unknown, wait: _, current: _ } = self.summary;
         create + change + remove + refuse + unknown > 0
-            || self.rules.iter().any(|rule| matches!(rule.action, Some(Course::Refuse | Course::Unknown)))
+            || self.restart_summary.has_findings()
+            || self.files.iter().any(|file| file.action == Course::Refuse)
+            || self
+                .rules
+                .iter()
+                .chain(&self.monitors)
+                .any(|rule| matches!(rule.action, Some(Course::Refuse | Course::Unknown)))
     }
 }
 
@@ -164,8 +205,9 @@ impl Summary {
     }
 }
 
-fn named(rule: &NamespacedName) -> RuleRow {
+fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
     RuleRow {
+        kind,
         namespace: rule.namespace.to_string(),
         name: rule.name.to_string(),
         file: None,
@@ -180,32 +222,12 @@ fn named(rule: &NamespacedName) -> RuleRow {
 
 fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &NamespacedName) -> RuleRow {
     let world = &survey.world;
-    let file = survey.from_files.get(rule);
-    let row = RuleRow {
-        file: file.map(|file| file.place.clone()),
-        warnings: file.map(|file| file.warnings.clone()).unwrap_or_default(),
-        ..named(rule)
-    };
+    let row = from_file(survey, OurKind::Rule, rule);
     let Some(facts) = world.rules.get(rule) else { return row };
-    if let Err(problems) = &facts.compiled {
-        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
-        let (authority, action) = (Authority::NotValid, Some(Course::Refuse));
-        return RuleRow { authority, action, reason: "Invalid".into(), message, ..row };
+    let (row, is_settled) = standing(row, facts, world.rule_authority.get(rule), survey.asked.get(rule));
+    if is_settled {
+        return row;
     }
-    let known = world.rule_authority.get(rule);
-    let row = RuleRow { identity: known.map(|known| known.identity.clone()), ..row };
-    if let Some(Err((reason, message))) = known.map(|known| &known.answer) {
-        let (authority, action) = (Authority::Refused, Some(Course::Refuse));
-        return RuleRow { authority, action, reason: reason.clone(), message: message.clone(), ..row };
-    }
-    let (authority, not_asked) = match survey.asked.get(rule) {
-        Some(Asked::Reported) => (Authority::AllowedByStatus, String::new()),
-        Some(Asked::Assumed(why)) => {
-            (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
-        }
-        Some(Asked::Answered) | None => (Authority::Allowed, String::new()),
-    };
-    let row = RuleRow { authority, message: not_asked, ..row };
     if survey.blind.contains(rule) {
         let message = "what it copies from or to may not be listed".into();
         return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
@@ -225,6 +247,94 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
             ..row
         },
         None => row,
+    }
+}
+
+fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
+    let world = &survey.world;
+    let row = from_file(survey, OurKind::Monitor, monitor);
+    let Some(facts) = world.monitors.get(monitor) else { return row };
+    let known = world.monitor_authority.get(monitor);
+    let (row, is_settled) = standing(row, facts, known, survey.asked_of_monitors.get(monitor));
+    if is_settled {
+        return row;
+    }
+    // What the reconciler would say of a monitor that has nothing to do, or is suspended; of others it would look at every
+    // workload once more.
+    let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
+    if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
+        return row;
+    }
+    let status = monitor_status(world, monitor, survey.now).unwrap_or_default();
+    let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    match ready.filter(|ready| ["NoObject", "NoWorkload", "Suspended"].contains(&&*ready.reason)) {
+        Some(ready) => {
+            RuleRow { action: Some(Course::Wait), reason: ready.reason, message: ready.message, ..row }
+        }
+        None => row,
+    }
+}
+
+fn declined_row(declined: &Declined) -> RuleRow {
+    RuleRow {
+        file: Some(declined.place.clone()),
+        authority: if declined.reason == "Forbidden" { Authority::Refused } else { Authority::NotValid },
+        action: Some(Course::Refuse),
+        reason: declined.reason.clone(),
+        message: declined.message.clone(),
+        ..named(declined.kind, &declined.name)
+    }
+}
+
+fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
+    let file = survey.from_files.iter().find(|file| file.kind == kind && file.name == *name);
+    RuleRow {
+        file: file.map(|file| file.place.clone()),
+        warnings: file.map(|file| file.warnings.clone()).unwrap_or_default(),
+        ..named(kind, name)
+    }
+}
+
+/// Whether it is valid and may; and whether that says all there is to say.
+fn standing<S, C, T>(
+    row: RuleRow,
+    facts: &Declared<S, C, T>,
+    known: Option<&crate::model::Authority>,
+    asked: Option<&Asked>,
+) -> (RuleRow, bool) {
+    if let Err(problems) = &facts.compiled {
+        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        let (authority, action) = (Authority::NotValid, Some(Course::Refuse));
+        return (RuleRow { authority, action, reason: "Invalid".into(), message, ..row }, true);
+    }
+    let row = RuleRow { identity: known.map(|known| known.identity.clone()), ..row };
+    if let Some(Err((reason, message))) = known.map(|known| &known.answer) {
+        let (authority, action) = (Authority::Refused, Some(Course::Refuse));
+        return (
+            RuleRow { authority, action, reason: reason.clone(), message: message.clone(), ..row },
+            true,
+        );
+    }
+    let (authority, not_asked) = match asked {
+        Some(Asked::Reported) => (Authority::AllowedByStatus, String::new()),
+        Some(Asked::Assumed(why)) => {
+            (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
+        }
+        Some(Asked::Answered) | None => (Authority::Allowed, String::new()),
+    };
+    (RuleRow { authority, message: not_asked, ..row }, false)
+}
+
+fn file_row(laid: &Laid) -> FileRow {
+    FileRow {
+        action: laid.course,
+        kind: laid.object.kind.to_string(),
+        namespace: laid.object.namespace.to_string(),
+        name: laid.object.name.to_string(),
+        file: laid.place.clone(),
+        reason: laid.reason.clone(),
+        message: laid.message.clone(),
+        changes: laid.difference.clone(),
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::report::{Authority, CopyRow, Report, RuleRow, Summary};
+use super::{
+    report::{Authority, CopyRow, Report, RuleRow, Summary},
+    restarts::{file_lines, lines as lines_of},
+};
 use crate::{
+    cli::{restarts::RestartRow, survey::OurKind},
     marks::DIGEST,
     model::NamespacedName,
     plan::{Course, Difference},
@@ -14,7 +18,7 @@ use crate::{
 const LONGEST_LINE: usize = 4096;
 
 /// What the signs mean is in the command's help.
-fn sign(course: Course) -> char {
+pub(super) fn sign(course: Course) -> char {
     match course {
         Course::Create => '+',
         Course::Change => '~',
@@ -33,12 +37,21 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         (line, Some(code)) if colour => format!("\x1b[{code}m{line}\x1b[0m\n"),
         (line, _) => format!("{line}\n"),
     };
-    for rule in &report.rules {
+    let section = |title: &str, lines: Vec<(Course, String)>, text: &mut String| {
+        if !lines.is_empty() {
+            text.push_str(&format!("{title}\n"));
+            lines.iter().for_each(|(course, line)| text.push_str(&paint(*course, line)));
+        }
+    };
+    let restarts = report.restarts.as_deref().unwrap_or_default();
+    section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
+    for rule in report.rules.iter().chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
         // A rule of a file that would be refused has no copies: those of that name are of the rule in the cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
-        let of_rule = |row: &&CopyRow| !is_declined && row.rule.as_ref() == Some(&name);
+        let is_rule = rule.kind == OurKind::Rule;
+        let of_rule = |row: &&CopyRow| is_rule && !is_declined && row.rule.as_ref() == Some(&name);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
@@ -66,7 +79,12 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
         }
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
-            text.push_str("    everything is in order\n");
+            let of_monitor =
+                |row: &RestartRow| row.namespace == rule.namespace && row.monitors.contains(&rule.name);
+            text.push_str(match !is_rule && restarts.iter().any(of_monitor) {
+                true => "    its workloads are below\n",
+                false => "    everything is in order\n",
+            });
         }
     }
     let rules: BTreeSet<String> =
@@ -79,14 +97,16 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(line.0, &line.1));
         }
     }
+    section("workloads", lines_of(restarts), &mut text);
     text.push_str(&last_line(&report.summary));
+    text.push_str(&report.restart_summary.line());
     text
 }
 
 fn heading(name: &str, rule: &RuleRow) -> String {
     let mut words = match NamespacedName::parse(name).and_then(|rule| rule.annotated()) {
         Some(source) => format!("{source}, by annotation"),
-        None => format!("CopyratorRule {name}"),
+        None => format!("{} {name}", rule.kind.as_str()),
     };
     if let Some(identity) = &rule.identity {
         let how = match rule.authority {
@@ -151,7 +171,7 @@ fn in_seconds(at: jiff::Timestamp) -> String {
 }
 
 /// `keys: +new ~other -old; labels: team; type`.
-fn difference(changes: &Difference) -> String {
+pub(super) fn difference(changes: &Difference) -> String {
     if changes.is_about_digest_only() {
         return "labels or annotations that the rule does not set any more".into();
     }
@@ -192,7 +212,7 @@ fn last_line(summary: &Summary) -> String {
     }
 }
 
-fn counted(number: usize, one: &str, many: &str) -> String {
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
@@ -213,6 +233,7 @@ mod tests {
 
     fn rule(name: &str, action: Option<Course>, reason: &str, message: &str) -> RuleRow {
         RuleRow {
+            kind: OurKind::Rule,
             namespace: "platform".into(),
             name: name.into(),
             file: None,

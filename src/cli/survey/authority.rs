@@ -1,26 +1,28 @@
-//! What each rule may do: asked as the reconciler asks. Who may not ask is told what the reconciler has last said.
+//! What each rule and monitor may do: asked as the reconciler asks. Who may not ask is told what the reconciler has last
+//! said.
 
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
     api::speaks_of,
-    authority::{Authorizer, Identity, TrustedWriters},
-    model::{Authority, NamespacedName, RuleFacts, World},
-    reconcile::authority::{Decided, about_rule},
+    authority::{AskError, Authorizer, Identity, TrustedWriters},
+    model::{Authority, Declared, NamespacedName, World},
+    reconcile::authority::{Decided, Inquiry, about_monitor, about_rule},
 };
 
-/// How many rules are asked about at once.
+/// How many objects are asked about at once.
 const AT_ONCE: usize = 8;
 
-/// How it is known what a rule may do.
+/// How it is known what a rule or monitor may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Asked {
     /// The API server has said so, or nobody has to ask.
     Answered,
-    /// The rule's status says so.
+    /// The object's status says so.
     Reported,
     /// Nobody could be asked: the plan is what happens if it may.
     Assumed(String),
@@ -33,57 +35,84 @@ pub(super) async fn settle_rules(
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> BTreeMap<NamespacedName, Asked> {
-    let mut asked = BTreeMap::new();
-    let mut inquiries = Vec::new();
-    let rules: Vec<NamespacedName> = world.rules.keys().cloned().collect();
-    for rule in rules {
-        match about_rule(world, &rule, trusted, now) {
-            None => {}
-            Some(Decided::Known) => drop(asked.insert(rule, Asked::Answered)),
-            Some(Decided::Answer(answer)) => {
-                world.rule_authority.insert(rule.clone(), answer);
-                asked.insert(rule, Asked::Answered);
-            }
-            Some(Decided::Ask(inquiry)) => inquiries.push((rule, inquiry)),
-        }
-    }
-    let answers: Vec<_> = stream::iter(inquiries)
-        .map(|(rule, inquiry)| async move {
-            let answer = inquiry.ask(authorizer, now).await;
-            (rule, answer)
-        })
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await;
+    let rules = world.rules.keys();
+    let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
+    let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
     for (rule, answer) in answers {
         let Some(facts) = world.rules.get(&rule) else { continue };
-        let (answer, how) = match answer {
-            Ok(answer) => (answer, Asked::Answered),
-            Err(error) => {
-                let why = if error.is_forbidden() {
-                    "you may not create subjectaccessreviews".to_owned()
-                } else {
-                    error.to_string()
-                };
-                unasked(&rule, facts, trusted, why, now)
-            }
-        };
+        let (answer, how) = answer.unwrap_or_else(|error| {
+            let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            let account = facts.spec.service_account_name.as_deref();
+            unasked(&rule, facts, account, conditions, trusted, &error, now)
+        });
         world.rule_authority.insert(rule.clone(), answer);
         asked.insert(rule, how);
     }
     asked
 }
 
-/// What the rule's status says of this very spec; else it is planned for as if it may.
-fn unasked(
-    rule: &NamespacedName,
-    facts: &RuleFacts,
+/// The same of every monitor.
+pub(super) async fn settle_monitors(
+    world: &mut World,
+    authorizer: &dyn Authorizer,
     trusted: &TrustedWriters,
-    why: String,
+    now: Timestamp,
+) -> BTreeMap<NamespacedName, Asked> {
+    let monitors = world.monitors.keys();
+    let decided =
+        monitors.filter_map(|monitor| Some((monitor.clone(), about_monitor(world, monitor, trusted, now)?)));
+    let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
+    for (monitor, answer) in answers {
+        let Some(facts) = world.monitors.get(&monitor) else { continue };
+        let (answer, how) = answer.unwrap_or_else(|error| {
+            let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            let account = facts.spec.service_account_name.as_deref();
+            unasked(&monitor, facts, account, conditions, trusted, &error, now)
+        });
+        world.monitor_authority.insert(monitor.clone(), answer);
+        asked.insert(monitor, how);
+    }
+    asked
+}
+
+type Answers = Vec<(NamespacedName, Result<(Authority, Asked), AskError>)>;
+
+/// Asks what has to be asked: of whom it was known, and the answers.
+async fn settle(
+    decided: Vec<(NamespacedName, Decided)>,
+    authorizer: &dyn Authorizer,
+    now: Timestamp,
+) -> (BTreeMap<NamespacedName, Asked>, Answers) {
+    let (mut asked, mut answers) = (BTreeMap::new(), Answers::new());
+    let mut inquiries: Vec<(NamespacedName, Inquiry)> = Vec::new();
+    for (of, decided) in decided {
+        match decided {
+            Decided::Known => drop(asked.insert(of, Asked::Answered)),
+            Decided::Answer(answer) => answers.push((of, Ok((answer, Asked::Answered)))),
+            Decided::Ask(inquiry) => inquiries.push((of, inquiry)),
+        }
+    }
+    let inquired = stream::iter(inquiries)
+        .map(|(of, inquiry)| async move {
+            let answer = inquiry.ask(authorizer, now).await;
+            (of, answer.map(|answer| (answer, Asked::Answered)))
+        })
+        .buffer_unordered(AT_ONCE);
+    answers.extend(inquired.collect::<Answers>().await);
+    (asked, answers)
+}
+
+/// What the object's status says of this very spec; else it is planned for as if it may.
+fn unasked<S, C, T>(
+    of: &NamespacedName,
+    facts: &Declared<S, C, T>,
+    account: Option<&str>,
+    conditions: &[Condition],
+    trusted: &TrustedWriters,
+    error: &AskError,
     now: Timestamp,
 ) -> (Authority, Asked) {
-    let account = facts.spec.service_account_name.as_deref();
-    let identity = Identity::of_stored(&rule.namespace, account, &facts.annotations, trusted);
+    let identity = Identity::of_stored(&of.namespace, account, &facts.annotations, trusted);
     let authority = |answer| Authority {
         uid: facts.uid.clone(),
         generation: facts.generation,
@@ -91,11 +120,16 @@ fn unasked(
         answer,
         asked: now,
     };
-    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
         Some(said) if said.status == "True" => (authority(Ok(())), Asked::Reported),
         Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), Asked::Reported),
-        None => (authority(Ok(())), Asked::Assumed(why)),
+        None => {
+            let why = match error.is_forbidden() {
+                true => "you may not create subjectaccessreviews".to_owned(),
+                false => error.to_string(),
+            };
+            (authority(Ok(())), Asked::Assumed(why))
+        }
     }
 }

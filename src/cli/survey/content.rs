@@ -91,7 +91,8 @@ enum Found {
     Unread(String),
 }
 
-async fn read(
+/// Reads these objects into the world; why one could not be read is kept.
+pub(super) async fn read(
     client: &Client,
     world: &mut World,
     lacking: BTreeSet<ObjectKey>,

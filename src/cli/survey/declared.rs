@@ -1,10 +1,11 @@
-//! Rules of files, as if they had just been applied: the webhook's own code judges them, with the caller as their
-//! author, and those that it takes join the world.
+//! Rules and monitors of files, as if they had just been applied: the webhook's own code judges them, with the caller as
+//! their author, and those that it takes join the world.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kube::core::DeserializeGuard;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
@@ -14,19 +15,55 @@ use crate::{
         decode::{GroupVersionKind, Operation, Review},
         inquiry,
     },
-    api::{CopyratorRule, CopyratorRuleSpec, GROUP, VERSION},
+    api::{ConfigMonitor, ConfigMonitorSpec, CopyratorRule, CopyratorRuleSpec, GROUP, VERSION},
     authority::{AskError, CallerAuthorizer, Subject, TrustedWriters},
     cli::manifests::Document,
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{NamespacedName, RuleFacts, World},
+    model::{Declared, NamespacedName, World},
     observe::watched::Watched as _,
 };
 
-/// A rule of a file.
+/// The kinds of ours that a plan is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum OurKind {
+    /// What is copied.
+    Rule,
+    /// What restarts.
+    Monitor,
+}
+
+impl OurKind {
+    fn of(kind: &str) -> Option<Self> {
+        [Self::Rule, Self::Monitor].into_iter().find(|one| one.as_str() == kind)
+    }
+
+    /// As manifests name it.
+    pub(in crate::cli) fn as_str(self) -> &'static str {
+        match self {
+            Self::Rule => "CopyratorRule",
+            Self::Monitor => "ConfigMonitor",
+        }
+    }
+
+    /// A spec as it is stored: defaults filled in. `None` where it cannot be read.
+    fn spec(self, written: &Value) -> Option<Value> {
+        fn stored<S: DeserializeOwned + Serialize>(written: &Value) -> Option<Value> {
+            serde_json::to_value(serde_json::from_value::<S>(written.clone()).ok()?).ok()
+        }
+        match self {
+            Self::Rule => stored::<CopyratorRuleSpec>(written),
+            Self::Monitor => stored::<ConfigMonitorSpec>(written),
+        }
+    }
+}
+
+/// A rule or monitor of a file.
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
+    /// What it is.
+    pub kind: OurKind,
     /// Its name.
-    pub rule: NamespacedName,
+    pub name: NamespacedName,
     /// `FILE:LINE`.
     pub place: String,
     /// What its writer would be warned of.
@@ -34,11 +71,13 @@ pub(in crate::cli) struct FromFile {
     object: Value,
 }
 
-/// A rule of a file that would be refused.
+/// A rule or monitor of a file that would be refused.
 #[derive(Debug)]
 pub(in crate::cli) struct Declined {
+    /// What it is.
+    pub kind: OurKind,
     /// Its name.
-    pub rule: NamespacedName,
+    pub name: NamespacedName,
     /// `FILE:LINE`.
     pub place: String,
     /// One word.
@@ -47,73 +86,111 @@ pub(in crate::cli) struct Declined {
     pub message: String,
 }
 
-/// The rules among documents; and of everything else what it is, and where.
-pub(in crate::cli) fn rules_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
-    let (mut rules, mut others) = (Vec::new(), Vec::new());
+/// The object of that name in the cluster.
+struct Known {
+    uid: String,
+    resource_version: String,
+    generation: i64,
+    created: Timestamp,
+    annotations: BTreeMap<String, String>,
+    spec: Value,
+    status: Value,
+}
+
+impl Known {
+    fn of<S: Serialize, C, T: Serialize>(facts: &Declared<S, C, T>) -> Self {
+        Self {
+            uid: facts.uid.to_string(),
+            resource_version: facts.resource_version.to_string(),
+            generation: facts.generation,
+            created: facts.created,
+            annotations: facts.annotations.clone(),
+            spec: serde_json::to_value(&facts.spec).unwrap_or_default(),
+            status: serde_json::to_value(&facts.status).unwrap_or_default(),
+        }
+    }
+}
+
+/// The rules and monitors among documents; and of everything else what it is, and where.
+pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
+    let (mut declared, mut others) = (Vec::new(), Vec::new());
     for Document { place, value: mut object } in documents {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
         let home = Some(text("/metadata/namespace")).filter(|it| !it.is_empty()).unwrap_or(namespace);
-        if (version, kind) != (&*format!("{GROUP}/{VERSION}"), "CopyratorRule") || name.is_empty() {
+        let ours = OurKind::of(kind).filter(|_| version == format!("{GROUP}/{VERSION}") && !name.is_empty());
+        let Some(kind) = ours else {
             let what = [version, kind, name].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
             let what = if what.is_empty() { "a document without a kind".to_owned() } else { what.join(" ") };
             others.push(format!(
-                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules are planned with"
+                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules and ConfigMonitors, ConfigMaps \
+                 and Secrets are planned with"
             ));
             continue;
-        }
-        let rule = NamespacedName::new(home, name);
-        object["metadata"]["namespace"] = (*rule.namespace).into();
-        rules.push(FromFile { rule, place, warnings: Vec::new(), object });
+        };
+        let name = NamespacedName::new(home, name);
+        object["metadata"]["namespace"] = (*name.namespace).into();
+        declared.push(FromFile { kind, name, place, warnings: Vec::new(), object });
     }
-    (rules, others)
+    (declared, others)
 }
 
-/// Takes rules into the world that the webhook would let through.
+/// Takes rules and monitors into the world that the webhook would let through.
 pub(super) async fn take_in(
     world: &mut World,
     files: Vec<FromFile>,
     caller: &CallerAuthorizer,
     trusted: &TrustedWriters,
     now: Timestamp,
-) -> (BTreeMap<NamespacedName, FromFile>, Vec<Declined>) {
-    let (mut taken, mut declined) = (BTreeMap::new(), Vec::new());
+) -> (Vec<FromFile>, Vec<Declined>) {
+    let (mut taken, mut declined) = (Vec::new(), Vec::new());
     for mut file in files {
-        let known = world.rules.get(&file.rule);
-        let spec = serde_json::from_value::<CopyratorRuleSpec>(file.object["spec"].clone());
+        let known = match file.kind {
+            OurKind::Rule => world.rules.get(&file.name).map(Known::of),
+            OurKind::Monitor => world.monitors.get(&file.name).map(Known::of),
+        };
+        let known = known.as_ref();
+        let spec = file.kind.spec(&file.object["spec"]);
         // Nothing changes, neither the generation nor the author.
-        if spec.as_ref().is_ok_and(|spec| known.is_some_and(|known| known.spec == *spec)) {
-            taken.insert(file.rule.clone(), file);
+        if spec.as_ref().is_some_and(|spec| known.is_some_and(|known| known.spec == *spec)) {
+            taken.push(file);
             continue;
         }
-        let verdict = match world.namespaces.contains_key(&file.rule.namespace) {
+        let verdict = match world.namespaces.contains_key(&file.name.namespace) {
             true => judge(&file, known, caller, trusted).await,
             false => {
-                let message = format!("namespace {} does not exist: create it first", file.rule.namespace);
+                let message = format!("namespace {} does not exist: create it first", file.name.namespace);
                 Verdict::refuse(404, "NotFound", &message)
             }
         };
+        let decline = |file: FromFile, reason: &str, message: String| {
+            let FromFile { kind, name, place, .. } = file;
+            Declined { kind, name, place, reason: reason.into(), message }
+        };
         if !verdict.allowed {
-            let FromFile { rule, place, .. } = file;
-            declined.push(Declined { rule, place, reason: verdict.reason.into(), message: verdict.message });
+            declined.push(decline(file, verdict.reason, verdict.message));
             continue;
         }
         file.warnings = verdict.warnings;
-        let suspends = known.zip(spec.ok()).is_some_and(|(known, spec)| {
-            spec.suspend && spec == CopyratorRuleSpec { suspend: true, ..known.spec.clone() }
+        let suspends = known.zip(spec).is_some_and(|(known, spec)| {
+            let mut suspended = known.spec.clone();
+            suspended["suspend"] = true.into();
+            spec == suspended
         });
         let author = known.filter(|_| suspends).map(|known| &known.annotations);
         let stored = stored(&file, known, author, caller.caller(), now);
-        match serde_json::from_value::<DeserializeGuard<CopyratorRule>>(stored) {
-            Ok(rule) => drop(rule.put(world, now)),
+        let put = match file.kind {
+            OurKind::Rule => serde_json::from_value::<DeserializeGuard<CopyratorRule>>(stored)
+                .map(|rule| rule.put(world, now)),
+            OurKind::Monitor => serde_json::from_value::<DeserializeGuard<ConfigMonitor>>(stored)
+                .map(|monitor| monitor.put(world, now)),
+        };
+        match put {
+            Ok(_) => taken.push(file),
             Err(error) => {
-                let FromFile { rule, place, .. } = file;
-                let message = format!("its metadata cannot be read: {error}");
-                declined.push(Declined { rule, place, reason: "Invalid".into(), message });
-                continue;
+                declined.push(decline(file, "Invalid", format!("its metadata cannot be read: {error}")));
             }
         }
-        taken.insert(file.rule.clone(), file);
     }
     (taken, declined)
 }
@@ -121,7 +198,7 @@ pub(super) async fn take_in(
 /// The webhook's verdict. What it may not ask is let through here: the plan says that nobody was asked.
 async fn judge(
     file: &FromFile,
-    known: Option<&RuleFacts>,
+    known: Option<&Known>,
     caller: &CallerAuthorizer,
     trusted: &TrustedWriters,
 ) -> Verdict {
@@ -150,10 +227,14 @@ fn review<'a>(
 ) -> Review<'a> {
     Review {
         uid: "plan".into(),
-        kind: GroupVersionKind { group: GROUP.into(), version: VERSION.into(), kind: "CopyratorRule".into() },
+        kind: GroupVersionKind {
+            group: GROUP.into(),
+            version: VERSION.into(),
+            kind: file.kind.as_str().into(),
+        },
         sub_resource: None,
-        name: (&*file.rule.name).into(),
-        namespace: (&*file.rule.namespace).into(),
+        name: (&*file.name.name).into(),
+        namespace: (&*file.name.namespace).into(),
         operation: if old.is_some() { Operation::Update } else { Operation::Create },
         user_info: UserInfo {
             username: caller.user.clone(),
@@ -167,18 +248,18 @@ fn review<'a>(
     }
 }
 
-/// The rule as the API server would store it: a new generation, stamped with its author.
+/// The object as the API server would store it: a new generation, stamped with its author.
 fn stored(
     file: &FromFile,
-    known: Option<&RuleFacts>,
+    known: Option<&Known>,
     author: Option<&BTreeMap<String, String>>,
     caller: &Subject,
     now: Timestamp,
 ) -> Value {
     let mut object = file.object.clone();
     let metadata = &mut object["metadata"];
-    metadata["uid"] = known.map_or("not-applied-yet", |known| &known.uid).into();
-    metadata["resourceVersion"] = known.map_or("0", |known| &known.resource_version).into();
+    metadata["uid"] = known.map_or("not-applied-yet", |known| known.uid.as_str()).into();
+    metadata["resourceVersion"] = known.map_or("0", |known| known.resource_version.as_str()).into();
     metadata["generation"] = known.map_or(1, |known| known.generation + 1).into();
     metadata["creationTimestamp"] = known.map_or(now, |known| known.created).to_string().into();
     let groups = Value::from(caller.groups.clone()).to_string();
@@ -189,6 +270,6 @@ fn stored(
         let kept = author.map(|annotations| annotations.get(key).map(String::as_str).unwrap_or_default());
         metadata["annotations"][key] = kept.unwrap_or(own).into();
     }
-    object["status"] = known.and_then(|known| serde_json::to_value(&known.status).ok()).unwrap_or_default();
+    object["status"] = known.map(|known| known.status.clone()).unwrap_or_default();
     object
 }

@@ -1,4 +1,4 @@
-//! The cluster as it is, seen once, with every copy planned. Nothing is written: what the plans name is shown.
+//! The cluster as it is, seen once, with every copy and every restart planned. Nothing is written: what the plans name is shown.
 //!
 //! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps; what the planner
 //! lacks is fetched, and it plans again, until it lacks nothing.
@@ -6,6 +6,8 @@
 mod authority;
 mod content;
 mod declared;
+mod objects;
+mod restarts;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,21 +17,22 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::{Client, core::DeserializeGuard};
 
 pub(super) use authority::Asked;
-pub(super) use declared::{Declined, FromFile, rules_in};
+pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
+pub(super) use objects::{Laid, ObjectFile, objects_in};
 
 use super::{Exit, installed::Installed};
 use crate::{
     act::keys::KeyError,
     api::CopyratorRule,
     authority::{AskError, CallerAuthorizer, Question, Subject, refusal},
-    model::{Kind, NamespacedName, RuleFacts, World},
+    model::{Kind, NamespacedName, ObjectKey, RuleFacts, WorkloadKey, World},
     observe::{
         content::ContentError,
         listing::{ListError, list},
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
     },
-    plan::{Course, Outlook, outlooks},
+    plan::{Around, Course, Need, Outlook, RestartOutlook, SlotPlan, carry_out, outlooks, records},
 };
 
 /// Why nothing can be shown.
@@ -76,10 +79,16 @@ pub(super) struct Survey {
     pub asked: BTreeMap<NamespacedName, Asked>,
     /// Rules that cannot be told of, since what they copy may not be seen.
     pub blind: BTreeSet<NamespacedName>,
-    /// Rules of files that take part.
-    pub from_files: BTreeMap<NamespacedName, FromFile>,
-    /// Rules of files that the API server would not take.
+    /// What becomes of every workload that somebody asks for, the worst first; `None` where they may not be seen.
+    pub restarts: Option<Vec<RestartOutlook>>,
+    /// The same of each monitor.
+    pub asked_of_monitors: BTreeMap<NamespacedName, Asked>,
+    /// Rules and monitors of files that take part.
+    pub from_files: Vec<FromFile>,
+    /// Rules and monitors of files that the API server would not take.
     pub declined: Vec<Declined>,
+    /// ConfigMaps and Secrets of files.
+    pub laid: Vec<Laid>,
     /// Marks were verified.
     pub verified: bool,
     /// What whoever reads the rest should know first.
@@ -88,12 +97,34 @@ pub(super) struct Survey {
     pub now: Timestamp,
 }
 
-/// Looks at the cluster, with these rules in addition to, or instead of, those in it.
+/// What is planned with as if it had just been applied.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Rules and monitors.
+    pub declared: Vec<FromFile>,
+    /// ConfigMaps and Secrets.
+    pub objects: Vec<ObjectFile>,
+}
+
+/// What is looked at.
+pub(super) enum Look<'a> {
+    /// Everything, as it is now; workloads in one namespace only, where one is named.
+    AsItIs(Option<&'a str>),
+    /// Everything, with what files say in addition to, or instead of, what is in the cluster, and workloads as they are once
+    /// copies are written.
+    Ahead(Files),
+}
+
+/// Looks at the cluster.
 pub(super) async fn survey(
     client: &Client,
     installed: &Installed,
-    files: Vec<FromFile>,
+    look: Look<'_>,
 ) -> Result<Survey, SurveyError> {
+    let (files, is_ahead, workloads_in) = match look {
+        Look::AsItIs(namespace) => (Files::default(), false, namespace),
+        Look::Ahead(files) => (files, true, None),
+    };
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
     let (namespaces, config_maps, secrets, rules, key) = tokio::join!(
@@ -121,14 +152,40 @@ pub(super) async fn survey(
         }
     }
     put(&mut world, of_rules, now);
+    let hidden = restarts::take_workloads(client, &mut world, now).await?;
+    if let Some((group, resource)) = hidden {
+        let way_out = may_not_list(caller.caller(), group, resource);
+        notes.push(format!("of restarts nothing can be told: {way_out}"));
+    }
     world.complete = world.expected.clone();
     notes.extend(trust.note.clone());
+    if trust.is_believed && hidden.is_none() {
+        let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \
+                    record is taken at its word, and else it is unknown";
+        notes.push(what.into());
+    }
 
-    let (from_files, declined) = declared::take_in(&mut world, files, &caller, &installed.trusted, now).await;
-    let asked = authority::settle_rules(&mut world, &caller, &installed.trusted, now).await;
+    let trusted = &installed.trusted;
+    let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
+    let asked_of_monitors = authority::settle_monitors(&mut world, &caller, trusted, now).await;
+    let mut restarting = Restarting { unread: BTreeMap::new(), unseen: &unseen, workloads_in, is_ahead, now };
+    let (before, believed) = match hidden {
+        None => restarting.before(client, &mut world, trust.is_believed).await?,
+        Some(_) => Default::default(),
+    };
+    let Subject { user, groups, .. } = caller.caller();
+    let laid = objects::lay(client, &mut world, files.objects, (user, groups), now).await;
+    let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
     let blind = blind_rules(&world, &unseen);
     let (plans, unread) = content::plan_all(client, &mut world, trust.is_believed, now).await?;
     let mut outlooks = outlooks(&world, &plans);
+    let seen_plans =
+        plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
+    let seen_plans = seen_plans.filter(|(_, plan)| plan.needs.is_empty());
+    let restarts = match hidden {
+        None => Some(restarting.after(client, &mut world, seen_plans, &laid, (before, believed)).await?),
+        Some(_) => None,
+    };
     for outlook in &mut outlooks {
         let is_blind = outlook.rule.as_ref().is_some_and(|rule| blind.contains(rule));
         if is_blind {
@@ -146,7 +203,71 @@ pub(super) async fn survey(
         }
     }
     let verified = !trust.is_believed;
-    Ok(Survey { world, outlooks, asked, blind, from_files, declined, verified, notes, now })
+    Ok(Survey {
+        world,
+        outlooks,
+        asked,
+        blind,
+        restarts,
+        asked_of_monitors,
+        from_files,
+        declined,
+        laid,
+        verified,
+        notes,
+        now,
+    })
+}
+
+/// What it takes to plan restarts, before and after anything changes.
+struct Restarting<'a> {
+    unread: BTreeMap<Need, String>,
+    unseen: &'a BTreeSet<Kind>,
+    workloads_in: Option<&'a str>,
+    is_ahead: bool,
+    now: Timestamp,
+}
+
+type Before = (BTreeMap<WorkloadKey, String>, trust::Believed);
+
+impl Restarting<'_> {
+    /// What everything runs with before anything changes.
+    async fn before(
+        &mut self,
+        client: &Client,
+        world: &mut World,
+        is_believed: bool,
+    ) -> Result<Before, SurveyError> {
+        let keys = restarts::workloads(world, &BTreeSet::new(), self.workloads_in);
+        restarts::read_inputs(client, world, &keys, &mut self.unread).await?;
+        let before = records(world, &keys);
+        let believed = if is_believed { trust::believe_records(world, &keys) } else { Default::default() };
+        Ok((before, believed))
+    }
+
+    /// What becomes of it once files and copies are written.
+    async fn after<'p>(
+        &mut self,
+        client: &Client,
+        world: &mut World,
+        plans: impl Iterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
+        laid: &[Laid],
+        (before, believed): Before,
+    ) -> Result<Vec<RestartOutlook>, SurveyError> {
+        let mut changed = if self.is_ahead { carry_out(world, plans, self.now) } else { BTreeSet::new() };
+        let files = laid.iter().filter(|laid| matches!(laid.course, Course::Create | Course::Change));
+        changed.extend(files.map(|laid| laid.object.clone()));
+        let keys = restarts::workloads(world, &changed, self.workloads_in);
+        let mut blind = restarts::blind(world, &keys, self.unseen);
+        blind.extend(believed.doubtful);
+        let around = Around { before, changed, blind };
+        let shown = (&keys, self.workloads_in);
+        let mut all = restarts::outlooks(client, world, shown, &around, &mut self.unread, self.now).await?;
+        if !believed.originals.is_empty() {
+            restarts::unbelieve(&mut all, &believed.originals);
+        }
+        Ok(all)
+    }
 }
 
 impl Survey {

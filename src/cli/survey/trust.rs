@@ -1,8 +1,9 @@
 //! What marks and digests can be held against. Who may not read the key of digests gets a plan all the same: marks
 //! are taken at their word, and copies are compared by their content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use kube::Client;
 
 use crate::{
@@ -10,8 +11,8 @@ use crate::{
     authority::{Question, Subject, refusal},
     digest::DigestKey,
     marks::KEY_SECRET,
-    model::{NamespacedName, ObjectKey, World},
-    plan::{CopyAction, SlotPlan},
+    model::{NamespacedName, ObjectKey, WorkloadKey, World},
+    plan::{Content, CopyAction, Inputs, Restartable, SlotPlan},
 };
 
 /// The key that a plan is made with.
@@ -100,4 +101,66 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
         }
     }
     any
+}
+
+/// What records say where the key may not be read.
+#[derive(Debug, Default)]
+pub(super) struct Believed {
+    /// The records as they are.
+    pub originals: BTreeMap<Restartable, String>,
+    /// Of what the record cannot be believed, and why.
+    pub doubtful: BTreeMap<Restartable, (&'static str, String)>,
+}
+
+/// Has the records agree of what uses nothing that was written after them. Of the rest it cannot be told whether it runs
+/// what is there now: that takes the key.
+pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
+    let mut believed = Believed::default();
+    let Some(key) = world.key.clone() else { return believed };
+    for workload in keys {
+        let Some(facts) = world.workloads.get(workload) else { continue };
+        let (Some(original), recorded) = (facts.applied.clone(), facts.recorded) else { continue };
+        let content = Inputs::of(world, workload, facts).content(world, &key);
+        let record = believed.record(Restartable::Workload(workload.clone()), original, recorded, content);
+        if let (Some(record), Some(facts)) = (record, world.workloads.get_mut(workload)) {
+            facts.applied = Some(record);
+        }
+    }
+    let monitors: Vec<NamespacedName> = world.monitors.keys().cloned().collect();
+    for monitor in monitors {
+        let Some(facts) = world.monitors.get(&monitor) else { continue };
+        let (Some(status), Ok(compiled)) = (&facts.status, &facts.compiled) else { continue };
+        let Some(original) = status.pods_applied.clone() else { continue };
+        let content = Inputs::of_monitor(world, &monitor, compiled).content(world, &key);
+        let recorded = world.pods_recorded.get(&monitor).copied();
+        let record = believed.record(Restartable::Pods(monitor.clone()), original, recorded, content);
+        let status = world.monitors.get_mut(&monitor).and_then(|facts| facts.status.as_mut());
+        if let (Some(record), Some(status)) = (record, status) {
+            status.pods_applied = Some(record);
+        }
+    }
+    believed
+}
+
+impl Believed {
+    /// What a record is under the passing key, if it is believed; `content` is unknown where it is not watched, or could
+    /// not be read, which the plan finds out by itself.
+    fn record(
+        &mut self,
+        of: Restartable,
+        original: String,
+        recorded: Option<Timestamp>,
+        content: Option<Content>,
+    ) -> Option<String> {
+        self.originals.insert(of.clone(), original);
+        let content = content?;
+        // In the same second it may have been before or after.
+        if content.touched_at < recorded {
+            return Some(content.label());
+        }
+        let message = "something that it uses was written after its record; whether that is other content takes the key \
+                       of digests, which you may not read";
+        self.doubtful.insert(of, ("Unverified", message.into()));
+        None
+    }
 }

@@ -1,0 +1,253 @@
+//! Tells of restarts: on the workload why it restarted, on the changed object whom that restarts, and in numbers how often
+//! and how late.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::EventType;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::{outcome::Outcome, report::Reporter, restart::RestartOutcome};
+use crate::{
+    model::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::{Cause, Removal, RemovePod, RestartAction, because},
+};
+
+/// From within a quiet period to a weekend's downtime.
+const SECONDS: [f64; 14] =
+    [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0, 259_200.0];
+
+/// Labels of the count of restarts: bounded, for both come from closed lists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RestartLabels {
+    strategy: &'static str,
+    outcome: &'static str,
+}
+
+/// What is kept between one restart and the next, to tell each thing once.
+#[derive(Clone, Debug)]
+pub(super) struct Restarts {
+    counts: Family<RestartLabels, Counter>,
+    lag: Histogram,
+    /// The change of each object that people were told of.
+    told: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
+    /// What was said of each workload's annotation.
+    misspelt: Arc<Mutex<HashMap<WorkloadKey, String>>>,
+}
+
+impl Default for Restarts {
+    fn default() -> Self {
+        Self {
+            counts: Family::default(),
+            lag: Histogram::new(SECONDS),
+            told: Arc::default(),
+            misspelt: Arc::default(),
+        }
+    }
+}
+
+impl Restarts {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Restarts by strategy and outcome: of workloads, or of single pods";
+        registry.register("restarts", help, self.counts.clone());
+        let help = "Seconds from the last change of content, which has a resolution of one, until the restart for it was \
+                    written; of pods that are replaced one by one, each";
+        registry.register("restart_lag_seconds", help, self.lag.clone());
+    }
+
+    /// What is to be said of a workload's annotation, unless it has been.
+    fn is_new(&self, workload: &WorkloadKey, what: Option<String>) -> Option<String> {
+        let mut said = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(what) = what else {
+            said.remove(workload);
+            return None;
+        };
+        (said.insert(workload.clone(), what.clone()).as_ref() != Some(&what)).then_some(what)
+    }
+
+    fn count(&self, strategy: &'static str, outcome: &RestartOutcome, lag: Option<f64>) {
+        self.counts.get_or_create(&RestartLabels { strategy, outcome: outcome.label() }).inc();
+        if let Some(lag) = lag.filter(|_| is_done(outcome)) {
+            self.lag.observe(lag);
+        }
+    }
+}
+
+/// Why something restarts, and since when it is due.
+#[derive(Clone, Debug, Default)]
+pub struct Why {
+    /// The objects that have changed.
+    pub causes: Vec<Cause>,
+    /// Who asks for it, in words: `ConfigMonitor web`.
+    pub asked_by: Vec<String>,
+    /// How long ago content last changed, in seconds.
+    pub lag: Option<f64>,
+}
+
+impl Why {
+    /// `ConfigMap app has changed (ConfigMonitor web)`.
+    fn text(&self) -> String {
+        match self.asked_by.as_slice() {
+            [] => because(&self.causes),
+            asked_by => format!("{} ({})", because(&self.causes), asked_by.join(", ")),
+        }
+    }
+}
+
+impl Reporter {
+    /// One restart, or the attempt at one.
+    pub async fn restart(
+        &self,
+        workload: &WorkloadKey,
+        action: &RestartAction,
+        why: &Why,
+        outcome: &RestartOutcome,
+    ) {
+        let (verb, strategy, note) = match action {
+            RestartAction::Adopt { .. } => ("adopt", None, String::new()),
+            RestartAction::Begin { .. } => ("begin", None, String::new()),
+            RestartAction::Rollout { .. } => {
+                ("rollout", Some("rollout"), format!("restarted, since {}", why.text()))
+            }
+            RestartAction::RemovePods { how, .. } => {
+                ("remove_pods", Some(word(*how)), format!("a pod is replaced, since {}", why.text()))
+            }
+        };
+        self.count(verb, outcome.label());
+        tracing::info!(%workload, action = verb, outcome = outcome.label(), "restart");
+        if let Some(strategy) = strategy {
+            self.restarts.count(strategy, outcome, why.lag);
+            self.restarted(outcome, note, why, &self.about_workload(workload)).await;
+        }
+    }
+
+    /// Pods that a monitor finds itself were removed, or could not be.
+    pub async fn pods(
+        &self,
+        monitor: &NamespacedName,
+        pods: &[RemovePod],
+        how: Removal,
+        why: &Why,
+        outcome: &RestartOutcome,
+    ) {
+        self.count("remove_pods", outcome.label());
+        self.restarts.count(word(how), outcome, why.lag);
+        let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+        let note = format!("pods are replaced, since {}: {}", because(&why.causes), names.join(", "));
+        self.restarted(outcome, note, why, &self.about_monitor(monitor)).await;
+    }
+
+    /// Whether people have still to be told whom this change restarts.
+    pub fn is_news(&self, cause: &Cause) -> bool {
+        let told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.get(&cause.object) != Some(&cause.changed_at)
+    }
+
+    /// Says on the changed object whom the change restarts, once a change.
+    pub async fn change_restarts(&self, cause: &Cause, note: String) {
+        let uid = {
+            let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.retain(|object, _| world.object(object).is_some());
+            if told.insert(cause.object.clone(), cause.changed_at) == Some(cause.changed_at) {
+                return;
+            }
+            world.object(&cause.object).map(|facts| facts.uid.to_string())
+        };
+        let about = ObjectReference { uid, ..super::report::about_object(&cause.object) };
+        self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
+    }
+
+    /// A workload's annotation says something that we do not understand, or nothing (any more): told once.
+    pub async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
+        let Some(what) = self.restarts.is_new(workload, what) else { return };
+        tracing::warn!(%workload, what, "an annotation is not understood");
+        self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about_workload(workload), None)
+            .await;
+    }
+
+    async fn restarted(&self, outcome: &RestartOutcome, note: String, why: &Why, about: &ObjectReference) {
+        let first = why.causes.first().map(|cause| super::report::about_object(&cause.object));
+        match outcome.failure() {
+            None if is_done(outcome) => {
+                self.event_of(EventType::Normal, "Restarted", note, about, first).await;
+            }
+            Some(message) => self.event(EventType::Warning, "RestartFailed", message, about, first).await,
+            None => {}
+        }
+    }
+
+    /// The recorder counts an Event that differs in nothing but its note as the same again, and keeps the first note: a
+    /// hash of it in the action keeps them apart.
+    async fn event_of(
+        &self,
+        type_: EventType,
+        reason: &str,
+        note: String,
+        about: &ObjectReference,
+        related: Option<ObjectReference>,
+    ) {
+        let mut hasher = DefaultHasher::new();
+        note.hash(&mut hasher);
+        let action = format!("{reason}-{:016x}", hasher.finish());
+        self.publish(type_, reason, action, note, about, related).await;
+    }
+}
+
+fn is_done(outcome: &RestartOutcome) -> bool {
+    *outcome == RestartOutcome::Write(Outcome::Done)
+}
+
+fn word(how: Removal) -> &'static str {
+    match how {
+        Removal::Evict => "evict",
+        Removal::Delete => "delete",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restarts_are_counted_and_only_those_that_were_written_are_timed() {
+        let restarts = Restarts::default();
+        let mut registry = Registry::with_prefix("copyrator");
+        restarts.register(&mut registry);
+        restarts.count("rollout", &RestartOutcome::Write(Outcome::Done), Some(3.0));
+        restarts.count("rollout", &RestartOutcome::Write(Outcome::Stale), Some(3.0));
+        restarts.count("evict", &RestartOutcome::Budget { after: None }, Some(3.0));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"copyrator_restarts_total{strategy="rollout",outcome="done"} 1"#,
+            r#"copyrator_restarts_total{strategy="rollout",outcome="stale"} 1"#,
+            r#"copyrator_restarts_total{strategy="evict",outcome="budget"} 1"#,
+            "copyrator_restart_lag_seconds_count 1",
+            r#"copyrator_restart_lag_seconds_bucket{le="5.0"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_annotation_is_told_of_once_until_it_is_another() {
+        let restarts = Restarts::default();
+        let web = WorkloadKey {
+            kind: crate::model::WorkloadKind::Deployment,
+            namespace: "shop".into(),
+            name: "web".into(),
+        };
+        let said = |what: Option<&str>| restarts.is_new(&web, what.map(str::to_owned)).is_some();
+        assert!(said(Some("a")) && !said(Some("a")) && said(Some("b")) && !said(None) && said(Some("b")));
+    }
+}

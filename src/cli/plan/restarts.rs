@@ -1,0 +1,222 @@
+//! Restarts of a plan for people: a line a workload, with a sign as in a diff; and the files behind them.
+
+use serde::Serialize;
+
+use super::table::{counted, difference};
+use crate::{
+    cli::restarts::{CauseRow, RestartRow},
+    marks::write_time,
+    plan::{Course, Difference, RestartCourse},
+};
+
+/// A ConfigMap or Secret of a file.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FileRow {
+    /// `create`, `change`, `current` or `refuse`.
+    pub action: Course,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// `FILE:LINE`.
+    pub file: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What changes, by name.
+    pub changes: Difference,
+}
+
+/// Counts of workloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RestartSummary {
+    pub refuse: usize,
+    pub unknown: usize,
+    pub hold: usize,
+    pub restart: usize,
+    pub wait: usize,
+    pub record: usize,
+    pub unaffected: usize,
+    pub current: usize,
+}
+
+impl RestartSummary {
+    /// Counts rows.
+    pub(super) fn of(rows: &[RestartRow]) -> Self {
+        let mut summary = Self::default();
+        for row in rows {
+            *match row.action {
+                RestartCourse::Refuse => &mut summary.refuse,
+                RestartCourse::Unknown => &mut summary.unknown,
+                RestartCourse::Hold => &mut summary.hold,
+                RestartCourse::Restart => &mut summary.restart,
+                RestartCourse::Wait => &mut summary.wait,
+                RestartCourse::Record => &mut summary.record,
+                RestartCourse::Unaffected => &mut summary.unaffected,
+                RestartCourse::Current => &mut summary.current,
+            } += 1;
+        }
+        summary
+    }
+
+    /// Whether anything would be written or refused, or cannot be told.
+    pub(super) fn has_findings(self) -> bool {
+        self.refuse + self.unknown + self.restart + self.record > 0
+    }
+
+    /// What it comes to, in words; nothing where there are no workloads.
+    pub(super) fn line(self) -> String {
+        let Self { refuse, unknown, hold, restart, wait, record, unaffected, current } = self;
+        let counts = [
+            (restart, "to restart"),
+            (record, "to record"),
+            (refuse, "refused"),
+            (unknown, "not known"),
+            (hold, "held"),
+            (wait, "waiting"),
+            (unaffected, "not affected"),
+        ];
+        let said: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let run =
+            |verb| format!("{} {verb} the current content.\n", counted(current, "workload", "workloads"));
+        match (said.as_slice(), current) {
+            ([], 0) => String::new(),
+            ([], 1) => format!("No restarts: {}", run("runs")),
+            ([], _) => format!("No restarts: {}", run("run")),
+            (said, 0) => format!("Workloads: {}.\n", said.join(", ")),
+            (said, _) => format!("Workloads: {}, {current} current.\n", said.join(", ")),
+        }
+    }
+}
+
+/// What the signs mean is in the command's help.
+pub(super) fn sign(course: RestartCourse) -> (char, Course) {
+    match course {
+        RestartCourse::Refuse => ('!', Course::Refuse),
+        RestartCourse::Unknown => ('?', Course::Unknown),
+        RestartCourse::Hold | RestartCourse::Wait => ('.', Course::Wait),
+        RestartCourse::Restart => ('*', Course::Change),
+        RestartCourse::Record => ('~', Course::Change),
+        RestartCourse::Unaffected | RestartCourse::Current => ('=', Course::Current),
+    }
+}
+
+/// A line a workload, in columns, each with the course that colours it.
+pub(super) fn lines(rows: &[RestartRow]) -> Vec<(Course, String)> {
+    let width = rows.iter().map(|row| row.place().chars().count()).max().unwrap_or(0);
+    let line = |row: &RestartRow| {
+        let (sign, course) = sign(row.action);
+        (course, format!("  {sign} {:width$}  {}", row.place(), what(row)).trim_end().to_owned())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What becomes of a workload, when, how, for what, and by whose wish.
+fn what(row: &RestartRow) -> String {
+    let mut words: Vec<String> = Vec::new();
+    match row.action {
+        RestartCourse::Restart => {
+            let how = row.strategy.map(|strategy| format!(" by {strategy:?}")).unwrap_or_default();
+            words.push(match (&*row.reason, row.at) {
+                ("Due", _) | (_, None) => format!("restarts now{how}"),
+                (reason, Some(at)) => format!("restarts at {}{how} ({reason})", write_time(at)),
+            });
+            words.push(row.message.clone());
+            words.extend(row.causes.iter().filter_map(copied));
+            words.push(asked(row));
+        }
+        RestartCourse::Record => words.extend([row.message.clone(), asked(row)]),
+        RestartCourse::Current => words.push("runs the current content".into()),
+        RestartCourse::Refuse
+        | RestartCourse::Unknown
+        | RestartCourse::Hold
+        | RestartCourse::Wait
+        | RestartCourse::Unaffected => words.push(format!("{}: {}", row.reason, row.message)),
+    }
+    words.retain(|word| !word.is_empty());
+    words.join("; ")
+}
+
+fn copied(cause: &CauseRow) -> Option<String> {
+    Some(format!("{} {} is a copy of {}", cause.kind, cause.name, cause.copy_of.as_ref()?))
+}
+
+fn asked(row: &RestartRow) -> String {
+    let monitors = row.monitors.iter().map(|name| format!("ConfigMonitor {name}"));
+    let annotation = row.by_annotation.then(|| "its annotation".to_owned());
+    let all: Vec<String> = monitors.chain(annotation).collect();
+    if all.is_empty() { String::new() } else { format!("asked by {}", all.join(", ")) }
+}
+
+/// A line for an object of a file.
+pub(super) fn file_lines(rows: &[FileRow]) -> Vec<(Course, String)> {
+    let place = |row: &FileRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
+    let width = rows.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
+    let line = |row: &FileRow| {
+        let what = match row.action {
+            Course::Refuse => format!("{}: {}", row.reason, row.message),
+            Course::Create | Course::Change => difference(&row.changes),
+            _ => "nothing changes".into(),
+        };
+        let sign = super::table::sign(row.action);
+        (row.action, format!("  {sign} {:width$}  {what}; from {}", place(row), row.file))
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{api::StrategyType, cli::restarts::row_of, plan::RestartState};
+
+    #[test]
+    fn a_restart_says_when_how_for_what_and_by_whose_wish() {
+        let at = Timestamp::from_second(1_000).unwrap();
+        let cause = CauseRow {
+            kind: "Secret".into(),
+            name: "tls".into(),
+            changed_at: at,
+            copy_of: Some("platform/tls".into()),
+        };
+        let restart = RestartRow {
+            at: Some(at),
+            strategy: Some(StrategyType::Evict),
+            message: "Secret tls has changed".into(),
+            causes: vec![cause],
+            ..row_of(RestartCourse::Restart, RestartState::Waiting, "web", "QuietPeriod")
+        };
+        let now = RestartRow { reason: "Due".into(), causes: Vec::new(), ..restart.clone() };
+        let held = RestartRow {
+            message: "it is paused".into(),
+            ..row_of(RestartCourse::Hold, RestartState::Paused, "db", "Paused")
+        };
+        let rows =
+            [restart, now, held, row_of(RestartCourse::Current, RestartState::Current, "docs", "Current")];
+        let text: Vec<String> = lines(&rows).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(
+            text,
+            [
+                "  * Deployment shop/web   restarts at 1970-01-01T00:16:40Z by Evict (QuietPeriod); Secret tls has changed; \
+                 Secret tls is a copy of platform/tls; asked by ConfigMonitor web",
+                "  * Deployment shop/web   restarts now by Evict; Secret tls has changed; asked by ConfigMonitor web",
+                "  . Deployment shop/db    Paused: it is paused",
+                "  = Deployment shop/docs  runs the current content",
+            ]
+        );
+        let summary = RestartSummary::of(&rows);
+        assert_eq!(summary.line(), "Workloads: 2 to restart, 1 held, 1 current.\n");
+        assert!(summary.has_findings());
+        let calm = RestartSummary::of(&rows[3..]);
+        assert_eq!(calm.line(), "No restarts: 1 workload runs the current content.\n");
+        assert!(!calm.has_findings());
+        assert_eq!(RestartSummary::default().line(), "");
+    }
+}

@@ -1,0 +1,358 @@
+//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: what is there is read, the file laid over
+//! it, and the result taken into the world by the code that watches use. Never a value: what differs is told by key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::Request;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cli::manifests::Document,
+    digest::DigestKey,
+    marks::{self, AUTHOR, AUTHOR_GROUPS},
+    model::{Fingerprint, Kind, ObjectKey, World},
+    observe::{content::decode, object::Slim, watched::Watched as _},
+    plan::{Course, Difference},
+};
+
+/// The version of an object that is not applied yet.
+const PLANNED: &str = "planned";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A ConfigMap or Secret of a file. Has no `Debug`: it cannot reach a formatter.
+pub(in crate::cli) struct ObjectFile {
+    object: ObjectKey,
+    place: String,
+    value: Value,
+}
+
+/// What becomes of an object of a file.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Laid {
+    /// Which.
+    pub object: ObjectKey,
+    /// `FILE:LINE`.
+    pub place: String,
+    /// `Create`, `Change`, `Current` or `Refuse`.
+    pub course: Course,
+    /// One word, where it is refused.
+    pub reason: String,
+    /// Why.
+    pub message: String,
+    /// What changes, by name.
+    pub difference: Difference,
+}
+
+/// The ConfigMaps and Secrets among documents, and the rest.
+pub(in crate::cli) fn objects_in(
+    documents: Vec<Document>,
+    namespace: &str,
+) -> (Vec<ObjectFile>, Vec<Document>) {
+    let (mut objects, mut others) = (Vec::new(), Vec::new());
+    for document in documents {
+        let text =
+            |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let kind = match (text("/apiVersion"), text("/kind")) {
+            ("v1", "ConfigMap") => Kind::ConfigMap,
+            ("v1", "Secret") => Kind::Secret,
+            _ => {
+                others.push(document);
+                continue;
+            }
+        };
+        let home = Some(text("/metadata/namespace")).filter(|it| !it.is_empty()).unwrap_or(namespace);
+        let object = ObjectKey::new(kind, home, text("/metadata/name"));
+        let Document { place, value } = document;
+        objects.push(ObjectFile { object, place, value });
+    }
+    (objects, others)
+}
+
+/// Lays files over the world; `caller` stands for whoever would write them.
+pub(super) async fn lay(
+    client: &Client,
+    world: &mut World,
+    files: Vec<ObjectFile>,
+    caller: (&str, &[String]),
+    now: Timestamp,
+) -> Vec<Laid> {
+    let mut all = Vec::new();
+    for file in files {
+        let live = match exists(world, &file) {
+            Ok(()) => fetch(client, &file.object).await,
+            Err(refusal) => Err(refusal),
+        };
+        let laid = live.and_then(|live| one(world, &file, live, caller, now));
+        let ObjectFile { object, place, .. } = file;
+        all.push(match laid {
+            Ok((course, difference)) => {
+                Laid { object, place, course, reason: String::new(), message: String::new(), difference }
+            }
+            Err((reason, message)) => {
+                let (course, reason) = (Course::Refuse, reason.to_owned());
+                Laid { object, place, course, reason, message, difference: Difference::default() }
+            }
+        });
+    }
+    all
+}
+
+/// Why an object would not be taken: one word, and the sentence.
+type Refusal = (&'static str, String);
+
+fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
+    if file.object.name.is_empty() {
+        return Err(("Invalid", "it has no metadata.name".into()));
+    }
+    let namespace = &file.object.namespace;
+    match world.namespaces.contains_key(namespace) {
+        true => Ok(()),
+        false => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
+    }
+}
+
+/// The object as it is, whole; nothing of it is kept but keys and digests.
+async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Refusal> {
+    let plural = match object.kind {
+        Kind::ConfigMap => "configmaps",
+        Kind::Secret => "secrets",
+    };
+    let path = format!("/api/v1/namespaces/{}/{plural}/{}", object.namespace, object.name);
+    let unread = |why: String| ("Unread", format!("cannot read {object}, to compare: {why}"));
+    let request = Request::get(path).body(Vec::new()).map_err(|error| unread(error.to_string()))?;
+    match client.request_text(request).await {
+        Ok(text) => {
+            let value = serde_json::from_str(&text).map_err(|_| unread("the answer is no object".into()))?;
+            Ok(Some(value))
+        }
+        Err(kube::Error::Api(said)) if said.code == 404 => Ok(None),
+        Err(kube::Error::Api(said)) => Err(unread(said.message.clone())),
+        Err(error) => Err(unread(error.to_string())),
+    }
+}
+
+fn one(
+    world: &mut World,
+    file: &ObjectFile,
+    live: Option<Value>,
+    caller: (&str, &[String]),
+    now: Timestamp,
+) -> Result<(Course, Difference), Refusal> {
+    let ObjectFile { object, value, .. } = file;
+    let Some(key) = world.key.clone() else { return Err(("Unread", "there is no key of digests".into())) };
+    let invalid = || ("Invalid", format!("it is no valid {}", object.kind));
+    let mut merged = merge(object, live.as_ref(), value).ok_or_else(invalid)?;
+    let print = |value: &Value| -> Option<Fingerprint> { fingerprint(object.kind, value, &key) };
+    let before = live.as_ref().and_then(print);
+    let after = print(&merged).ok_or_else(invalid)?;
+    let difference = difference(before.as_ref(), &after);
+    let is_content = !(difference.keys_added.is_empty()
+        && difference.keys_changed.is_empty()
+        && difference.keys_removed.is_empty());
+    if let Some(before) = &before {
+        if before.type_ != after.type_ {
+            return Err(("Immutable", "a Secret's type cannot be changed: delete it first".into()));
+        }
+        if before.immutable && is_content {
+            return Err(("Immutable", "it is immutable: delete it first, or give it a new name".into()));
+        }
+        let source = world.object(object).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.source);
+        if let Some(source) = source.filter(|_| is_content) {
+            return Err(("Copy", format!("it is a copy: change its source {source} instead")));
+        }
+    }
+    if is_content || before.is_none() {
+        let written = json!({
+            "manager": "copyrator-plan", "operation": "Update",
+            "time": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
+            "fieldsV1": { "f:data": {} },
+        });
+        match merged["metadata"]["managedFields"].as_array_mut() {
+            Some(entries) => entries.push(written),
+            None => merged["metadata"]["managedFields"] = json!([written]),
+        }
+    }
+    stamp(&mut merged, live.as_ref(), caller);
+    put(world, object.kind, merged, now).ok_or_else(invalid)?;
+    world.fingerprints.insert(object.clone(), after);
+    let course = match (before, difference == Difference::default()) {
+        (None, _) => Course::Create,
+        (Some(_), true) => Course::Current,
+        (Some(_), false) => Course::Change,
+    };
+    Ok((course, difference))
+}
+
+fn put(world: &mut World, kind: Kind, merged: Value, now: Timestamp) -> Option<()> {
+    match kind {
+        Kind::ConfigMap => serde_json::from_value::<Slim<ConfigMap>>(merged).ok()?.put(world, now),
+        Kind::Secret => serde_json::from_value::<Slim<Secret>>(merged).ok()?.put(world, now),
+    };
+    Some(())
+}
+
+fn fingerprint(kind: Kind, value: &Value, key: &DigestKey) -> Option<Fingerprint> {
+    Some(decode(kind, &value.to_string())?.fingerprint(key))
+}
+
+/// What `kubectl apply` leaves there: what the file says, and of the rest what an earlier apply did not write.
+fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value> {
+    let none = Value::Null;
+    let live = live.unwrap_or(&none);
+    let last = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let mut merged = match live {
+        Value::Null => json!({ "metadata": {
+            "namespace": &*object.namespace, "name": &*object.name, "uid": "not-applied-yet",
+        }}),
+        live => live.clone(),
+    };
+    merged["metadata"]["resourceVersion"] = PLANNED.into();
+    for section in ["data", "binaryData"] {
+        let mut values = as_map(&merged[section])?;
+        for gone in applied_before(live, &last, section) {
+            values.remove(&gone);
+        }
+        values.extend(as_map(&file[section])?);
+        if section == "data" && object.kind == Kind::Secret {
+            for (key, value) in as_map(&file["stringData"])? {
+                values.insert(key, STANDARD.encode(value.as_str()?).into());
+            }
+        }
+        merged[section] = Value::Object(values);
+    }
+    for field in ["immutable", "type"] {
+        if !file[field].is_null() {
+            merged[field] = file[field].clone();
+        }
+    }
+    if object.kind == Kind::Secret && merged["type"].is_null() {
+        merged["type"] = "Opaque".into();
+    }
+    for field in ["labels", "annotations"] {
+        let mut words = as_map(&merged["metadata"][field])?;
+        for gone in as_map(&last["metadata"][field])?.keys() {
+            words.remove(gone);
+        }
+        words.extend(as_map(&file["metadata"][field])?);
+        merged["metadata"][field] = Value::Object(words);
+    }
+    Some(merged)
+}
+
+/// The keys that an earlier `kubectl apply` wrote, by the annotation of the one kind and by ownership of the other: what
+/// of them the file does not say any more goes.
+fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String> {
+    let mut keys: BTreeSet<String> =
+        as_map(&last[section]).into_iter().flatten().map(|(key, _)| key).collect();
+    if section == "data" {
+        keys.extend(as_map(&last["stringData"]).into_iter().flatten().map(|(key, _)| key));
+    }
+    let entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    for entry in entries.filter(|entry| entry["manager"] == "kubectl" && entry["operation"] == "Apply") {
+        let owned = as_map(&entry["fieldsV1"][format!("f:{section}")]).into_iter().flatten();
+        keys.extend(owned.filter_map(|(key, _)| key.strip_prefix("f:").map(str::to_owned)));
+    }
+    keys
+}
+
+/// A map, also where there is none; `None` where something else is in its place.
+fn as_map(value: &Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Null => Some(Map::new()),
+        Value::Object(map) => Some(map.clone()),
+        _ => None,
+    }
+}
+
+/// Who asks for copies by annotation is whoever writes the annotation, as the API server stamps it.
+fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[String])) {
+    let asks = |object: &Value| -> BTreeMap<&str, Value> {
+        let annotation = |key: &'static str| (key, object["metadata"]["annotations"][key].clone());
+        [marks::COPY_TO, marks::COPY_TO_SELECTOR].map(annotation).into()
+    };
+    let before = live.map(asks).unwrap_or_default();
+    let after = asks(merged);
+    if after.values().any(|value| !value.is_null()) && before != after {
+        merged["metadata"]["annotations"][AUTHOR] = user.into();
+        merged["metadata"]["annotations"][AUTHOR_GROUPS] = json!(groups).to_string().into();
+    }
+}
+
+/// What changes, by name.
+fn difference(before: Option<&Fingerprint>, after: &Fingerprint) -> Difference {
+    let none = BTreeMap::new();
+    let old = before.map_or(&none, |print| &print.keys);
+    let is_new = |key: &&String| !old.contains_key(*key);
+    let differs = |(key, print): &(&String, &_)| old.get(*key).is_some_and(|known| known != *print);
+    Difference {
+        keys_added: after.keys.keys().filter(is_new).cloned().collect(),
+        keys_changed: after.keys.iter().filter(differs).map(|(key, _)| key.clone()).collect(),
+        keys_removed: old.keys().filter(|key| !after.keys.contains_key(*key)).cloned().collect(),
+        fields: before
+            .filter(|before| before.immutable != after.immutable)
+            .map(|_| "immutable".to_owned())
+            .into_iter()
+            .collect(),
+        ..Difference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(last: &str, owned: &[&str]) -> Value {
+        let owned: Map<String, Value> = owned.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": "app", "uid": "u", "resourceVersion": "7",
+                "annotations": { LAST_APPLIED: last },
+                "managedFields": [
+                    { "manager": "kubectl", "operation": "Apply", "fieldsV1": { "f:data": owned } },
+                    { "manager": "somebody", "operation": "Update", "fieldsV1": { "f:data": { "f:theirs": {} } } },
+                ],
+            },
+            "data": { "a": "1", "b": "1", "c": "1", "theirs": "1" },
+        })
+    }
+
+    /// Both ways of `kubectl apply` take away what they wrote before, and nothing else.
+    #[test]
+    fn a_file_is_laid_over_what_is_there_as_apply_does() {
+        let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let file = json!({ "data": { "a": "2", "new": "1" } });
+        let told = |live: &Value| {
+            let merged = merge(&object, Some(live), &file).unwrap();
+            let print = |value| fingerprint(Kind::ConfigMap, value, &key).unwrap();
+            let Difference { keys_added, keys_changed, keys_removed, .. } =
+                difference(Some(&print(live)), &print(&merged));
+            format!("+{keys_added:?} ~{keys_changed:?} -{keys_removed:?}")
+        };
+        assert_eq!(told(&live(r#"{"data": {"a": "0", "b": "0"}}"#, &[])), r#"+["new"] ~["a"] -["b"]"#);
+        assert_eq!(told(&live("", &["a", "c"])), r#"+["new"] ~["a"] -["c"]"#);
+        assert_eq!(told(&live("", &[])), r#"+["new"] ~["a"] -[]"#);
+    }
+
+    #[test]
+    fn a_secret_is_compared_decoded() {
+        let object = ObjectKey::new(Kind::Secret, "shop", "app");
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let live = json!({ "metadata": { "uid": "u", "resourceVersion": "7" }, "type": "Opaque", "data": { "k": "djE=" } });
+        let print = |value: &Value| fingerprint(Kind::Secret, value, &key).unwrap();
+        for (text, changes) in [("v1", 0), ("v2", 1)] {
+            let merged = merge(&object, Some(&live), &json!({ "stringData": { "k": text } })).unwrap();
+            assert_eq!(
+                difference(Some(&print(&live)), &print(&merged)).keys_changed.len(),
+                changes,
+                "{text}"
+            );
+        }
+        assert!(merge(&object, Some(&live), &json!({ "stringData": { "k": 1 } })).is_none(), "no text");
+    }
+}

@@ -1,0 +1,97 @@
+//! Why something restarts, gathered before it is written, for whoever looks at the workload or at what has changed.
+
+use jiff::Timestamp;
+
+use super::{Reconciler, now};
+use crate::{
+    act::{outcome::Outcome, restart::RestartOutcome, restart_report::Why},
+    model::{NamespacedName, WorkloadKey},
+    plan::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
+};
+
+/// Changes that nobody was told of yet, and whom each of them restarts.
+pub(super) type News = Vec<(Cause, Vec<WorkloadKey>)>;
+
+impl Reconciler {
+    /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the restart, after
+    /// which it is not due any more.
+    pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
+        if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
+            return (Why::default(), News::new());
+        }
+        let world = self.world();
+        let inputs = world.workloads.get(workload).map(|facts| Inputs::of(&world, workload, facts));
+        let asked_by = inputs.map(|inputs| {
+            let monitors = inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.name));
+            monitors.chain(inputs.by_annotation.then(|| "its annotation".to_owned())).collect()
+        });
+        let news = plan.causes.iter().filter(|cause| self.reporter.is_news(cause));
+        let news = news.map(|cause| (cause.clone(), restarting_for(&world, &cause.object, now()))).collect();
+        (self.why_pods(&plan.causes, plan.due_since, asked_by.unwrap_or_default()), news)
+    }
+
+    /// The same of pods that a monitor finds itself.
+    pub(super) fn why_pods(
+        &self,
+        causes: &[Cause],
+        due_since: Option<Timestamp>,
+        asked_by: Vec<String>,
+    ) -> Why {
+        let lag = due_since.map(|since| now().duration_since(since).as_secs_f64().max(0.0));
+        Why { causes: causes.to_vec(), asked_by, lag }
+    }
+
+    /// Says on each changed object whom it restarts, once the first of them has.
+    pub(super) async fn announce(&self, news: News, outcome: &RestartOutcome) {
+        if *outcome == RestartOutcome::Write(Outcome::Done) {
+            for (cause, restarting) in news {
+                let Some(first) = restarting.first() else { continue };
+                let note = match restarting.len() - 1 {
+                    0 => format!("{first} restarts for this change"),
+                    1 => format!("{first} and 1 other workload restart for this change"),
+                    more => format!("{first} and {more} other workloads restart for this change"),
+                };
+                self.reporter.change_restarts(&cause, note).await;
+            }
+        }
+    }
+
+    /// The same of pods that a monitor finds itself.
+    pub(super) async fn announce_pods(
+        &self,
+        causes: &[Cause],
+        monitor: &NamespacedName,
+        outcome: &RestartOutcome,
+    ) {
+        if *outcome == RestartOutcome::Write(Outcome::Done) {
+            for cause in causes {
+                let note = format!("pods of ConfigMonitor {monitor} restart for this change");
+                self.reporter.change_restarts(cause, note).await;
+            }
+        }
+    }
+
+    /// Keeps when pods were last removed: nothing on the workload, or the monitor, tells.
+    pub(super) fn remember_removal(&self, workload: &WorkloadKey, outcome: &RestartOutcome) {
+        if *outcome == RestartOutcome::Write(Outcome::Done) {
+            self.world_mut().removed_at.insert(workload.clone(), now());
+        }
+    }
+
+    /// The same of pods that a monitor finds itself.
+    pub(super) fn remember_selected_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
+        if *outcome == RestartOutcome::Write(Outcome::Done) {
+            self.world_mut().selected_removed_at.insert(monitor.clone(), now());
+        }
+    }
+
+    /// Tells whoever wrote a workload's annotation that it says nothing.
+    pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
+        let what = {
+            let world = self.world();
+            let facts = world.workloads.get(workload).filter(|_| world.annotations);
+            facts.and_then(misspelt)
+        };
+        self.reporter.misspelt(workload, what).await;
+    }
+}
