@@ -4,10 +4,8 @@
 use jiff::Timestamp;
 
 use super::{
-    inputs::Inputs,
-    reach::workloads_using,
-    restarts::{WorkloadState, plan_in_line},
-    stage::Lines,
+    inputs::Inputs, reach::workloads_using, restarts::plan_in_line, stage::Lines,
+    workload_plan::WorkloadState,
 };
 use crate::model::{ObjectKey, WorkloadKey, World};
 

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use super::{
     brake::{Wait, WaitReason},
     copies::{CopyAction, CopyWrite, SlotPlan},
-    restarts::{WorkloadPlan, WorkloadState, plan_workload},
+    restarts::plan_workload,
     selected::{SelectedPodsPlan, SelectedPodsState, plan_selected_pods},
+    workload_plan::{WorkloadPlan, WorkloadState},
 };
 use crate::model::{Fingerprint, NamespacedName, ObjectFacts, ObjectKey, WorkloadKey, World};
 

@@ -41,6 +41,7 @@ pub mod targets;
 #[cfg(test)]
 mod tests;
 mod window;
+mod workload_plan;
 
 pub use affected::{Changed, Key, affected, everything, slots_to_check};
 pub use brake::{Pace, Wait, WaitReason};
@@ -63,8 +64,9 @@ pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_us
 pub use restart_outlook::{
     Around, RestartCourse, RestartOutlook, RestartState, Restartable, pods_outlook, workload_outlook,
 };
-pub use restarts::{RestartAction, WorkloadPlan, WorkloadState, plan_workload};
+pub use restarts::plan_workload;
 pub use rule_status::{Tally, large_spread, rule_report, rule_status};
 pub use selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, plan_selected_pods};
 pub use spread::{is_calm, spread};
 pub use stage::whose_turn;
+pub use workload_plan::{RestartAction, WorkloadPlan, WorkloadState};

@@ -19,9 +19,10 @@ use super::{
     inputs::Inputs,
     pulling::only_pulled,
     reach::{standing, workloads_of},
-    restarts::{WorkloadState, plan_in_line},
+    restarts::plan_in_line,
     selected::{SelectedPodsState, plan_selected_pods, selects_pods},
     stage::Lines,
+    workload_plan::WorkloadState,
 };
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},

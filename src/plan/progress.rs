@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{backoff, brake::WaitReason, restarts::WorkloadState};
+use super::{backoff, brake::WaitReason, workload_plan::WorkloadState};
 use crate::model::{Rollout, WorkloadFacts};
 
 /// How a workload stands whose label says that it is current: is the rollout through, too?

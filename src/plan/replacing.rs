@@ -9,8 +9,9 @@ use super::{
     budget::has_place,
     clock::at_after,
     pods::{self, Before, Removal, RemovePod},
-    restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY, RestartAction, WorkloadPlan, WorkloadState},
+    restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY},
     soak, stage, window,
+    workload_plan::{RestartAction, WorkloadPlan, WorkloadState},
 };
 use crate::{
     api::StrategyType,

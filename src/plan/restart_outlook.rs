@@ -18,8 +18,8 @@ use super::{
     misspelt::misspelt,
     reach::{annotated, declared_reach, workloads_using},
     restart_words::{not_asked, recorded, state, told, under_way, waiting, waits_for},
-    restarts::{WorkloadPlan, WorkloadState},
     selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState},
+    workload_plan::{WorkloadPlan, WorkloadState},
 };
 use crate::{
     api::StrategyType,

@@ -6,7 +6,7 @@ use super::{
     cause::because,
     foresee::Foreseen,
     restart_outlook::{RestartCourse, RestartState},
-    restarts::{RestartAction, WorkloadPlan, WorkloadState},
+    workload_plan::{RestartAction, WorkloadPlan, WorkloadState},
 };
 use crate::model::WorkloadFacts;
 
