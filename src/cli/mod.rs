@@ -45,7 +45,7 @@ enum Command {
     Plan(plan::Args),
     /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
     Status(status::Args),
-    /// Turn what other tools are told into rules of ours, suspended, with every difference named.
+    /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named.
     Import(import::Args),
 }
 

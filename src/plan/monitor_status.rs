@@ -1,12 +1,12 @@
 //! A monitor's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
-//! else the authority's refusal says), `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`:
-//! those of `Ready` that nothing but a person ends, and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of
-//! problems: `Forbidden`, `Refused`, `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets`
-//! (failures), `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while
-//! `RolloutUnfinished` and `PodsNotReady` (waits
-//! that a person may have to end), `Invalid`.
+//! else the authority's refusal says), `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet),
+//! `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends,
+//! and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of problems: `Forbidden`, `Refused`, `TooLarge`,
+//! `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures), `StageStopped`,
+//! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and
+//! `PodsNotReady` (waits that a person may have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
 

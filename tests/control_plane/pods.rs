@@ -53,7 +53,6 @@ fn a_removed_key_removes_the_pods_that_used_it() {
     });
 }
 
-/// A StatefulSet with OnDelete, or what an operator owns, has no template that would do (Reloader#1057, #294; wave#121).
 #[test]
 fn evict_restarts_pods_through_the_eviction_api() {
     let story = Story::new(peaceful(), "evicted");

@@ -74,7 +74,7 @@ fn takes_pods(story: &Story<'_>, takes: bool) {
     story.admin().merge("Node", "", name, &labels).ok();
 }
 
-/// The canary comes last by name, so that only the order can have put it first.
+/// The canary comes last by name, so that only the order can have put it first (Reloader#1109, #579, #507).
 #[test]
 fn the_canary_restarts_first_and_then_one_at_a_time() {
     let story = Story::new(peaceful(), "in-stages");
@@ -90,6 +90,7 @@ fn the_canary_restarts_first_and_then_one_at_a_time() {
     });
 }
 
+/// Reloader#1109: one object restarts everything at once, and so would bad content.
 #[test]
 fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
     let story = Story::new(peaceful(), "stopped-stage");
@@ -167,7 +168,7 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
     takes_pods(&story, false);
 }
 
-/// A schedule that is years away, so that no run of this test comes at its time.
+/// A schedule that is years away, so that no run of this test comes at its time (Reloader#488, #755).
 #[test]
 fn a_closed_window_holds_and_restart_now_goes_past_it_once() {
     let story = Story::new(peaceful(), "windowed");

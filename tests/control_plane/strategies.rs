@@ -50,6 +50,7 @@ fn on_delete_is_stamped_and_then_evicted_from_the_highest_ordinal() {
     assert_eq!(story.admin().list("ControllerRevision", &story.home, "").len(), 3);
 }
 
+/// Reloader#294: the same of a DaemonSet.
 #[test]
 fn a_daemon_set_under_on_delete_is_stamped_and_evicted() {
     let story = Story::new(peaceful(), "on-delete-daemons");
@@ -160,6 +161,7 @@ fn pods_of_an_operator_are_deleted_one_by_one() {
     assert!(pod_writes(&story).iter().all(|it| it.verb == "delete"));
 }
 
+/// Reloader#543, #755: expensive jobs ran out of schedule.
 #[test]
 fn pods_of_jobs_are_never_touched() {
     let story = Story::new(peaceful(), "jobs");
@@ -197,7 +199,7 @@ fn pods_of_jobs_are_never_touched() {
     assert!(pod_writes(&story).iter().all(|it| it.name == "bare"));
 }
 
-/// A budget says no for as long as it takes: it is asked ever less often, and nothing is dropped.
+/// A budget says no for as long as it takes: it is asked ever less often, and nothing is dropped (commons-operator#372).
 #[test]
 fn a_budget_that_says_no_is_not_hammered() {
     let story = Story::new(peaceful(), "patient");
@@ -263,6 +265,7 @@ fn a_workload_that_says_no_restarts_when_it_says_so_no_longer() {
     assert_eq!(story.revisions("web"), 2);
 }
 
+/// Reloader#1016: `spec.paused` is the user's, and what waits is not forgotten.
 #[test]
 fn a_paused_deployment_is_not_written_and_restarts_when_resumed() {
     let story = Story::new(peaceful(), "paused-rollout");
@@ -297,7 +300,7 @@ fn a_paused_deployment_is_not_written_and_restarts_when_resumed() {
     assert_eq!(story.revisions("web"), 2);
 }
 
-/// A pod under two budgets can never be evicted: that is said, and it is not tried again and again.
+/// A pod under two budgets can never be evicted: that is said, and it is not tried again and again (commons-operator#372).
 #[test]
 fn a_pod_under_two_budgets_is_reported() {
     let story = Story::new(peaceful(), "two-budgets");
