@@ -26,6 +26,11 @@ impl TrackRecord {
         Self { streak, failures, last_good }
     }
 
+    /// The same, with a last restart that did not become ready.
+    pub fn failed(self) -> Self {
+        Self { failures: (self.failures + 1).min(Self::MOST), ..self }
+    }
+
     /// The value of the label `copyrator.dev/brake`, where there is something to say.
     pub fn brake(&self) -> Option<String> {
         let says_nothing = self.streak == 0 && self.failures == 0;

@@ -40,6 +40,7 @@ pub(super) struct Status {
     current_revision: Option<String>,
     update_revision: Option<String>,
     desired_number_scheduled: i32,
+    current_number_scheduled: i32,
     updated_number_scheduled: i32,
     number_available: i32,
     conditions: Option<Vec<Condition>>,
@@ -60,6 +61,11 @@ impl Status {
             WorkloadKind::StatefulSet => self.ready_replicas,
             WorkloadKind::DaemonSet => self.number_available,
         }
+    }
+
+    /// Whether its controller has seen this generation.
+    pub(super) fn is_of(&self, generation: i64) -> bool {
+        self.observed_generation >= generation
     }
 
     fn progressing(&self, reason: &str) -> bool {
@@ -87,7 +93,7 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     if on_delete {
         return Rollout::OnDelete;
     }
-    let is_seen = status.observed_generation >= generation;
+    let is_seen = status.is_of(generation);
     if kind == WorkloadKind::StatefulSet && partition > 0 {
         let is_through = status.updated_replicas >= status.ready_replicas.saturating_sub(partition);
         return if is_seen && is_through { Rollout::Partitioned(partition) } else { Rollout::Unfinished };
@@ -111,7 +117,10 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
             status.update_revision == status.current_revision
                 && status.updated_replicas >= status.ready_replicas
         }
-        WorkloadKind::DaemonSet => status.updated_number_scheduled >= wanted,
+        // A node whose pod cannot be made (a quota) has none of the old revision either.
+        WorkloadKind::DaemonSet => {
+            status.updated_number_scheduled >= wanted.min(status.current_number_scheduled)
+        }
     };
     if is_seen && is_complete { Rollout::Complete } else { Rollout::Unfinished }
 }
@@ -187,13 +196,15 @@ mod tests {
         assert_eq!(set(json!({"updateStrategy": {"type": "OnDelete"}}), done), Rollout::OnDelete);
 
         let daemon = |status| stands(WorkloadKind::DaemonSet, json!({}), status);
-        let done = json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2});
+        let done = json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2});
         assert_eq!(daemon(done.clone()), Rollout::Complete);
         let mut node_down = done.clone();
         node_down["numberAvailable"] = json!(1);
         assert_eq!(daemon(node_down), Rollout::Complete);
         let mut rolling = done;
         rolling["updatedNumberScheduled"] = json!(1);
-        assert_eq!(daemon(rolling), Rollout::Unfinished);
+        assert_eq!(daemon(rolling.clone()), Rollout::Unfinished);
+        rolling["currentNumberScheduled"] = json!(1);
+        assert_eq!(daemon(rolling), Rollout::Complete, "a node whose pod cannot be made");
     }
 }

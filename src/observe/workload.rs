@@ -231,8 +231,9 @@ impl Object {
                 take(&mut metadata.labels, BRAKE).as_deref(),
                 take(&mut metadata.labels, LAST_GOOD),
             ),
-            own_deadline: kind == WorkloadKind::Deployment
-                && spec.progress_deadline_seconds != Some(NO_DEADLINE),
+            // What its controller has not looked at yet takes no time.
+            own_deadline: !status.is_of(metadata.generation)
+                || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restart: take(&mut metadata.annotations, RESTART),
             applied: take(&mut metadata.labels, APPLIED),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),

@@ -27,7 +27,7 @@ pub fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
     if facts.is_ready() {
         track.failures = 0;
     } else if facts.rollout_at(now) == Rollout::Stuck && facts.restarted_by_us() {
-        track.failures = (track.failures + 1).min(TrackRecord::MOST);
+        return track.failed();
     }
     track
 }

@@ -83,7 +83,7 @@ fn foresee<P: Clone>(
 }
 
 /// Whether the time that a wait names is its end; of the others it is when to look again.
-fn ends_by_the_clock(reason: WaitReason) -> bool {
+pub(super) fn ends_by_the_clock(reason: WaitReason) -> bool {
     match reason {
         WaitReason::QuietPeriod
         | WaitReason::MinInterval

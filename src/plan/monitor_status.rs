@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     brake::{Wait, WaitReason},
     clock::at_after,
+    foresee::ends_by_the_clock,
     inputs::Inputs,
     pulling::only_pulled,
     reach::{standing, workloads_of},
@@ -205,7 +206,7 @@ impl Count {
     }
 
     fn next(&mut self, wait: Wait) {
-        if let Some(until) = wait.until {
+        if let Some(until) = wait.until.filter(|_| ends_by_the_clock(wait.reason)) {
             self.next_restart = Some(self.next_restart.map_or(until, |next| next.min(until)));
         }
     }

@@ -50,7 +50,7 @@ impl Case<'_> {
         {
             return Ok(WorkloadPlan::rest(self.held(stale, partition)));
         }
-        self.opens(since)?;
+        self.opens(since, self.facts.last_restart)?;
         if !has_place(self.world, self.key, self.now) {
             return Ok(self.look_anyway(WaitReason::Budget));
         }
@@ -78,7 +78,12 @@ impl Case<'_> {
     /// says how it stands.
     pub(super) fn go_on(&self, before: Before) -> WorkloadPlan {
         if let Some(state) = self.stopped() {
-            return WorkloadPlan::rest(state);
+            let plan = WorkloadPlan::rest(state);
+            // Nobody waits for what its owner has taken out.
+            return match plan.state {
+                WorkloadState::Suspended => self.went(Went::Through, plan),
+                _ => plan,
+            };
         }
         let need = |state| {
             let plan = WorkloadPlan::need(vec![Need::Pods(self.key.clone())]);
@@ -97,14 +102,15 @@ impl Case<'_> {
         if stale.is_empty() {
             return Ok(self.replaced());
         }
-        if let (Some(why), Some(_)) = (soak::crash_among(self.replacements(seen, &stale)), self.soak()) {
+        let failed = soak::failed_among(self.replacements(seen, &stale), self.now);
+        if let (Some(why), Some(_)) = (failed, self.soak()) {
             let state = WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(&why) };
             let recheck = Some(at_after(self.now, soak::WATCH));
             return Ok(self.went(Went::Failed(why), WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }));
         }
         self.patience()?;
         // It has its turn, but for where another one has failed meanwhile.
-        stage::may_go(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
+        stage::goes_on(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
             .map_err(Wait::for_event)?;
         let by_controller = || {
             let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
@@ -121,7 +127,13 @@ impl Case<'_> {
             Rollout::Partitioned(partition) if self.is_held(&stale, partition) => {
                 Ok(self.went(Went::Through, WorkloadPlan::rest(self.held(&stale, partition))))
             }
-            Rollout::Partitioned(_) if self.is_stamped() => Ok(by_controller()),
+            Rollout::Partitioned(_) if self.is_stamped() => match self.rollout_is_late() {
+                Some(state) => {
+                    let why = "its rollout has not come to its partition in time".to_owned();
+                    Ok(self.went(Went::Failed(why), WorkloadPlan::rest(state)))
+                }
+                None => Ok(by_controller()),
+            },
             Rollout::Unfinished => Ok(by_controller()),
             // Begun by removal, under another strategy.
             _ => {
@@ -135,7 +147,7 @@ impl Case<'_> {
     /// Removes the next pod.
     fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts], before: Before) -> Result<WorkloadPlan, Wait> {
         let pod = self.next(seen, stale, before.time())?;
-        self.opens(before.time())?;
+        self.opens(before.time(), Some(pod.created))?;
         // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
         if self.facts.rollout == Rollout::Unfinished && pod.ready {
             return Ok(self.after_rollout());
@@ -150,9 +162,18 @@ impl Case<'_> {
         Ok(self.went(Went::UnderWay, plan))
     }
 
+    /// Nobody but the clock tells that a partitioned rollout is stuck.
+    fn rollout_is_late(&self) -> Option<WorkloadState> {
+        let began = self.facts.last_restart.filter(|_| self.facts.restarted_by_us())?;
+        (at_after(began, soak::PATIENCE) <= self.now).then(|| WorkloadState::Failed {
+            reason: "RolloutStuck",
+            message: "has not become ready in time since the restart; see the events of its pods".into(),
+        })
+    }
+
     /// Whether the windows of all its monitors are open.
-    fn opens(&self, since: Timestamp) -> Result<(), Wait> {
-        window::opens(self.world, &self.inputs.monitors, since, self.facts.last_restart, self.now)
+    fn opens(&self, since: Timestamp, last: Option<Timestamp>) -> Result<(), Wait> {
+        window::opens(self.world, &self.inputs.monitors, since, last, self.now)
     }
 
     /// The pod that goes next, when one may.

@@ -23,15 +23,15 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{
-        AGAIN, PodsSeen, Restarted, Rollout, Taken, TrackRecord, Went, WorkloadFacts, WorkloadKey, World,
-    },
+    model::{AGAIN, Restarted, Rollout, Taken, TrackRecord, Went, WorkloadFacts, WorkloadKey, World},
 };
 
 /// When to look again at pods that we wait for and do not watch.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// When to look again though an event should tell: nothing hangs on a single one.
 pub(super) const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
+/// The same where others come first: there may be thousands who wait, and each look goes through all of them.
+const LOOK_AGAIN_AT_OTHERS: SignedDuration = SignedDuration::from_mins(5);
 
 /// What to do about one workload.
 pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
@@ -61,11 +61,16 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
     if case.stopped() == Some(WorkloadState::Suspended) {
         return Due::No;
     }
+    // What it waits for after its turn has come, as last seen.
+    let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
     if case.failed_before().is_some()
-        || case.is_seen_held(since)
+        || waits.iter().any(|reason| world.waits.since(key, reason.as_str()).is_some())
         || !matches!(case.held_back(since), Ok(None))
     {
         return Due::Held;
+    }
+    if case.is_seen_held(since) {
+        return Due::No;
     }
     let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
     Due::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
@@ -136,18 +141,16 @@ impl Case<'_> {
             return self.current();
         }
         if let Some(plan) = self.failed_before() {
-            return match difference {
-                Some(Difference::Content(since)) => self.since(since, plan),
+            return match (difference, pending) {
+                (Some(Difference::Content(since)), _) => self.since(since, plan),
+                (_, Some(before)) => self.begun(before, plan),
                 _ => plan,
             };
         }
         match (difference, pending) {
             (None, _) => self.adopt().unwrap_or_else(WorkloadPlan::from),
             (Some(Difference::Nothing), None) => self.current(),
-            (Some(Difference::Nothing), Some(before)) => {
-                let causes = causes(self.world, &self.inputs, None);
-                WorkloadPlan { due_since: Some(before.time()), causes, ..self.go_on(before) }
-            }
+            (Some(Difference::Nothing), Some(before)) => self.begun(before, self.go_on(before)),
             (Some(Difference::Scope), pending) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
             (Some(Difference::Content(since)), pending) => {
                 self.since(since, self.due(since, pending).unwrap_or_else(|wait| self.wait(wait)))
@@ -158,6 +161,12 @@ impl Case<'_> {
     fn since(&self, since: Timestamp, plan: WorkloadPlan) -> WorkloadPlan {
         let causes = causes(self.world, &self.inputs, self.facts.recorded);
         WorkloadPlan { due_since: Some(since), causes, ..plan }
+    }
+
+    /// Since it was written that pods are to be replaced, nothing has changed.
+    fn begun(&self, before: Before, plan: WorkloadPlan) -> WorkloadPlan {
+        let causes = causes(self.world, &self.inputs, None);
+        WorkloadPlan { due_since: Some(before.time()), causes, ..plan }
     }
 
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made during
@@ -197,7 +206,8 @@ impl Case<'_> {
     /// All pods are found to run the content.
     pub(super) fn replaced(&self) -> WorkloadPlan {
         let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
-        WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(track))
+        let went = if self.facts.is_being_replaced() { Went::UnderWay } else { Went::Through };
+        self.went(went, WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(track)))
     }
 
     /// How its restarts have gone, the one included that is about to begin.
@@ -207,9 +217,11 @@ impl Case<'_> {
             // What is recorded was, for all we know, when the last of its pods had been replaced.
             StrategyType::Evict | StrategyType::Delete => self.facts.last_restart.max(self.facts.recorded),
         };
-        // Whether a rollout that was taken back would have become ready is not known.
         let track = match self.world.taken.contains_key(self.key) {
+            // Whether a rollout that was taken back would have become ready is not known.
             true => self.facts.track.clone(),
+            // Before its deadline, or after it was complete.
+            false if self.is_known_to_fail() => self.facts.track.clone().failed(),
             false => backoff::track(self.facts, self.now),
         };
         backoff::one_more(track, &self.pace, last, self.now)
@@ -239,6 +251,7 @@ impl Case<'_> {
         let state = match &course.went {
             Went::Through => plan.state,
             Went::UnderWay | Went::Soaking => WorkloadState::Restarting,
+            Went::Failed(_) if backoff::is_open(&backoff::track(self.facts, self.now)) => plan.state,
             Went::Failed(why) => {
                 WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(why) }
             }
@@ -249,7 +262,9 @@ impl Case<'_> {
     }
 
     pub(super) fn stage_failed(&self, why: &str) -> String {
-        let last_good = self.facts.last_good().filter(|content| *content != self.content.digest);
+        let is_other = |content: &&str| *content != self.content.digest;
+        let recorded = self.facts.track.last_good.as_deref().filter(is_other);
+        let last_good = self.facts.last_good().filter(is_other).or(recorded);
         let last_good = last_good.map_or("the last that worked is not known".to_owned(), |content| {
             format!("the last that worked is {content}")
         });
@@ -274,7 +289,7 @@ impl Case<'_> {
     /// A wait for others ends with an event of theirs, on which nothing hangs alone.
     pub(super) fn wait(&self, wait: Wait) -> WorkloadPlan {
         let is_for_others = matches!(wait.reason, WaitReason::Stage | WaitReason::StageStopped);
-        let anyway = is_for_others.then(|| pods::add(self.now, LOOK_AGAIN_ANYWAY));
+        let anyway = is_for_others.then(|| pods::add(self.now, LOOK_AGAIN_AT_OTHERS));
         WorkloadPlan { recheck: wait.until.or(anyway), ..WorkloadPlan::from(wait) }
     }
 
@@ -320,16 +335,21 @@ impl Case<'_> {
             // Its pods are listed again when it is its turn.
             return Ok(self.look_anyway(WaitReason::Budget));
         }
-        let Some(seen) = self.pods(since) else {
-            return Ok(WorkloadPlan::need(vec![Need::Pods(self.key.clone())]));
-        };
+        let need = || WorkloadPlan::need(vec![Need::Pods(self.key.clone())]);
+        let Some(seen) = self.last_seen() else { return Ok(need()) };
         let before = pods::before(since, self.facts.recorded);
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
-        if stale.is_empty() {
-            return Ok(self.replaced());
+        let plan = match stale.is_empty() {
+            true => Ok(self.replaced()),
+            false => self.begin(seen, &stale, since, before),
+        };
+        match plan {
+            plan if pods::is_fresh(seen, since, self.now) => plan,
+            // Too old to act by, it still says what is waited for.
+            Err(wait) => Ok(WorkloadPlan { needs: need().needs, ..self.wait(wait) }),
+            Ok(_) => Ok(need()),
         }
-        self.begin(seen, &stale, since, before)
     }
 
     pub(super) fn after_rollout(&self) -> WorkloadPlan {
@@ -364,11 +384,6 @@ impl Case<'_> {
     pub(super) fn is_stamped(&self) -> bool {
         let stamp = self.facts.restarted_for.as_deref();
         stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest)
-    }
-
-    /// The list of pods, where one can decide by it, and of this version of the workload.
-    fn pods(&self, since: Timestamp) -> Option<&PodsSeen> {
-        self.last_seen().filter(|seen| pods::is_fresh(seen, since, self.now))
     }
 
     /// An attempt for this very content was refused: tried again when its time has come.

@@ -16,7 +16,7 @@ const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
 pub const WATCH: Duration = Duration::from_secs(15);
 /// How long pods may take to become ready, where no controller has a deadline.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 /// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that (and the
 /// soak): what is not ready now was not ready because of it.
 const RECENT: Duration = Duration::from_secs(3600);
@@ -48,7 +48,9 @@ pub fn remembered<'w>(world: &'w World, key: &WorkloadKey, facts: &WorkloadFacts
 /// remove pods (`by_removal`), only the record tells that it is over.
 pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Timestamp) -> Option<Timestamp> {
     let is_ours = facts.restarted_by_us();
-    let began = facts.last_restart.filter(|_| is_ours).max(facts.recorded.filter(|_| by_removal));
+    // What was only adopted has not restarted.
+    let recorded = facts.recorded.filter(|_| by_removal && facts.track.streak > 0);
+    let began = facts.last_restart.filter(|_| is_ours).max(recorded);
     began.filter(|began| now < at_after(*began, RECENT.saturating_add(soak)))
 }
 
@@ -151,10 +153,15 @@ impl Look<'_> {
     }
 }
 
-/// What shows that a restart fails that is done pod by pod: one that was replaced crashes. The others stay.
-pub fn crash_among<'p>(mut replaced: impl Iterator<Item = &'p PodFacts>) -> Option<String> {
-    let pod = replaced.find(|pod| pod.is_staying() && !pod.untouchable && pod.crashing && !pod.ready)?;
-    Some(crash_of(pod))
+/// What shows that a restart fails that is done pod by pod: one that was replaced crashes, or does not become ready. The
+/// others stay.
+pub fn failed_among<'p>(replaced: impl Iterator<Item = &'p PodFacts>, now: Timestamp) -> Option<String> {
+    let unready = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && !pod.ready;
+    replaced.filter(unready).find_map(|pod| match pod.crashing {
+        true => Some(crash_of(pod)),
+        false => (at_after(pod.created, PATIENCE) <= now)
+            .then(|| format!("its pod {} does not become ready", pod.name)),
+    })
 }
 
 fn crash_of(pod: &PodFacts) -> String {

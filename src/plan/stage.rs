@@ -56,7 +56,7 @@ enum Stands {
 #[derive(Debug, Default)]
 pub struct Lines {
     due: RefCell<BTreeMap<WorkloadKey, Due>>,
-    lines: RefCell<BTreeMap<NamespacedName, Rc<Vec<Place>>>>,
+    lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
 }
 
 /// One workload in the line, in which they come by group, and by name.
@@ -84,6 +84,24 @@ pub fn may_go(
     Ok(())
 }
 
+/// Whether what goes pod by pod goes on: it has its turn already, and stops only where another workload has failed.
+///
+/// # Errors
+/// Another one has.
+pub fn goes_on(
+    world: &World,
+    lines: &Lines,
+    key: &WorkloadKey,
+    monitors: &BTreeSet<NamespacedName>,
+    now: Timestamp,
+) -> Result<(), WaitReason> {
+    for (name, compiled, stage) in staged(world, monitors) {
+        let look = Look { world, lines, name, compiled, stage, now };
+        look.is_stopped(key, &look.line())?;
+    }
+    Ok(())
+}
+
 /// The workloads of a monitor whose turn it is now: where one gets through, these are looked at again.
 pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);
@@ -91,7 +109,7 @@ pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Ve
     let mut next = Vec::new();
     for (name, compiled, stage) in staged(world, &monitors) {
         let look = Look { world, lines: &lines, name, compiled, stage, now };
-        for place in look.line().iter() {
+        for place in &look.line().places {
             if !matches!(lines.due(world, &place.key, now), Due::Ready(_)) {
                 continue;
             }
@@ -128,6 +146,39 @@ impl Lines {
     }
 }
 
+/// The workloads of a monitor, in line, and what is asked of them again and again.
+#[derive(Debug)]
+struct Line {
+    places: Vec<Place>,
+    at: BTreeMap<WorkloadKey, usize>,
+    failed: usize,
+    under_way: usize,
+    /// The first group of which one is under way.
+    first_under_way: Option<usize>,
+    front: RefCell<Front>,
+}
+
+/// What is known of who is due, from the front of a line as far as somebody has asked.
+#[derive(Debug, Default)]
+struct Front {
+    /// Up to each place, how many are due and held back by nothing but their turn.
+    ready: Vec<usize>,
+    /// The first one that is due, for whatever reason it does not go, and its group.
+    first_due: Option<(usize, usize)>,
+}
+
+impl Line {
+    fn of(mut places: Vec<Place>) -> Self {
+        places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
+        let count = |stands| places.iter().filter(|place| place.stands == stands).count();
+        let (failed, under_way) = (count(Stands::Failed), count(Stands::UnderWay));
+        let first_under_way = places.iter().find(|place| place.stands == Stands::UnderWay);
+        let first_under_way = first_under_way.map(|place| place.group);
+        let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
+        Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
+    }
+}
+
 struct Look<'a> {
     world: &'a World,
     lines: &'a Lines,
@@ -140,47 +191,65 @@ struct Look<'a> {
 impl Look<'_> {
     fn may_go(&self, key: &WorkloadKey) -> Result<(), WaitReason> {
         let line = self.line();
-        let Some(mine) = line.iter().position(|place| place.key == *key) else { return Ok(()) };
-        let group = line[mine].group;
-        let others = || line.iter().filter(|place| place.key != *key);
-        let has_failed = others().any(|place| place.stands == Stands::Failed);
-        // What has failed itself may go again: it is due, so its content is another one.
-        if has_failed && !self.had_failed(key) {
-            return Err(WaitReason::StageStopped);
-        }
+        let Some(mine) = line.at.get(key).copied() else { return Ok(()) };
+        self.is_stopped(key, &line)?;
         if is_begun(self.world, key) {
             return Ok(());
         }
-        let mut under_way = others().filter(|place| place.stands == Stands::UnderWay).peekable();
-        if under_way.peek().is_some_and(|first| first.group < group) {
-            return Err(WaitReason::Stage);
-        }
-        let under_way = under_way.count();
+        let group = line.places[mine].group;
+        let is_mine_under_way = line.places[mine].stands == Stands::UnderWay;
+        let under_way = line.under_way - usize::from(is_mine_under_way);
         let free = self.stage.max_concurrent.map(|max| max.saturating_sub(under_way));
-        if free == Some(0) {
+        if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
             return Err(WaitReason::Stage);
         }
-        let mut ahead = 0;
-        for place in &line[..mine] {
-            if free.is_none() && place.group == group {
-                break;
-            }
-            let due = self.lines.due(self.world, &place.key, self.now);
-            if place.group < group && due != Due::No {
-                return Err(WaitReason::Stage);
-            }
-            // Who is shut out by another monitor's window only keeps nobody of his own group waiting.
-            if matches!(due, Due::Ready(shut) if shut.iter().all(|by| by == self.name)) {
-                ahead += 1;
-            }
-            if free.is_some_and(|free| ahead >= free) {
-                return Err(WaitReason::Stage);
-            }
+        // Without a number of places only earlier groups count.
+        let before = match free {
+            Some(_) => mine,
+            None => line.places.partition_point(|place| place.group < group),
+        };
+        match self.is_blocked(&line, before, group, free) {
+            true => Err(WaitReason::Stage),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether another one has failed. What has failed itself may go again: it is due, so its content is another one.
+    fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
+        let has_failed = line.at.get(key).is_some_and(|mine| line.places[*mine].stands == Stands::Failed);
+        let others = line.failed - usize::from(has_failed);
+        if others > 0 && !self.had_failed(key) {
+            return Err(WaitReason::StageStopped);
         }
         Ok(())
     }
 
-    fn line(&self) -> Rc<Vec<Place>> {
+    /// Whether, of the first so many in the line, one of an earlier group is due, or as many have their turn as there are
+    /// places. Who is due is found out from the front, as far as it takes, once for all who ask in the same look.
+    fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
+        let mut front = line.front.borrow_mut();
+        loop {
+            let known = front.ready.len().min(before);
+            let is_earlier_due = front.first_due.is_some_and(|(at, of)| at < before && of < group);
+            let ready = known.checked_sub(1).map_or(0, |last| front.ready[last]);
+            if is_earlier_due || free.is_some_and(|free| ready >= free) {
+                return true;
+            }
+            if known == before {
+                return false;
+            }
+            let place = &line.places[known];
+            let due = self.lines.due(self.world, &place.key, self.now);
+            if !matches!(due, Due::No) && front.first_due.is_none() {
+                front.first_due = Some((known, place.group));
+            }
+            // Who is shut out by another monitor's window only keeps nobody of his own group waiting.
+            let has_turn = matches!(due, Due::Ready(shut) if shut.iter().all(|by| by == self.name));
+            front.ready.push(ready + usize::from(has_turn));
+        }
+    }
+
+    fn line(&self) -> Rc<Line> {
         if let Some(line) = self.lines.lines.borrow().get(self.name) {
             return line.clone();
         }
@@ -188,14 +257,11 @@ impl Look<'_> {
             .world
             .workloads_in(&self.name.namespace)
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
-        let mut line: Vec<Place> = reached
-            .map(|(key, facts)| {
-                let group = self.stage.group(&facts.template_labels);
-                Place { group, key: key.clone(), stands: self.stands(key, facts) }
-            })
-            .collect();
-        line.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
-        let line = Rc::new(line);
+        let places = reached.map(|(key, facts)| {
+            let group = self.stage.group(&facts.template_labels);
+            Place { group, key: key.clone(), stands: self.stands(key, facts) }
+        });
+        let line = Rc::new(Line::of(places.collect()));
         self.lines.lines.borrow_mut().insert(self.name.clone(), line.clone());
         line
     }
@@ -225,9 +291,9 @@ impl Look<'_> {
         let is_ours = facts.restarted_by_us();
         match remembered(self.world, key, facts) {
             Some(Went::Through) => return Stands::Rests,
+            _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => return Stands::Failed,
             // Pod by pod.
             _ if facts.is_being_replaced() => return Stands::UnderWay,
-            _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => return Stands::Failed,
             Some(_) => return Stands::UnderWay,
             None => {}
         }

@@ -9,8 +9,8 @@ use crate::{
     plan::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
 };
 
-/// Changes that nobody was told of yet, and whom each of them restarts.
-pub(super) type News = Vec<(Cause, Vec<WorkloadKey>)>;
+/// Changes that nobody was told of yet.
+pub(super) type News = Vec<Cause>;
 
 impl Reconciler {
     /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the restart, after
@@ -25,8 +25,7 @@ impl Reconciler {
             let monitors = inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.name));
             monitors.chain(inputs.by_annotation.then(|| "its annotation".to_owned())).collect()
         });
-        let news = plan.causes.iter().filter(|cause| self.reporter.is_news(cause));
-        let news = news.map(|cause| (cause.clone(), restarting_for(&world, &cause.object, now()))).collect();
+        let news = plan.causes.iter().filter(|cause| self.reporter.is_news(cause)).cloned().collect();
         (self.why_pods(&plan.causes, plan.due_since, asked_by.unwrap_or_default()), news)
     }
 
@@ -42,11 +41,12 @@ impl Reconciler {
     }
 
     /// Says on each changed object whom it restarts, once the first of them has.
-    pub(super) async fn announce(&self, news: News, outcome: &RestartOutcome) {
+    pub(super) async fn announce(&self, first: &WorkloadKey, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
-            for (cause, restarting) in news {
-                let Some(first) = restarting.first() else { continue };
-                let note = match restarting.len() - 1 {
+            for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {
+                let mut restarting = restarting_for(&self.world(), &cause.object, now());
+                restarting.retain(|other| other != first);
+                let note = match restarting.len() {
                     0 => format!("{first} restarts for this change"),
                     1 => format!("{first} and 1 other workload restart for this change"),
                     more => format!("{first} and {more} other workloads restart for this change"),

@@ -13,8 +13,8 @@ use crate::{
 
 /// A rollout is under way until the watch shows it, or for so long: the write may have been lost.
 const UNTIL_SEEN: Duration = Duration::from_secs(10);
-/// A workload whose pods are removed one by one is under way for so long after each of them: nothing but its pods shows
-/// it, and nobody watches those.
+/// A workload whose pods are removed one by one is under way for so long after each of them, beside what its record says:
+/// a replacement that takes long outlasts the time for which a record counts.
 const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 
 impl Reconciler {
@@ -45,7 +45,14 @@ impl Reconciler {
     pub(super) fn remember_wait(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let ended = match (&plan.state, &plan.action) {
             (WorkloadState::Waiting(wait), None) => {
-                self.world_mut().waits.note(workload, wait.reason.as_str(), now());
+                let reason = wait.reason.as_str();
+                let budget = WaitReason::Budget.as_str();
+                let had_turn = reason != budget && self.world().waits.since(workload, budget).is_some();
+                self.world_mut().waits.note(workload, reason, now());
+                if had_turn {
+                    // Its place is free: it waits for something else first.
+                    self.look_at_next_in_line();
+                }
                 return;
             }
             _ if self.world().waits.is_waiting(workload) => self.world_mut().waits.end(workload),
@@ -104,6 +111,11 @@ impl Reconciler {
         world.waits.clear();
         world.pod_waits.clear();
         world.circuits.clear();
+        world.restarted.clear();
+        world.waited_for.clear();
+        world.missing_since.clear();
+        world.restart_attempts.clear();
+        world.pod_attempts.clear();
     }
 
     fn look_at_next_in_line(&self) {

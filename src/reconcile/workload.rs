@@ -94,7 +94,7 @@ impl Reconciler {
             self.remember_removal(workload, &outcome);
         }
         self.reporter.restart(workload, action, &why, &outcome).await;
-        self.announce(news, &outcome).await;
+        self.announce(workload, news, &outcome).await;
         let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         self.settle_restart(&RestartOf::Workload(workload.clone()), action.label(), &outcome, wait)
     }
@@ -114,6 +114,13 @@ impl Reconciler {
                 world.pods.remove(workload);
                 if *state == WorkloadState::NotWatched {
                     world.restarted.remove(workload);
+                }
+            }
+            _ if self.world().missing_since.contains_key(workload) => {
+                let world = &mut *self.world_mut();
+                let inputs = world.workloads.get(workload).map(|facts| Inputs::of(world, workload, facts));
+                if inputs.is_none_or(|inputs| inputs.missing.is_empty() && inputs.absent.is_empty()) {
+                    world.missing_since.remove(workload);
                 }
             }
             _ => {}
