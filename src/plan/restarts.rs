@@ -61,10 +61,10 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
     if case.stopped() == Some(WorkloadState::Suspended) {
         return Due::No;
     }
-    if case.failed_before().is_some()
-        || case.is_seen_held(since)
-        || !matches!(case.held_back(since), Ok(None))
-    {
+    if case.is_seen_held(since) {
+        return Due::Left;
+    }
+    if case.failed_before().is_some() || !matches!(case.held_back(since), Ok(None)) {
         return Due::Held;
     }
     let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);

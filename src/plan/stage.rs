@@ -38,6 +38,8 @@ pub enum Due {
     Failed,
     /// It is, and something else than its turn holds it back.
     Held,
+    /// It is, and its owner holds back its old pods, by a partition: nobody waits for that.
+    Left,
     /// It is, and only these monitors' windows hold it back.
     Ready(BTreeSet<NamespacedName>),
 }
@@ -166,7 +168,7 @@ impl Look<'_> {
                 break;
             }
             let due = self.lines.due(self.world, &place.key, self.now);
-            if place.group < group && due != Due::No {
+            if place.group < group && !matches!(due, Due::No | Due::Left) {
                 return Err(WaitReason::Stage);
             }
             // Who is shut out by another monitor's window only keeps nobody of his own group waiting.
@@ -203,7 +205,8 @@ impl Look<'_> {
     /// Content is only compared where that makes a difference: what failed or soaked with content that has been changed
     /// since is due, and nothing else.
     fn stands(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
-        let is_due = || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Ready(_));
+        let is_due =
+            || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Left | Due::Ready(_));
         match self.seems(key, facts) {
             Stands::Failed if is_due() => Stands::Rests,
             Stands::UnderWay
