@@ -52,7 +52,8 @@ impl RestartOutcome {
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::TooManyBudgets => {
-                Some("a pod is under two PodDisruptionBudgets and can never be evicted".into())
+                let what = "a pod is under more than one PodDisruptionBudget and can never be evicted";
+                Some(format!("{what}: narrow the selector of all but one"))
             }
             Self::Write(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => {
                 Some(message.clone())

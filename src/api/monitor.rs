@@ -25,6 +25,7 @@ use super::{CopyKind, Problem, Span};
     printcolumn(name = "UpToDate", type_ = "integer", json_path = ".status.upToDate"),
     printcolumn(name = "Restarting", type_ = "integer", json_path = ".status.restarting"),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting"),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.failed"),
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -35,6 +36,7 @@ use super::{CopyKind, Problem, Span};
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
+    printcolumn(name = "Problem", type_ = "string", json_path = ".status.problems[0].reason"),
     printcolumn(name = "LastRestart", type_ = "date", json_path = ".status.lastRestartTime"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

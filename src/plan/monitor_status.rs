@@ -14,12 +14,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
+    Need,
     brake::{Wait, WaitReason},
     clock::at_after,
     foresee::ends_by_the_clock,
     inputs::Inputs,
     pulling::only_pulled,
     reach::{standing, workloads_of},
+    restart_words::missing,
     restarts::plan_in_line,
     selected::{SelectedPodsState, plan_selected_pods, selects_pods},
     stage::Lines,
@@ -35,8 +37,9 @@ use crate::{
 const LASTING: Duration = Duration::from_secs(300);
 
 /// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the API
-/// server is about to be asked again what the status already says. Without `podsApplied`: that is no news but a record,
-/// and who writes statuses may have an old one at hand.
+/// server is about to be asked again what the status already says. Likewise while content is being read: who uses it
+/// would count as waiting, and a moment later not any more. What cannot be read is not waited for. Without
+/// `podsApplied`: that is no news but a record, and who writes statuses may have an old one at hand.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -51,6 +54,10 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
         count.workload(world, &lines, name, &key, now);
     }
     count.pods(world, name, now);
+    let is_said = |status: &ConfigMonitorStatus| status.observed_generation == Some(facts.generation);
+    if count.is_reading && facts.status.as_ref().is_some_and(is_said) {
+        return None;
+    }
     count.stage_stopped(name);
     Some(status(world, name, facts, count, now))
 }
@@ -66,6 +73,10 @@ struct Count {
     circuits: i64,
     /// Of those that wait, how many because another one has failed.
     stopped: usize,
+    /// The first that has failed so that they do, in words.
+    stopped_by: Option<String>,
+    /// Content is about to be read that has to be known.
+    is_reading: bool,
     last_restart: Option<Timestamp>,
     next_restart: Option<Timestamp>,
     /// Failures before waits, then by namespace and name.
@@ -87,6 +98,7 @@ impl Count {
             return;
         }
         self.workloads += 1;
+        self.reads(world, &plan.needs);
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
         let removed = world.removed_at.get(key).copied();
         if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
@@ -104,7 +116,7 @@ impl Count {
                     false => self.waiting += 1,
                 }
                 let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
-                self.wait(key, wait, lasts);
+                self.wait(key, wait, lasts, || missing(&Inputs::of(world, key, facts).missing));
             }
             WorkloadState::Paused => {
                 self.waiting += 1;
@@ -136,6 +148,9 @@ impl Count {
             WorkloadState::Failed { reason, message } => {
                 self.failed += 1;
                 self.circuits += i64::from(reason == WaitReason::CircuitOpen.as_str());
+                if reason == "StageFailed" {
+                    self.stopped_by.get_or_insert_with(|| format!("{} {}", key.kind, key.name));
+                }
                 self.problem(true, key, reason, &message);
             }
         }
@@ -143,31 +158,60 @@ impl Count {
 
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
+        self.reads(world, &plan.needs);
         let removed = world.selected_removed_at.get(name).copied();
         self.last_restart = self.last_restart.max(removed);
         match plan.state {
             SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
             SelectedPodsState::Restarting => self.restarting += 1,
             SelectedPodsState::Waiting(wait) => {
-                self.restarting += i64::from(is_under_way(plan.due_since, removed));
+                match is_under_way(plan.due_since, removed) {
+                    true => self.restarting += 1,
+                    false => self.waiting += 1,
+                }
                 self.next(wait);
+                let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
+                let message = match wait.reason {
+                    WaitReason::PodsNotReady if lasts => {
+                        "wait until others are ready: the next is replaced when they are"
+                    }
+                    WaitReason::DisruptionBudget => {
+                        "cannot be evicted now: raise their replicas, or relax their PodDisruptionBudget"
+                    }
+                    _ => return,
+                };
+                self.pods_problem(false, name, wait.reason.as_str(), message);
             }
             SelectedPodsState::Failed { reason, message } => {
                 self.failed += 1;
-                let message = format!("pods without a workload {message}");
-                let problem = Problem {
-                    namespace: name.namespace.to_string(),
-                    reason: reason.into(),
-                    message,
-                    ..Problem::default()
-                };
-                self.problems.push((Reverse(true), problem));
+                self.pods_problem(true, name, reason, &message);
             }
         }
     }
 
-    fn wait(&mut self, key: &WorkloadKey, wait: Wait, lasts: bool) {
+    fn pods_problem(&mut self, is_failure: bool, monitor: &NamespacedName, reason: &str, message: &str) {
+        let problem = Problem {
+            namespace: monitor.namespace.to_string(),
+            reason: reason.into(),
+            message: format!("pods without a workload {message}"),
+            ..Problem::default()
+        };
+        self.problems.push((Reverse(is_failure), problem));
+    }
+
+    /// Where some of it cannot be read, the rest is not read either: it has been tried, and is said.
+    fn reads(&mut self, world: &World, needs: &[Need]) {
+        let contents = needs.iter().filter_map(|need| match need {
+            Need::Fingerprint(object) => Some(object),
+            Need::Pods(_) | Need::SelectedPods(_) => None,
+        });
+        let tried: Vec<bool> = contents.map(|object| world.unread.contains_key(object)).collect();
+        self.is_reading |= !tried.is_empty() && !tried.contains(&true);
+    }
+
+    fn wait(&mut self, key: &WorkloadKey, wait: Wait, lasts: bool, missing: impl FnOnce() -> String) {
         self.next(wait);
+        let uses;
         let message = match wait.reason {
             WaitReason::RolloutUnfinished if lasts => {
                 "has changed content, and a rollout that does not end: it restarts after that"
@@ -180,8 +224,13 @@ impl Count {
                 "has changed content, and has not become ready after any of its last restarts: the next is tried after an \
                  hour, or as soon as it is ready"
             }
-            WaitReason::MissingObject => "uses a ConfigMap or Secret that does not exist",
-            WaitReason::DisruptionBudget => "has pods that a PodDisruptionBudget allows nobody to evict now",
+            WaitReason::MissingObject => {
+                uses = format!("uses {}", missing());
+                uses.as_str()
+            }
+            WaitReason::DisruptionBudget => {
+                "has pods that a PodDisruptionBudget allows nobody to evict now; raise its replicas, or relax the budget"
+            }
             // Said once for all of them.
             WaitReason::StageStopped => {
                 self.stopped += 1;
@@ -195,9 +244,10 @@ impl Count {
     fn stage_stopped(&mut self, monitor: &NamespacedName) {
         if self.stopped > 0 {
             let message = format!(
-                "{} workloads with changed content wait, because another one has failed with its: make that one ready, \
-                 or change its content",
-                self.stopped
+                "{} workloads with changed content wait, because {} has failed with its: make that one ready, or change \
+                 its content",
+                self.stopped,
+                self.stopped_by.as_deref().unwrap_or("another one")
             );
             let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
             self.problems

@@ -17,7 +17,7 @@ use super::{
     inputs::Inputs,
     misspelt::misspelt,
     reach::{annotated, declared_reach, workloads_using},
-    restart_words::{not_asked, recorded, state, told, under_way, waiting, waits_for},
+    restart_words::{About, not_asked, recorded, restarts, state, told, under_way, waiting, waits_for},
     selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState},
     workload_plan::{WorkloadPlan, WorkloadState},
 };
@@ -175,7 +175,8 @@ pub fn workload_outlook(
         let course = if uses.is_some() { RestartCourse::Unaffected } else { RestartCourse::Current };
         return Some(outlook.told((course, reason, message)));
     }
-    let told = told(foreseen, facts);
+    let about = About { missing: &inputs.missing, windowed: windowed(world, &inputs.monitors) };
+    let told = told(foreseen, facts, &about);
     if let Some(object) = uses.filter(|_| told.0 == RestartCourse::Current) {
         let before = around.before.get(key);
         let (reason, message) =
@@ -202,6 +203,8 @@ pub fn pods_outlook(
     let compiled = facts.compiled.as_ref().ok()?;
     let then = &foreseen.then;
     let first = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
+    let (missing, monitors) = (BTreeSet::new(), BTreeSet::from([monitor.clone()]));
+    let about = About { missing: &missing, windowed: windowed(world, &monitors) };
     let (course, reason, message) = match (&then.action, &then.state) {
         _ if !then.needs.is_empty() => {
             (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".to_owned())
@@ -209,13 +212,13 @@ pub fn pods_outlook(
         // Its first step is to write down that they go.
         (Some(SelectedPodsAction::Remove { .. }), _)
         | (Some(SelectedPodsAction::Record(_)), SelectedPodsState::Restarting) => {
-            (RestartCourse::Restart, first, because(&then.causes))
+            (RestartCourse::Restart, first, restarts(foreseen, &because(&then.causes), &about))
         }
         (Some(SelectedPodsAction::Record(_)), _) => (RestartCourse::Record, "Recorded", recorded()),
         (None, SelectedPodsState::NotApplicable) => return None,
         (None, SelectedPodsState::UpToDate) => (RestartCourse::Current, "Current", String::new()),
         (None, SelectedPodsState::Waiting(wait)) => {
-            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason).to_owned())
+            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason, &about))
         }
         (None, SelectedPodsState::Restarting) => (RestartCourse::Wait, "Restarting", under_way()),
         (None, SelectedPodsState::Failed { reason, message }) => {
@@ -264,6 +267,16 @@ impl RestartOutlook {
     fn told(self, (course, reason, message): (RestartCourse, &str, String)) -> Self {
         Self { course, reason: reason.to_owned(), message, ..self }
     }
+}
+
+/// The one monitor of these that has a window: which of several is closed is not told.
+fn windowed<'m>(world: &World, monitors: &'m BTreeSet<NamespacedName>) -> Option<&'m NamespacedName> {
+    let has_window = |name: &&NamespacedName| {
+        let compiled = world.monitors.get(name).and_then(|facts| facts.compiled.as_ref().ok());
+        compiled.is_some_and(|compiled| compiled.window.is_some())
+    };
+    let mut windowed = monitors.iter().filter(has_window);
+    windowed.next().filter(|_| windowed.next().is_none())
 }
 
 fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {

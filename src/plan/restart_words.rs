@@ -1,6 +1,8 @@
 //! The words for states and waits of restarts, each text in one place: who adds a state or a wait is told by the compiler what
 //! has to be said of it.
 
+use std::collections::BTreeSet;
+
 use super::{
     brake::WaitReason,
     cause::because,
@@ -8,7 +10,7 @@ use super::{
     restart_outlook::{RestartCourse, RestartState},
     workload_plan::{RestartAction, WorkloadPlan, WorkloadState},
 };
-use crate::model::WorkloadFacts;
+use crate::model::{NamespacedName, ObjectKey, WorkloadFacts};
 
 /// The word for a state.
 pub(super) fn state(plan: &WorkloadPlan) -> RestartState {
@@ -55,10 +57,20 @@ pub(super) fn waiting(reason: WaitReason) -> RestartState {
     }
 }
 
+/// What a wait is about, for its words.
+#[derive(Debug)]
+pub(super) struct About<'a> {
+    /// Objects that pods cannot start without, and that are not there.
+    pub(super) missing: &'a BTreeSet<ObjectKey>,
+    /// The only monitor with a window.
+    pub(super) windowed: Option<&'a NamespacedName>,
+}
+
 /// What becomes of it: the course, a word, and why.
 pub(super) fn told<'f>(
     foreseen: &'f Foreseen<WorkloadPlan>,
     facts: &WorkloadFacts,
+    about: &About<'_>,
 ) -> (RestartCourse, &'f str, String) {
     let then = &foreseen.then;
     if !then.needs.is_empty() {
@@ -69,7 +81,7 @@ pub(super) fn told<'f>(
             RestartAction::Rollout { .. } | RestartAction::Begin { .. } | RestartAction::RemovePods { .. },
         ) => {
             let reason = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
-            return (RestartCourse::Restart, reason, because(&then.causes));
+            return (RestartCourse::Restart, reason, restarts(foreseen, &because(&then.causes), about));
         }
         Some(RestartAction::Adopt { .. }) => {
             let (reason, message) = match (then.due_since, &facts.applied) {
@@ -92,7 +104,7 @@ pub(super) fn told<'f>(
         }
         WorkloadState::UpToDate => (RestartCourse::Current, "Current", String::new()),
         WorkloadState::Waiting(wait) => {
-            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason).to_owned())
+            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason, about))
         }
         WorkloadState::Restarting => (RestartCourse::Wait, "Restarting", under_way()),
         WorkloadState::Paused => {
@@ -118,20 +130,51 @@ pub(super) fn told<'f>(
     }
 }
 
+/// Why it restarts; and, where it waits for a window, how to get past that.
+pub(super) fn restarts<P>(foreseen: &Foreseen<P>, because: &str, about: &About<'_>) -> String {
+    match foreseen.waits.contains(&WaitReason::Window) {
+        true => format!("{because}; {}", waits_for(WaitReason::Window, about)),
+        false => because.to_owned(),
+    }
+}
+
+/// What is missing, and what to do about it.
+pub(super) fn missing(objects: &BTreeSet<ObjectKey>) -> String {
+    match objects.first() {
+        None => "a ConfigMap or Secret that does not exist: create it, or correct the name".into(),
+        Some(ObjectKey { kind, name, .. }) if objects.len() == 1 => {
+            format!("{kind} {name}, which does not exist: create it, or correct the name")
+        }
+        Some(ObjectKey { kind, name, .. }) => {
+            let more = objects.len() - 1;
+            format!("{kind} {name} and {more} more, which do not exist: create them, or correct the names")
+        }
+    }
+}
+
 /// What has to pass first, in words.
-pub(super) fn waits_for(reason: WaitReason) -> &'static str {
-    match reason {
+pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
+    let text = match reason {
+        WaitReason::MissingObject => return format!("it uses {}", missing(about.missing)),
+        WaitReason::Window => {
+            let Some(NamespacedName { namespace, name }) = about.windowed else {
+                return "its monitor's window is closed".into();
+            };
+            return format!(
+                "the window of ConfigMonitor {namespace}/{name} is closed; past it, once: kubectl annotate cfgmon {name} \
+                 -n {namespace} --overwrite copyrator.dev/restart-now=1"
+            );
+        }
         WaitReason::Starting => "not everything is known yet",
         WaitReason::Authority => "nobody has been asked yet whether its monitor may",
         WaitReason::Facts => "what it takes to tell could not be read",
-        WaitReason::MissingObject => {
-            "it uses a ConfigMap or Secret that does not exist: create it, or correct the name"
-        }
         WaitReason::QuietPeriod => "the content may still be changing",
         WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
         WaitReason::MinInterval => "the last restart was a moment ago",
         WaitReason::PodsNotReady => "other pods have to be ready first",
-        WaitReason::DisruptionBudget => "a PodDisruptionBudget lets no pod go now",
+        WaitReason::DisruptionBudget => {
+            "a PodDisruptionBudget lets no pod go now: raise the replicas, or relax the budget"
+        }
         WaitReason::AbsentObject => {
             "it uses an optional ConfigMap or Secret that has gone, or never was, and may still come"
         }
@@ -142,13 +185,13 @@ pub(super) fn waits_for(reason: WaitReason) -> &'static str {
             "it has not become ready after any of its last restarts: mend the content or the workload; the next is tried \
              after an hour, or as soon as it is ready"
         }
-        WaitReason::Budget => "as many restarts as may be are under way in the cluster",
+        WaitReason::Budget => "as many restarts as may be are under way in the cluster (--max-rollouts)",
         WaitReason::Stage => "others of its monitor come first, or as many as may be are under way",
         WaitReason::StageStopped => {
             "another workload of its monitor has failed with its new content: make that one ready, or change its content"
         }
-        WaitReason::Window => "its monitor's window is closed",
-    }
+    };
+    text.to_owned()
 }
 
 /// Only what counts has changed.

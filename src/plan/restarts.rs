@@ -61,6 +61,9 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
     if case.stopped() == Some(WorkloadState::Suspended) {
         return Due::No;
     }
+    if case.is_seen_held(since) {
+        return Due::Left;
+    }
     // What it waits for after its turn has come, as last seen.
     let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
     if case.failed_before().is_some()
@@ -68,9 +71,6 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
         || !matches!(case.held_back(since), Ok(None))
     {
         return Due::Held;
-    }
-    if case.is_seen_held(since) {
-        return Due::No;
     }
     let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
     Due::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())

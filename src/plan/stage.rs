@@ -38,6 +38,8 @@ pub enum Due {
     Failed,
     /// It is, and something else than its turn holds it back.
     Held,
+    /// It is, and its owner holds back its old pods, by a partition: nobody waits for that.
+    Left,
     /// It is, and only these monitors' windows hold it back.
     Ready(BTreeSet<NamespacedName>),
 }
@@ -240,7 +242,7 @@ impl Look<'_> {
             }
             let place = &line.places[known];
             let due = self.lines.due(self.world, &place.key, self.now);
-            if !matches!(due, Due::No) && front.first_due.is_none() {
+            if !matches!(due, Due::No | Due::Left) && front.first_due.is_none() {
                 front.first_due = Some((known, place.group));
             }
             // Who is shut out by another monitor's window only keeps nobody of his own group waiting.
@@ -269,7 +271,8 @@ impl Look<'_> {
     /// Content is only compared where that makes a difference: what failed or soaked with content that has been changed
     /// since is due, and nothing else.
     fn stands(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
-        let is_due = || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Ready(_));
+        let is_due =
+            || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Left | Due::Ready(_));
         match self.seems(key, facts) {
             Stands::Failed if is_due() => Stands::Rests,
             Stands::UnderWay

@@ -96,12 +96,15 @@ impl Snapshot {
         let help = "Workloads that do not become ready after restarts, and are left alone";
         gauge(encoder, "circuits_open", help, world.circuits.len())?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
-        for (_, wait) in world.waits.all() {
+        let of_pods = world.pod_waits.all().map(|(_, wait)| wait);
+        for wait in world.waits.all().map(|(_, wait)| wait).chain(of_pods) {
             *waiting.entry(wait.reason).or_default() += 1;
         }
         drop(world);
-        let (name, help) =
-            ("restarts_waiting", "Workloads whose restart, or the decision about it, waits, by reason");
+        let (name, help) = (
+            "restarts_waiting",
+            "Workloads, and monitors with pods of no workload, whose restart, or the decision about it, waits, by reason",
+        );
         let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0).metric_type())?;
         for (reason, count) in waiting {
             ConstGauge::new(count).encode(family.encode_family(&[("reason", reason)])?)?;

@@ -72,7 +72,10 @@ impl Reconciler {
         if let Again::After(delay) = ask_again(account, after.as_ref()) {
             self.queue.add_later(Key::Monitor(monitor.clone()), delay);
         }
-        self.selected_pods(monitor).await
+        let again = self.selected_pods(monitor).await;
+        // What has become of its pods is known only now.
+        self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
+        again
     }
 
     /// Asks whether the monitor's identity may restart what it declares, unless that is known.

@@ -51,8 +51,17 @@ impl Reconciler {
             ),
             RestartOutcome::TooManyBudgets => (
                 "TooManyBudgets",
-                "a pod is under two PodDisruptionBudgets, so that it can never be evicted: remove one"
-                    .to_owned(),
+                match of {
+                    RestartOf::Workload(_) => {
+                        "has a pod under more than one PodDisruptionBudget, which can never be evicted: narrow \
+                         the selector of all but one"
+                    }
+                    RestartOf::Pods(_) => {
+                        "cannot be evicted, since one is under more than one PodDisruptionBudget: narrow the \
+                         selector of all but one"
+                    }
+                }
+                .to_owned(),
                 REFUSED_AGAIN,
             ),
             RestartOutcome::Write(Outcome::Refused { reason, message }) => {

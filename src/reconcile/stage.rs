@@ -32,7 +32,10 @@ impl Reconciler {
     pub(super) fn wake_next(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let is_through = plan.action.is_none()
             && plan.needs.is_empty()
-            && matches!(plan.state, WorkloadState::UpToDate | WorkloadState::NotWatched);
+            && matches!(
+                plan.state,
+                WorkloadState::UpToDate | WorkloadState::NotWatched | WorkloadState::Held { .. }
+            );
         if !is_through || !self.world().waited_for.contains(workload) {
             return;
         }

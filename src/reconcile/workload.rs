@@ -39,6 +39,7 @@ impl Reconciler {
                     Err(error) => {
                         tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
                         self.forget_wait(workload);
+                        self.status_of_monitors(workload);
                         return Again::Backoff(None);
                     }
                 }
@@ -58,13 +59,17 @@ impl Reconciler {
             self.note_circuit(workload, &plan.state).await;
             let again = self.restart(workload, &plan, facts).await;
             self.wake_next(workload, &plan);
-            let monitors = monitors_reaching(&self.world(), workload);
-            for monitor in monitors {
-                self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
-            }
+            self.status_of_monitors(workload);
             return again;
         }
         Again::After(SOON)
+    }
+
+    fn status_of_monitors(&self, workload: &WorkloadKey) {
+        let monitors = monitors_reaching(&self.world(), workload);
+        for monitor in monitors {
+            self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
+        }
     }
 
     /// `facts` are those that the plan was made on.

@@ -235,17 +235,18 @@ async fn a_request_beyond_the_limit_is_cut_off_and_told() {
 }
 
 /// Clients that keep connections as the API server does, and stop coming once their endpoints have
-/// changed, which is after they have seen the drain and before the propagation delay is over.
+/// changed, which is after they have seen the drain and before the propagation delay is over. Each comes anew once after
+/// it has seen it; the delay is long, for a machine with more to do.
 #[tokio::test]
 async fn a_drain_under_load_fails_no_request() {
-    let server = Server::start(Limits::default(), Duration::from_secs(2)).await;
+    let server = Server::start(Limits::default(), Duration::from_secs(5)).await;
     let (connector, address) = (server.connector(&[]), server.address);
     let mut clients = JoinSet::new();
     for number in 0..16 {
         let (connector, path) = (connector.clone(), if number % 2 == 0 { "/" } else { "/slow" });
         clients.spawn(async move {
             let (mut kept, mut answered, mut closed) = (None, 0, 0);
-            while closed < 5 {
+            while closed < 2 {
                 let mut client = match kept.take() {
                     Some(client) => client,
                     None => connect(&connector, address).await.unwrap(),
@@ -262,6 +263,6 @@ async fn a_drain_under_load_fails_no_request() {
     let drained = server.drained();
     let (drained, answered) = tokio::join!(drained, soon(clients.join_all()));
     assert_eq!(drained, Drained { cut_off: 0 });
-    assert!(answered.iter().all(|count| *count >= 5), "{answered:?}");
+    assert!(answered.iter().all(|count| *count >= 2), "{answered:?}");
     TcpStream::connect(address).await.unwrap_err();
 }

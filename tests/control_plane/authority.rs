@@ -125,13 +125,52 @@ fn a_service_account_of_another_namespace_is_no_identity() {
 }
 
 #[test]
-fn a_monitor_needs_the_right_to_change_its_workloads() {
+fn a_monitor_with_a_service_account_restarts_what_that_account_may_and_stops_when_it_may_not() {
     let story = Story::new(peaceful(), "monitored");
-    story.admin().create(&binding(&story.home, "alice", "edit")).ok();
-    let spec = json!({ "watch": [{ "kind": "ConfigMap", "names": ["app"] }] });
-    let monitor = ours("ConfigMonitor", &story.home, "own", spec);
-    until_accepted(&story.bed.alice, &monitor);
-    story.until_condition("ConfigMonitor", "own", "Authorized", "True", "Allowed");
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": story.home, "name": "restarter" } });
+    story.admin().create(&account).ok();
+    let change =
+        |value: &str| drop(story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok());
+    change("1");
+    story.deploy("web", &["app"]);
+    let first = story.until_running("web");
+    let mut monitor = story.monitor(&["app"], json!(null));
+    monitor["spec"]["serviceAccountName"] = "restarter".into();
+    until_accepted(story.admin(), &monitor);
+    story.until_condition("ConfigMonitor", "monitor", "Authorized", "False", "Forbidden");
+    change("2");
+    story.marker("without");
+    let web = story.admin().get("Deployment", &story.home, "web").expect("it is there");
+    assert_eq!(label(&web, "copyrator.dev/applied"), None, "written without the right to");
+    assert_eq!((story.until_running("web"), story.rollouts("web")), (first.clone(), 1));
+
+    let grant = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "namespace": story.home, "name": "restarter" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": story.home, "name": "restarter" }],
+    });
+    story.admin().create(&grant).ok();
+    let monitor = story.until_condition("ConfigMonitor", "monitor", "Authorized", "True", "Allowed");
+    let identity = monitor["status"]["identity"].as_str().unwrap_or_default();
+    assert!(identity.contains("restarter"), "{identity}");
+    story.until_adopted("web");
+    story.until_later(1);
+    change("3");
+    let second = story.until_restarted("web", &first);
+
+    story.admin().delete("RoleBinding", &story.home, "restarter").ok();
+    story.until_condition("ConfigMonitor", "monitor", "Authorized", "False", "Forbidden");
+    story.until_later(1);
+    change("4");
+    story.marker("withdrawn");
+    assert_eq!(
+        (story.until_running("web"), story.rollouts("web")),
+        (second.clone(), 2),
+        "restarted without the right to"
+    );
+    story.admin().create(&grant).ok();
+    story.until_restarted("web", &second);
+    assert_eq!(story.rollouts("web"), 3);
 }
 
 /// Whoever holds every right in his namespace may write statuses there. That must not be the way to other people's

@@ -14,14 +14,15 @@ const MUTATING: &str = "MutatingWebhookConfiguration";
 #[test]
 fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     let bed = private("hooks");
+    // It reconciles before any webhook answers, and is ready only when one does.
     let mut reconciler = bed.reconciler(0);
-    reconciler.wait_ready().expect("the reconciler needs no webhook to be ready");
     rules_written_without_hooks_are_no_stronger(&bed);
     a_policy_full_of_faults_has_a_status(&bed);
     nothing_depends_on_a_webhook_that_does_not_answer(&bed);
 
     let mut webhook = bed.webhook();
     webhook.wait_ready().expect("the webhook becomes ready");
+    reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
     hooks_are_trusted_and_owned(&bed);
     bad_rules_are_refused_from_now_on(&bed);

@@ -25,6 +25,12 @@ fn restarted<'c>(call: &'c Call, namespace: &str) -> Option<&'c str> {
     is_restart.then_some(name)
 }
 
+/// Whether a call removes a pod of this namespace.
+fn removed(call: &Call, namespace: &str) -> bool {
+    let is_pod = call.path.contains(&format!("/namespaces/{namespace}/pods/"));
+    is_pod && (call.method == "DELETE" || (call.method == "POST" && call.path.ends_with("/eviction")))
+}
+
 fn change(story: &Story<'_>, config: &str, value: &str) {
     story.admin().apply(&config_map(&story.home, config, [("k", value)])).ok();
 }
@@ -55,7 +61,9 @@ fn restarts_outlive_whatever_the_api_server_answers() {
     let which = |call: &Call| {
         let is_list = call.path.ends_with(&format!("/namespaces/{HOME}/pods"));
         let is_content = call.path.ends_with(&format!("/namespaces/{HOME}/configmaps/unread"));
-        restarted(call, HOME).is_some() || (call.method == "GET" && (is_list || is_content))
+        restarted(call, HOME).is_some()
+            || removed(call, HOME)
+            || (call.method == "GET" && (is_list || is_content))
     };
     let fates = move |call: &Call, before: &[Call]| {
         let is_it =
@@ -63,9 +71,17 @@ fn restarts_outlive_whatever_the_api_server_answers() {
         let earlier = before.iter().filter(is_it).count();
         match restarted(call, HOME) {
             Some("conflicted") if earlier < 4 => Fate::Conflict,
-            Some("faulty") if earlier < 2 => Fate::Fault,
+            // Were one to wait for the other, this would never end.
+            Some("faulty")
+                if earlier < 2 || !before.iter().any(|one| restarted(one, HOME) == Some("well")) =>
+            {
+                Fate::Fault
+            }
             Some("unanswered") if earlier < 1 => Fate::Unanswered,
             Some("busy") if earlier < 1 => Fate::Later(4),
+            None if removed(call, HOME) && earlier == 0 => Fate::Fault,
+            // As the API server says it when it is too busy: no budget is in the way.
+            None if removed(call, HOME) && earlier == 1 => Fate::Later(1),
             None if call.query.contains("blind") && earlier < 3 => Fate::Fault,
             None if call.path.ends_with("unread") => {
                 let left =
@@ -78,8 +94,8 @@ fn restarts_outlive_whatever_the_api_server_answers() {
     let gate = Gate::over(bed, which, fates);
     let crew = man_behind(bed, &gate);
     let story = Story::new(bed, "answered");
-    story.admin().create(&story.monitor(&["*"], json!(null))).ok();
     let names = ["conflicted", "faulty", "unanswered", "blind", "unread", "well", "busy"];
+    story.admin().create(&story.monitor(&names, json!(null))).ok();
     let before = adopted(&story, names);
     unreadable.store(3, Ordering::SeqCst);
     for name in &names[..6] {
@@ -91,6 +107,7 @@ fn restarts_outlive_whatever_the_api_server_answers() {
     // Last, since nothing at all is sent for as long as the API server says.
     change(&story, "busy", "2");
     story.until_restarted("busy", &before[6]);
+    pods_are_removed_whatever_the_api_server_answers(&story, &gate);
     story.until_later(1);
     story.marker("then");
     assert_eq!(names.map(|name| story.rollouts(name)), [2; 7]);
@@ -107,7 +124,7 @@ fn restarts_outlive_whatever_the_api_server_answers() {
         |name| -> Vec<&Call> { of(name).into_iter().filter(|call| call.method == "PATCH").collect() };
     // Each refusal costs one call, and what was done is done once more at most: for its version, in vain.
     for (name, expected) in
-        [("conflicted", 5..=5), ("faulty", 3..=3), ("unanswered", 1..=2), ("well", 1..=1), ("busy", 2..=2)]
+        [("conflicted", 5..=5), ("faulty", 3..=8), ("unanswered", 1..=2), ("well", 1..=1), ("busy", 2..=2)]
     {
         let seen = restarts(name);
         assert!(expected.contains(&seen.len()), "{name}: {seen:#?}");
@@ -117,14 +134,36 @@ fn restarts_outlive_whatever_the_api_server_answers() {
         assert!((4..=12).contains(&reads), "{name} was read {reads} times");
     }
     let gap = |name, number: usize| restarts(name)[number].at - restarts(name)[number - 1].at;
-    assert!(gap("faulty", 2) > gap("faulty", 1), "tried again as fast as before");
     assert!(
         gap("busy", 1) >= Duration::from_secs(4),
         "not for as long as the API server says: {:?}",
         gap("busy", 1)
     );
-    assert!(restarts("well")[0].at < restarts("faulty")[1].at, "one workload waited for another");
     crew.reconciler.kill();
+}
+
+/// A fault, and a refusal that is no budget's: the third attempt removes the pod, and no other pod goes.
+fn pods_are_removed_whatever_the_api_server_answers(story: &Story<'_>, gate: &Gate) {
+    let names = ["evicted", "deleted"];
+    for (name, strategy) in [("evicted", "Evict"), ("deleted", "Delete")] {
+        let mut monitor = story.monitor(&[name], json!(null));
+        monitor["metadata"]["name"] = name.into();
+        monitor["spec"]["strategy"] = json!({ "type": strategy });
+        story.admin().create(&monitor).ok();
+    }
+    let before = adopted(story, names);
+    names.iter().for_each(|name| change(story, name, "2"));
+    let after: Vec<String> =
+        names.iter().zip(&before).map(|(name, before)| story.until_restarted(name, before)).collect();
+    story.until_later(1);
+    story.marker("removed");
+    for (name, after) in names.iter().zip(after) {
+        assert_eq!((story.until_running(name), story.rollouts(name)), (after, 1), "{name}");
+        let mut calls = gate.calls();
+        calls.retain(|call| removed(call, &story.home) && call.path.contains(&format!("/pods/{name}-")));
+        assert_eq!(calls.len(), 3, "{calls:#?}");
+        assert!(calls.iter().all(|call| (call.method == "POST") == (*name == "evicted")), "{calls:#?}");
+    }
 }
 
 /// What happens while a watch is down is not lost (k8s-sidecar#621: a watch dies in silence; Reloader#640).

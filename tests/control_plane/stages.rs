@@ -111,15 +111,20 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
         story.until_older_than_now(name);
         pod
     });
+    let label = story.until_adopted("canary");
+    let (worked, _) = label.rsplit_once('.').expect("a digest, and what counted");
     takes_pods(&story, false);
     admin.apply(&config_map(&story.home, "app", [("k", "broken")])).ok();
 
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
     let problems = monitor["status"]["problems"].to_string();
     assert!(problems.contains("Deployment canary runs changed content and has failed"), "{problems}");
+    assert!(problems.contains(&format!("the last that worked is {worked}.")), "{worked}: {problems}");
     eventually("the status counts", || {
         let status = admin.get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?["status"].take();
-        let stopped = status["problems"].to_string().contains("2 workloads with changed content wait");
+        let stopped = status["problems"]
+            .to_string()
+            .contains("2 workloads with changed content wait, because Deployment canary");
         if status["failed"] == 1 && status["waiting"] == 2 && stopped {
             Ok(())
         } else {

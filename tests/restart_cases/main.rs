@@ -5,6 +5,7 @@
 
 mod simulation;
 mod stages;
+mod status;
 mod tables;
 mod world;
 
@@ -283,6 +284,17 @@ fn a_status_counts_and_explains() {
     };
     assert_eq!(ready(&status), "Ready=True Watching, Authorized=True Allowed");
 
+    let missing = case(
+        r#"{name: missing, now: 100, objects: {configmap/a: {keys: {x: "2"}, changed: 50}}, expect: "",
+            monitors: {web: {spec: {watch: [{kind: ConfigMap, names: ["*"]}]}}},
+            workload: {references: [configmap/a, configmap/gone, configmap/lost], applied: {configmap/a: {x: "1"}}}}"#,
+    );
+    let status = monitor_status(&missing.world(), &Case::monitor_key(), at(100)).unwrap();
+    assert_eq!(
+        status.problems[0].message,
+        "Deployment web uses ConfigMap gone and 1 more, which do not exist: create them, or correct the names"
+    );
+
     let pulling = case(
         r#"{name: pulling, now: 51, objects: {secret/pull: {keys: {x: "1"}, changed: 40}, secret/used: {keys: {x: "1"}, changed: 40}}, expect: "",
             monitors: {web: {spec: {watch: [{kind: Secret, names: ["*"]}]}}},
@@ -435,6 +447,12 @@ fn an_outlook_says_when_and_why() {
         (
             r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: unfinished}"#,
             "Waiting Wait RolloutUnfinished: a rollout is under way, and has to end first",
+        ),
+        (
+            r#"monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], window: {schedule: "0 2 * * *", duration: 1h}}}},
+               workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, recorded: 30}"#,
+            "Waiting Restart QuietPeriod at 7200: ConfigMap a has changed; the window of ConfigMonitor shop/web is closed; \
+             past it, once: kubectl annotate cfgmon web -n shop --overwrite copyrator.dev/restart-now=1; Rollout for web",
         ),
         (
             r#"monitors: {web: {spec: {suspend: true, watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,

@@ -169,7 +169,10 @@ fn a_canary_that_crashes_stops_all_others() {
         "{failed}"
     );
     assert!(failed.contains(", the last that worked is ") && !failed.contains("not known"), "{failed}");
-    assert!(stopped.starts_with("4 workloads with changed content wait"), "{stopped}");
+    assert!(
+        stopped.starts_with("4 workloads with changed content wait, because Deployment w005 has failed"),
+        "{stopped}"
+    );
     let degraded = status.conditions.iter().find(|one| one.type_ == "Degraded").unwrap();
     assert_eq!(degraded.reason, "StageFailed");
 

@@ -467,7 +467,8 @@ impl Workload {
             "through" => Went::Through,
             why => Went::Failed(why.to_owned()),
         };
-        let content = facts.applied.as_deref().unwrap().rsplit_once('.').unwrap().0.to_owned();
+        let parts: Vec<&str> = facts.applied.as_deref().unwrap().split('.').collect();
+        let content = parts[..2].join(".");
         world.restarted.insert(key.clone(), Restarted { content, went });
     }
 
