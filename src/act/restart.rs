@@ -257,26 +257,7 @@ mod tests {
         assert_eq!(eviction("shop", &pod)["deleteOptions"]["preconditions"]["uid"], "u");
         let key =
             WorkloadKey { kind: WorkloadKind::StatefulSet, namespace: "shop".into(), name: "db".into() };
-        let facts = crate::model::WorkloadFacts {
-            uid: "w".into(),
-            resource_version: "7".into(),
-            deleting: false,
-            selector: Default::default(),
-            template_labels: Default::default(),
-            references: Vec::new(),
-            pull_secrets: Vec::new(),
-            restart: None,
-            applied: None,
-            restarted_for: None,
-            last_restart: None,
-            templated: None,
-            recorded: None,
-            track: Default::default(),
-            own_deadline: true,
-            rollout: crate::model::Rollout::Complete,
-            desired: 1,
-            available: 1,
-        };
+        let facts = WorkloadFacts { uid: "w".into(), resource_version: "7".into(), ..WorkloadFacts::plain() };
         let track = TrackRecord { streak: 2, failures: 1, last_good: Some("k.c".into()) };
         let body = manifest(
             &key,

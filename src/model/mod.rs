@@ -15,7 +15,7 @@ mod world;
 
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
-pub use progress::AGAIN;
+pub use progress::{AGAIN, digest_of};
 pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};

@@ -12,13 +12,16 @@ pub const AGAIN: &str = "-again";
 const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
+    /// The content that the pod template was last restarted for: `<key id>.<digest>`.
+    pub fn stamped_for(&self) -> Option<&str> {
+        let stamp = self.restarted_for.as_deref()?;
+        Some(stamp.strip_suffix(AGAIN).unwrap_or(stamp))
+    }
+
     /// Whether the last change of the pod template was our restart, for the content that is recorded.
     pub fn restarted_by_us(&self) -> bool {
-        let (Some(stamp), Some(applied)) = (&self.restarted_for, &self.applied) else { return false };
-        let digest = stamp.strip_suffix(AGAIN).unwrap_or(stamp);
-        let rest = applied.strip_prefix(digest);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            && self.last_restart >= self.templated
+        let Some(applied) = self.applied.as_deref() else { return false };
+        self.stamped_for() == Some(digest_of(applied)) && self.last_restart >= self.templated
     }
 
     /// How its rollout stands now: [`Rollout::Stuck`] also where only the clock tells.
@@ -73,6 +76,6 @@ impl WorkloadFacts {
 }
 
 /// The part of a record of content that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
-fn digest_of(applied: &str) -> &str {
-    applied.match_indices('.').nth(1).map_or(applied, |(dot, _)| &applied[..dot])
+pub fn digest_of(record: &str) -> &str {
+    record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }

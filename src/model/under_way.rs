@@ -78,24 +78,14 @@ mod tests {
 
     fn facts(content: &str, rollout: Rollout, own_deadline: bool) -> WorkloadFacts {
         WorkloadFacts {
-            uid: "u".into(),
-            resource_version: "1".into(),
-            deleting: false,
-            selector: Default::default(),
-            template_labels: Default::default(),
-            references: Vec::new(),
-            pull_secrets: Vec::new(),
-            restart: None,
             applied: Some(format!("k.{content}.s")),
             restarted_for: Some(format!("k.{content}")),
             last_restart: Some(at(100)),
             templated: Some(at(100)),
             recorded: Some(at(100)),
-            track: Default::default(),
             rollout,
             own_deadline,
-            desired: 1,
-            available: 1,
+            ..WorkloadFacts::plain()
         }
     }
 

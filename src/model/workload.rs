@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Kind, TrackRecord, WorkloadKey};
+use super::{Kind, TrackRecord, WorkloadKey, progress::digest_of};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl WorkloadFacts {
     /// that waits for its quiet period would be forgotten, and the workload adopted with pods that run the old one.
     pub fn keep(&mut self, known: &Self) -> Option<Taken> {
         let label = known.applied.as_deref()?;
-        let digest = label.match_indices('.').nth(1).map_or(label, |(dot, _)| &label[..dot]);
+        let digest = digest_of(label);
         if self.uid != known.uid || self.applied.is_some() {
             return None;
         }
@@ -76,6 +76,33 @@ impl WorkloadFacts {
         let is_ours = known.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
         let is_cut_short = is_rolling && is_ours && self.restarted_for != known.restarted_for;
         Some(if is_cut_short { Taken::Rollout } else { Taken::Label })
+    }
+}
+
+#[cfg(test)]
+impl WorkloadFacts {
+    /// One that nobody asks anything of, with its only pod serving.
+    pub fn plain() -> Self {
+        Self {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            deleting: false,
+            selector: LabelSelector::default(),
+            template_labels: BTreeMap::new(),
+            references: Vec::new(),
+            pull_secrets: Vec::new(),
+            restart: None,
+            applied: None,
+            restarted_for: None,
+            last_restart: None,
+            templated: None,
+            recorded: None,
+            track: TrackRecord::default(),
+            rollout: Rollout::Complete,
+            own_deadline: true,
+            desired: 1,
+            available: 1,
+        }
     }
 }
 

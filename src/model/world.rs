@@ -124,8 +124,6 @@ pub struct World {
     pub restart_now: BTreeMap<NamespacedName, Timestamp>,
     /// When we last removed a pod of a workload: no managedFields entry tells of it.
     pub removed_at: BTreeMap<WorkloadKey, Timestamp>,
-    /// When we last removed a pod that a monitor finds itself.
-    pub selected_removed_at: BTreeMap<NamespacedName, Timestamp>,
     /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The stores whose first list is complete.

@@ -160,7 +160,6 @@ pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
     world.pods_removed.remove(key);
     world.pod_waits.end(key);
     world.restart_now.remove(key);
-    world.selected_removed_at.remove(key);
 }
 
 impl Watched for DeserializeGuard<ConfigPolicy> {

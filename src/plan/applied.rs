@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{inputs::Content, pods::Before};
-use crate::digest::DigestKey;
+use crate::{digest::DigestKey, model::digest_of};
 
 /// A record: `<key id>.<digest>.<scope>`; and `.<seconds>` behind it while pods that began before that time are still to
 /// be replaced one by one. That is what a new leader goes on by, and why content that changes back half-way is no
@@ -17,11 +17,6 @@ pub struct Applied<'a> {
     pub pending: Option<Before>,
     /// When we wrote it (1 s resolution), where the API server says so.
     at: Option<Timestamp>,
-}
-
-/// The part of a record that is the content's digest.
-pub fn digest_of(record: &str) -> &str {
-    record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }
 
 /// How a record differs from what is there now.

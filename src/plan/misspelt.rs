@@ -37,7 +37,6 @@ fn meant(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Rollout;
 
     #[test]
     fn the_word_and_the_fix_are_named() {
@@ -59,26 +58,7 @@ mod tests {
                 ),
             ),
         ] {
-            let facts = WorkloadFacts {
-                uid: "u".into(),
-                resource_version: "1".into(),
-                deleting: false,
-                selector: Default::default(),
-                template_labels: Default::default(),
-                references: Vec::new(),
-                pull_secrets: Vec::new(),
-                templated: None,
-                track: Default::default(),
-                own_deadline: true,
-                restart: Some(text.into()),
-                applied: None,
-                restarted_for: None,
-                last_restart: None,
-                recorded: None,
-                rollout: Rollout::Complete,
-                desired: 1,
-                available: 1,
-            };
+            let facts = WorkloadFacts { restart: Some(text.into()), ..WorkloadFacts::plain() };
             let expected = expected.map(|rest| format!("annotation copyrator.dev/restart: {rest}"));
             assert_eq!(misspelt(&facts), expected, "{text}");
         }

@@ -159,7 +159,7 @@ impl Count {
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
         self.reads(world, &plan.needs);
-        let removed = world.selected_removed_at.get(name).copied();
+        let removed = world.pods_removed.get(name).map(|removed| removed.at);
         self.last_restart = self.last_restart.max(removed);
         match plan.state {
             SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}

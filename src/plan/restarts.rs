@@ -382,8 +382,7 @@ impl Case<'_> {
 
     /// Whether the template carries the content already.
     pub(super) fn is_stamped(&self) -> bool {
-        let stamp = self.facts.restarted_for.as_deref();
-        stamp.is_some_and(|stamp| stamp.strip_suffix(AGAIN).unwrap_or(stamp) == self.content.digest)
+        self.facts.stamped_for() == Some(&*self.content.digest)
     }
 
     /// An attempt for this very content was refused: tried again when its time has come.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{applied::digest_of, clock::at_after};
+use super::clock::at_after;
 use crate::model::{
-    PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, WorkloadKind, World,
+    PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, WorkloadKind, World, digest_of,
 };
 
 /// How old a list of pods may be that shows no crash, or a failure.

@@ -15,7 +15,6 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    applied::digest_of,
     brake::WaitReason,
     reach::{declared_reach, standing},
     restarts::readiness,
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{NamespacedName, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, World},
+    model::{NamespacedName, Restarted, Rollout, Went, WorkloadFacts, WorkloadKey, World, digest_of},
     validate::{CompiledMonitor, CompiledStage},
 };
 

@@ -78,13 +78,6 @@ impl Reconciler {
         }
     }
 
-    /// The same of pods that a monitor finds itself.
-    pub(super) fn remember_selected_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
-        if *outcome == RestartOutcome::Write(Outcome::Done) {
-            self.world_mut().selected_removed_at.insert(monitor.clone(), now());
-        }
-    }
-
     /// Tells whoever wrote a workload's annotation that it says nothing.
     pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
         let what = {

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     act::{
         outcome::Outcome,
+        restart::RestartOutcome,
         status::{Version, record_pods},
     },
     authority::AskError,
@@ -128,8 +129,7 @@ impl Reconciler {
                 },
                 SelectedPodsAction::Remove { label, pods, how } => {
                     let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
-                    self.note_removal(monitor);
-                    self.remember_selected_removal(monitor, &outcome);
+                    self.note_removal(monitor, &outcome);
                     let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
                     self.reporter.pods(monitor, &pods, how, &why, &outcome).await;
                     self.announce_pods(&plan.causes, monitor, &outcome).await;
@@ -146,9 +146,12 @@ impl Reconciler {
     }
 
     /// Whatever was decided from this list of pods has been done; how many there were says when the next one is there.
-    fn note_removal(&self, monitor: &NamespacedName) {
+    fn note_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
         let world = &mut *self.world_mut();
         let Some(seen) = world.selected_pods.remove(monitor) else { return };
+        if *outcome != RestartOutcome::Write(Outcome::Done) {
+            return;
+        }
         let of_others =
             |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
         let is_counted =

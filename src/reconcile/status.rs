@@ -46,8 +46,8 @@ impl Reconciler {
         let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
         let news = said(&after).filter(|_| said(&before).is_none());
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
-        let again = self.write::<CopyratorRule, _>(key, of, before, after).await;
-        if let (Some(large), Again::OnChange) = (news, again) {
+        let (again, is_written) = self.write::<CopyratorRule, _>(key, of, before, after).await;
+        if let Some(large) = news.filter(|_| is_written) {
             self.reporter.large_spread(rule, large).await;
         }
         again
@@ -66,9 +66,10 @@ impl Reconciler {
             (facts.uid.clone(), before, monitor_status(&world, monitor, now()))
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
-        let again = self.write::<ConfigMonitor, _>(key, of, before.clone(), after.clone()).await;
-        if let (Some(after), Again::OnChange) = (&after, again) {
-            self.tell_of_failures(monitor, before.as_ref(), after).await;
+        let (again, is_written) =
+            self.write::<ConfigMonitor, _>(key, of, before.clone(), after.clone()).await;
+        if let Some(after) = after.filter(|_| is_written) {
+            self.tell_of_failures(monitor, before.as_ref(), &after).await;
         }
         again
     }
@@ -98,21 +99,28 @@ impl Reconciler {
             (facts.uid.clone(), facts.status.clone(), Some(status))
         };
         let of = StatusOf { namespace: None, name, uid: &uid };
-        self.write::<ConfigPolicy, _>(key, of, before, after).await
+        self.write::<ConfigPolicy, _>(key, of, before, after).await.0
     }
 
-    async fn write<K, S>(&self, key: &Key, of: StatusOf<'_>, before: Option<S>, after: Option<S>) -> Again
+    /// When to look again, and whether a new status was written: what is told once is told with it.
+    async fn write<K, S>(
+        &self,
+        key: &Key,
+        of: StatusOf<'_>,
+        before: Option<S>,
+        after: Option<S>,
+    ) -> (Again, bool)
     where
         K: Resource<DynamicType = ()>,
         S: Serialize + PartialEq,
     {
         let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else {
-            return Again::OnChange;
+            return (Again::OnChange, false);
         };
-        match write_status::<K>(&self.client, &self.lead, of, &after).await {
+        let again = match write_status::<K>(&self.client, &self.lead, of, &after).await {
             Outcome::Done => {
                 self.told(key);
-                Again::OnChange
+                return (Again::OnChange, true);
             }
             Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
             Outcome::Retry { after, message } => {
@@ -123,7 +131,8 @@ impl Reconciler {
                 tracing::error!(name = of.name, %message, "a status was refused");
                 Again::Refused
             }
-        }
+        };
+        (again, false)
     }
 
     /// Something was said about this key: the next word waits.

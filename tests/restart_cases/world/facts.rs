@@ -1,0 +1,144 @@
+//! The objects, monitors, workloads and pods of a case, as the world knows them.
+
+use super::*;
+
+impl Object {
+    pub(super) fn add(&self, key: &ObjectKey, world: &mut World) {
+        let facts = ObjectFacts {
+            uid: "o".into(),
+            resource_version: "1".into(),
+            labels: BTreeMap::new(),
+            deleting: false,
+            changed_at: at(self.changed),
+            content_fields: 0,
+            restart: self.restart.as_deref().map(Into::into),
+            marks: None,
+            ownership: None,
+        };
+        world.set_object(key.clone(), Some(facts));
+        if self.not_fetched {
+            return;
+        }
+        let print = |value: &String| KeyPrint {
+            digest: digest_key().value(value.as_bytes()),
+            size: 1,
+            binary: false,
+        };
+        let print = Fingerprint {
+            uid: "o".into(),
+            resource_version: "1".into(),
+            type_: None,
+            immutable: false,
+            keys: self.keys.iter().map(|(name, value)| (name.clone(), print(value))).collect(),
+            annotations: BTreeMap::new(),
+        };
+        world.fingerprints.insert(key.clone(), print);
+    }
+}
+
+impl Monitor {
+    pub(super) fn add(&self, name: &NamespacedName, world: &mut World) {
+        let spec: ConfigMonitorSpec = serde_json::from_value(self.spec.clone()).unwrap();
+        let facts = Declared {
+            uid: "m".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: at(0),
+            annotations: BTreeMap::new(),
+            compiled: CompiledMonitor::compile(&spec).map(Arc::new),
+            spec,
+            status: None,
+        };
+        world.monitors.insert(name.clone(), facts);
+        let answer = match self.authority.as_deref() {
+            Some("unasked") => return,
+            Some(_) => Err(("Forbidden".to_owned(), "no".to_owned())),
+            None => Ok(()),
+        };
+        let authority =
+            Authority { uid: "m".into(), generation: 1, identity: "user alice".into(), answer, asked: at(0) };
+        world.monitor_authority.insert(name.clone(), authority);
+    }
+}
+
+impl Workload {
+    /// As [`Case::marks`], for one of several.
+    pub(super) fn marks(&self, key: &WorkloadKey, world: &mut World) {
+        let inputs = Inputs::of(world, key, &world.workloads[key]);
+        let counted: BTreeSet<ObjectKey> = inputs.objects.keys().cloned().collect();
+        let Some(current) = inputs.content(world, &digest_key()) else { return };
+        let facts = world.workloads.get_mut(key).unwrap();
+        let applied = self.applied.as_ref().map(|was| label(was, &current, &counted));
+        facts.applied = applied.map(|label| still_pending(label, self.pending));
+        facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
+        if self.failing_with_current {
+            let failed =
+                Restarted { content: current.digest.clone(), went: Went::Failed("it crashes".into()) };
+            world.restarted.insert(key.clone(), failed);
+        }
+        let Some(remembered) = &self.remembered else { return };
+        let went = match remembered.as_str() {
+            "under-way" => Went::UnderWay,
+            "soaking" => Went::Soaking,
+            "through" => Went::Through,
+            why => Went::Failed(why.to_owned()),
+        };
+        let parts: Vec<&str> = facts.applied.as_deref().unwrap().split('.').collect();
+        let content = parts[..2].join(".");
+        world.restarted.insert(key.clone(), Restarted { content, went });
+    }
+
+    pub(super) fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {
+        WorkloadFacts {
+            uid: "w".into(),
+            resource_version: "1".into(),
+            deleting: false,
+            selector: Default::default(),
+            template_labels: [("app".to_owned(), "web".to_owned())]
+                .into_iter()
+                .chain(self.labels.clone())
+                .collect(),
+            references: self.references.iter().map(|text| reference(text)).collect(),
+            pull_secrets: self.pulls.iter().map(|name| name.as_str().into()).collect(),
+            restart: self.annotation.clone(),
+            applied: None,
+            restarted_for: None,
+            last_restart: self.last_restart.map(at),
+            recorded: self.recorded.map(at),
+            templated: self.last_restart.max(self.templated).map(at),
+            track: TrackRecord::read(self.brake.as_deref(), None),
+            own_deadline: kind == WorkloadKind::Deployment,
+            rollout: match self.rollout.as_deref() {
+                None => Rollout::Complete,
+                Some("unfinished") => Rollout::Unfinished,
+                Some("stuck") => Rollout::Stuck,
+                Some("paused") => Rollout::Paused,
+                Some("on delete") => Rollout::OnDelete,
+                Some(other) => match other.strip_prefix("partition ") {
+                    Some(partition) => Rollout::Partitioned(partition.parse().unwrap()),
+                    None => panic!("no rollout {other}"),
+                },
+            },
+            desired: self.desired,
+            available: self.available.unwrap_or(self.desired),
+        }
+    }
+}
+
+impl Pod {
+    pub(super) fn facts(&self, workload: &WorkloadKey) -> PodFacts {
+        PodFacts {
+            name: self.name.clone(),
+            uid: format!("uid-{}", self.name),
+            created: at(self.created),
+            leaving: self.leaving,
+            finished: false,
+            ready: !self.unready,
+            ready_since: self.since.map(at),
+            crashing: self.crashing,
+            workload: self.of_workload.then(|| workload.clone()),
+            controlled: !self.bare,
+            untouchable: self.of_job,
+        }
+    }
+}
