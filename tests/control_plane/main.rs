@@ -39,6 +39,7 @@ mod restart_pods;
 mod restarts;
 mod restore;
 mod restored;
+mod restricted;
 mod scale;
 mod stages;
 mod stamps;
