@@ -126,7 +126,11 @@ pub struct DataRule {
     /// At least one key must match.
     #[serde(default)]
     pub required: bool,
-    /// What the value must be.
+    /// What the value must be. json, yaml (one or more documents), toml, properties (Java's): text that parses, in yaml,
+    /// toml and properties without a key twice. url, integer, boolean: what they say. regex: a regular expression itself; to match a
+    /// value against one, use pattern. pem-certificate: one or more certificates. pem-key: an unencrypted private key. tls-pair:
+    /// tls.crt and tls.key belong together, and each certificate of tls.crt is issued by the next. dockerconfigjson: logins
+    /// to registries, as a Secret of type kubernetes.io/dockerconfigjson has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
     /// A JSON Schema (2020-12) that every document of the value must satisfy; with format json, yaml or toml. At most 64 KiB.
@@ -151,11 +155,7 @@ fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// What a value must be. json, yaml (one or more documents), toml, properties (Java's): text that parses, without a key twice
-/// in yaml, toml and properties. url, integer, boolean: what they say. regex: a regular expression itself; to match a
-/// value against one, use pattern. pem-certificate: one or more certificates. pem-key: an unencrypted private key. tls-pair:
-/// tls.crt and tls.key belong together, and each certificate of tls.crt is issued by the next. dockerconfigjson: logins to
-/// registries, as a Secret of type kubernetes.io/dockerconfigjson has them.
+/// What a value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]

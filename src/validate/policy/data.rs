@@ -1,6 +1,10 @@
 //! Rules about keys.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -98,7 +102,7 @@ impl Data {
         let mut found = false;
         for (key, value) in object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
             found = true;
-            if let Err(fault) = self.check(value, now, budget) {
+            if let Err(fault) = contained(|| self.check(value, now, budget), |fault| fault) {
                 violations.push(self.violation(key, fault));
             }
             let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value));
@@ -137,8 +141,13 @@ impl Data {
     fn judge_pair(&self, object: &Candidate<'_>, now: Timestamp) -> Option<Violation> {
         let value = |key: &str| object.data.get(key).filter(|value| !value.is_empty());
         let found = match (value("tls.crt"), value("tls.key")) {
-            (Some(certificate), Some(key)) => pem::pair(certificate, key)
-                .and_then(|()| self.check_remaining(certificate, now).map_err(|fault| ("tls.crt", fault))),
+            (Some(certificate), Some(key)) => {
+                let remaining = || self.check_remaining(certificate, now).map_err(|fault| ("tls.crt", fault));
+                contained(
+                    || pem::pair(certificate, key).and_then(|()| remaining()),
+                    |fault| ("tls.crt", fault),
+                )
+            }
             (Some(_), None) => Err(("tls.key", missing())),
             (None, _) => Err(("tls.crt", missing())),
         };
@@ -175,6 +184,12 @@ impl Data {
     fn violation(&self, key: &str, fault: Fault) -> Violation {
         Violation { place: fault.place, ..Violation::at_key(&self.name, key, fault.what, fault.fix) }
     }
+}
+
+/// A parser that panics must not let a value get past the policy.
+fn contained<E>(check: impl FnOnce() -> Result<(), E>, fault: impl FnOnce(Fault) -> E) -> Result<(), E> {
+    let unread = |_| Err(fault(Fault::new("cannot be judged: reading it fails", "simplify it")));
+    catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(unread)
 }
 
 fn missing() -> Fault {

@@ -3,7 +3,11 @@
 
 use std::{fmt, sync::Arc};
 
-use jsonschema::{Draft, PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
+use jsonschema::{
+    Draft, PatternOptions, ValidationError, Validator,
+    error::ValidationErrorKind,
+    paths::{Location, LocationSegment},
+};
 use serde_json::Value;
 
 use super::{
@@ -78,7 +82,7 @@ impl Schema {
 
     /// Says where and by which keyword, and quotes the schema, never the document.
     fn fault(&self, error: &ValidationError<'_>) -> Fault {
-        let place = self.pointer(error.instance_path().as_str());
+        let place = self.pointer(error.instance_path());
         let keyword = error.kind().keyword();
         let fix = match error.kind() {
             ValidationErrorKind::Required { property } => format!("add the key {property}"),
@@ -101,19 +105,14 @@ impl Schema {
     }
 
     /// Where in a document, with the keys that the schema names; others are the writer's own, and not told.
-    fn pointer(&self, path: &str) -> String {
-        if path.is_empty() {
-            return "the top".into();
-        }
-        let mut told = String::new();
-        for step in path.split('/').skip(1) {
-            let is_index = step.bytes().all(|byte| byte.is_ascii_digit());
-            let is_told =
-                is_index || self.0.shape.names.contains(&step.replace("~1", "/").replace("~0", "~"));
-            told += "/";
-            told += if is_told { step } else { "*" };
-        }
-        printable(&told, QUOTED)
+    fn pointer(&self, path: &Location) -> String {
+        let steps = path.into_iter().map(|step| match step {
+            LocationSegment::Index(index) => format!("/{index}"),
+            LocationSegment::Property(key) if self.0.shape.names.contains(&*key) => format!("/{key}"),
+            LocationSegment::Property(_) => "/*".to_owned(),
+        });
+        let told: String = steps.collect();
+        if told.is_empty() { "the top".into() } else { printable(&told, QUOTED) }
     }
 }
 
@@ -205,6 +204,7 @@ mod tests {
         for (schema, text) in [
             (json!({"additionalProperties": {"type": "integer"}}), r#"{"s3cret": "s3cret"}"#),
             (json!({"propertyNames": {"maxLength": 2}}), r#"{"s3cret": 1}"#),
+            (json!({"additionalProperties": {"items": {"type": "null"}}}), r#"{"s3cret": [1]}"#),
             (json!({"additionalProperties": false}), r#"{"s3cret": 1}"#),
             (json!({"properties": {"a": {"const": 5}}}), r#"{"a": "s3cret"}"#),
             (json!({"properties": {"a": {"pattern": "^x"}}}), r#"{"a": "s3cret"}"#),

@@ -1,15 +1,16 @@
-//! TOML. The parser bounds how deep arrays and tables nest, but neither how long a dotted key is, which nests as deep, nor
-//! what its tokens take; so both are bounded here before.
+//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but not the one within the other, nor what
+//! it keeps; so the tokens are counted before.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
+use toml_parser::lexer::TokenKind;
 
 use super::{Place, fault::Fault, tree::Room};
 
 /// The longest text, in bytes: reading one takes some hundred times its memory.
 const LONGEST: usize = 256 << 10;
-/// The longest line of a dotted key: more dots than this before an `=` or within `[…]` nest too deep.
-const DEEPEST: usize = 64;
+/// How deep tables and arrays may nest.
+const DEEPEST: usize = 80;
 
 /// Reads a document.
 pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
@@ -19,10 +20,8 @@ pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
             "split it",
         ));
     }
-    if let Some(offset) = long_key(text) {
-        return Err(
-            Fault::new("is TOML with a key that nests too deep", "flatten it").at(text.as_bytes(), offset)
-        );
+    if let Some(offset) = too_deep(text) {
+        return Err(Fault::new("is TOML that nests too deep", "flatten it").at(text.as_bytes(), offset));
     }
     DeTable::parse(text).map(|table| table.into_inner()).map_err(|error| Fault {
         place: error.span().map(|span| Place::of_byte(text.as_bytes(), span.start)),
@@ -30,18 +29,26 @@ pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
     })
 }
 
-/// Where a key has too many dots. Dots with nothing but key characters and quotes between them; text that looks like it
-/// is refused too, which takes a word with 64 dots.
-fn long_key(text: &str) -> Option<usize> {
-    let mut dots = 0;
-    for (offset, byte) in text.bytes().enumerate() {
-        match byte {
-            b'.' => dots += 1,
-            b'=' | b'\n' | b',' | b'{' | b'}' | b'[' | b']' | b'#' => dots = 0,
+/// Where tables and arrays, those of dotted keys included, nest too deep.
+fn too_deep(text: &str) -> Option<usize> {
+    // The dots of the keys that the open brackets stand after, and those of the key being read.
+    let (mut open, mut depth, mut dots) = (Vec::new(), 0, 0);
+    for token in toml_parser::Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::Dot => dots += 1,
+            TokenKind::Comma | TokenKind::Newline => dots = 0,
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                depth += dots + 1;
+                open.push(std::mem::take(&mut dots));
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
+                dots = open.pop().unwrap_or(0);
+                depth -= if depth > dots { dots + 1 } else { depth };
+            }
             _ => {}
         }
-        if dots > DEEPEST {
-            return Some(offset);
+        if depth + dots > DEEPEST {
+            return Some(token.span().start());
         }
     }
     None
@@ -85,4 +92,33 @@ fn value_of(value: DeValue<'_>, room: &Room) -> Result<Value, Fault> {
         }
         DeValue::Table(table) => tree(table, room)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 6,400 tables, each in the other: reading them took more stack than a thread has.
+    #[test]
+    fn dotted_keys_within_brackets_count() {
+        let key = vec!["a"; 70].join(".");
+        let bomb = format!("{key} = {}1{}", format!("{{{key} = ").repeat(70), "}".repeat(70));
+        assert!(read(&bomb).is_err_and(|fault| fault.what.contains("too deep") && fault.place.is_some()));
+        let (open, close) = ("[".repeat(81), "]".repeat(81));
+        assert!(read(&format!("a = {open}{close}")).is_err());
+        for fine in [
+            format!(
+                "# {}\na = '{}'\nb = \"\"\"\n{}\n\"\"\"",
+                ".".repeat(200),
+                ".".repeat(200),
+                ".".repeat(200)
+            ),
+            "a = [1.5, 2.5]\nb = {c.d = 1.5, e.f = [[1], [2]]}\n".repeat(1)
+                + &(0..300).map(|n| format!("[t{n}.x]\ny.z = [[{n}.5]]\n")).collect::<String>(),
+            "a = [\n".to_owned() + &"  { b.c = 1.5 },\n".repeat(300) + "]",
+        ] {
+            assert!(read(&fine).is_ok(), "{:?}", read(&fine).err());
+        }
+        assert!(read(&"]".repeat(100)).is_err());
+    }
 }
