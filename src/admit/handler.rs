@@ -14,6 +14,7 @@ use axum::{
 use futures::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
@@ -173,7 +174,7 @@ async fn decided(
 
 fn decide(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, HandleError> {
     let review = decode(bytes)?;
-    let decision = match read(&review, purpose, &state.parties) {
+    let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
         Ok(Case::Settled(decision)) => Ok(decision),
         Ok(Case::Write(write)) => {
             let world = state.world.read().unwrap_or_else(PoisonError::into_inner);

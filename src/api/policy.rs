@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::Problem;
+use super::{Problem, Span};
 
 /// What may be written into ConfigMaps, Secrets and Namespaces, and what is added when missing.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,6 +111,10 @@ pub enum PolicyKind {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.keys) || (has(self.format) && self.format == 'tls-pair')")
     .message("keys is required, except for format tls-pair"))]
+#[x_kube(validation = Rule::new("!has(self.schema) || (has(self.format) && self.format in ['json', 'yaml', 'toml'])")
+    .message("schema is taken with format json, yaml or toml"))]
+#[x_kube(validation = Rule::new("!has(self.minRemaining) || (has(self.format) && self.format in ['pem-certificate', 'tls-pair'])")
+    .message("minRemaining is taken with format pem-certificate or tls-pair"))]
 pub struct DataRule {
     /// The rule's name, as refusals quote it.
     #[schemars(length(min = 1, max = 63))]
@@ -121,9 +126,22 @@ pub struct DataRule {
     /// At least one key must match.
     #[serde(default)]
     pub required: bool,
-    /// What the value must be.
+    /// What the value must be. json, yaml (one or more documents), toml, properties (Java's): text that parses, in yaml,
+    /// toml and properties without a key twice. url, integer, boolean: what they say. regex: a regular expression itself; to match a
+    /// value against one, use pattern. pem-certificate: one or more certificates. pem-key: an unencrypted private key. tls-pair:
+    /// tls.crt and tls.key belong together, and each certificate of tls.crt is issued by the next. dockerconfigjson: logins
+    /// to registries, as a Secret of type kubernetes.io/dockerconfigjson has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
+    /// A JSON Schema (2020-12) that every document of the value must satisfy; with format json, yaml or toml. At most 64 KiB.
+    /// `$ref` leads to places in the schema itself only (`#/$defs/...`), and not in circles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub schema: Option<Value>,
+    /// For how long every certificate must be valid yet, such as `168h`; `0s`: none has expired. With format pem-certificate or
+    /// tls-pair. Without it nothing is said of expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_remaining: Option<Span>,
     /// A regular expression that the whole value must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
@@ -133,19 +151,27 @@ pub struct DataRule {
     pub immutable: bool,
 }
 
-/// What a value must be. `regex`: a regular expression itself; to match a value against one, use `pattern`.
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// What a value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum Format {
     Json,
     Yaml,
+    Toml,
+    Properties,
     Url,
     Integer,
     Boolean,
     Regex,
     PemCertificate,
+    PemKey,
     TlsPair,
+    Dockerconfigjson,
 }
 
 /// What labels must look like.
@@ -173,7 +199,8 @@ pub struct Limits {
 /// One CEL expression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
-    /// Must evaluate to true. Variables: `object`, `oldObject`, `request`, `text`.
+    /// Must evaluate to true; an expression that never gives true or false is refused. Variables: `object`, `oldObject`, `request`,
+    /// `text`.
     #[schemars(length(min = 1, max = 4096))]
     pub expression: String,
     /// What the refusal says. Default: the expression.

@@ -7,7 +7,19 @@ use serde_json::{Value, json};
 use crate::bed::objects::{config_map, secret};
 use crate::bed::{Story, eventually, peaceful};
 
-const FORMATS: [&str; 7] = ["json", "yaml", "url", "integer", "boolean", "regex", "pem-certificate"];
+const FORMATS: [&str; 11] = [
+    "json",
+    "yaml",
+    "toml",
+    "properties",
+    "url",
+    "integer",
+    "boolean",
+    "regex",
+    "pem-certificate",
+    "pem-key",
+    "dockerconfigjson",
+];
 
 #[test]
 fn each_format_refuses_what_it_is_not_and_takes_what_it_is() {
@@ -20,7 +32,8 @@ fn each_format_refuses_what_it_is_not_and_takes_what_it_is() {
     eventually("the policy is in force", || {
         if write("integer", "many").code >= 400 { Ok(()) } else { Err("it lets everything pass".into()) }
     });
-    let certificate = leaf().0;
+    let (certificate, key) = leaf();
+    let login = r#"{"auths": {"registry.example.com": {"auth": "dTpw"}}}"#;
     for (format, good, bad) in [
         ("json", r#"{"a": [1, null]}"#, "{"),
         ("yaml", "a: 1\nb: [x]\n", "a: 1\na: 2\n"),
@@ -28,6 +41,10 @@ fn each_format_refuses_what_it_is_not_and_takes_what_it_is() {
         ("integer", "-12", "1.5"),
         ("boolean", "true", "yes"),
         ("regex", "^[a-z]+$", "("),
+        ("toml", "a = 1\n[b]\nc = [1, 2]\n", "a = 1\na = 2\n"),
+        ("properties", "a=1\nb: \\u0041\n", "a=1\na=2\n"),
+        ("pem-key", &key, &certificate),
+        ("dockerconfigjson", login, r#"{"auths": {"registry.example.com": {}}}"#),
         ("pem-certificate", &certificate, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
     ] {
         write(format, good).ok();
@@ -57,6 +74,8 @@ fn hostile_documents_are_refused_and_the_webhook_lives_on() {
         ("yaml", "[".repeat(100_000)),
         ("json", "[".repeat(100_000) + &"]".repeat(100_000)),
         ("regex", "((a{1000}){1000}){1000}".to_owned()),
+        ("toml", format!("a{} = 1", ".a".repeat(100_000))),
+        ("properties", "a=1\n".repeat(100_000)),
     ] {
         write(format, &value).refused();
     }
@@ -84,6 +103,38 @@ fn a_key_that_does_not_belong_to_its_certificate_is_refused() {
     let refusal = write(&certificate, &other).refused();
     assert!(refusal.contains("tls.key") && refusal.contains("does not belong"), "{refusal}");
     assert!(!refusal.contains("PRIVATE KEY"), "{refusal}");
+}
+
+/// The schema arrives at the webhook as it was written: the API server keeps all of it, and refuses what the CRD can tell.
+#[test]
+fn a_document_is_held_against_the_schema_of_its_policy() {
+    let story = Story::new(peaceful(), "schema");
+    let place = story.target("a");
+    let port = json!({ "type": ["integer", "null"], "minimum": 1, "enum": [null, 80, 443] });
+    let schema = json!({ "type": "object", "properties": { "port": port }, "additionalProperties": false });
+    let policy = |rule: Value| story.policy(&["ConfigMap"], json!({ "match": {}, "data": [rule] }));
+    let rule = json!({ "name": "settings", "keys": ["*.yaml"], "format": "yaml", "schema": schema });
+    for (field, value, says) in [
+        ("format", json!("url"), "schema is taken with format json, yaml or toml"),
+        ("minRemaining", json!("1h"), "minRemaining is taken with format pem-certificate or tls-pair"),
+        ("schema", json!({ "$ref": "https://example.com/a" }), "leads out of the schema"),
+        ("schema", json!({ "type": "text" }), "is no JSON Schema"),
+    ] {
+        let mut wrong = rule.clone();
+        wrong[field] = value;
+        let refusal = story.admin().try_create(&policy(wrong)).refused();
+        assert!(refusal.contains(says), "{says}: {refusal}");
+    }
+    story.admin().create(&policy(rule)).ok();
+    let write = |value: &str| story.admin().try_create(&config_map(&place, "app", [("app.yaml", value)]));
+    eventually("the policy is in force", || {
+        if write("other: 1").code >= 400 { Ok(()) } else { Err("it lets everything pass".into()) }
+    });
+    let refusal = write("port: 81").refused();
+    let told =
+        "rule settings: ConfigMap NAMESPACE/app, key app.yaml: does not satisfy the schema at /port (enum)";
+    assert!(refusal.contains(&told.replace("NAMESPACE", &place)), "{refusal}");
+    write("port: null").ok();
 }
 
 /// A certificate and its key.

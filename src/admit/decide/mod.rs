@@ -16,6 +16,7 @@ mod warnings;
 use std::collections::BTreeSet;
 
 pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
+use jiff::Timestamp;
 pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use super::decode::{Operation, Review};
@@ -71,6 +72,7 @@ pub struct WriteCase<'a> {
     parties: &'a Parties,
     kind: PolicyKind,
     versions: Versions<'a>,
+    now: Timestamp,
 }
 
 /// What is known of the cluster about a write, apart from the world.
@@ -81,7 +83,7 @@ pub struct Known {
     edits: Vec<Edit>,
 }
 
-/// Reads a review: objects are decoded, and our own kinds understood.
+/// Reads a review: objects are decoded, and our own kinds understood. `now` is when it is judged.
 ///
 /// # Errors
 /// The fault is the review's, so that the hook's failure policy decides.
@@ -89,6 +91,7 @@ pub fn read<'a>(
     review: &'a Review<'a>,
     purpose: &'a Purpose,
     parties: &'a Parties,
+    now: Timestamp,
 ) -> Result<Case<'a>, DecideError> {
     let allowed = Ok(Case::Settled(Decision::Now(Verdict::allow())));
     if review.sub_resource.as_ref().is_some_and(|part| !part.0.is_empty()) {
@@ -110,7 +113,7 @@ pub fn read<'a>(
     }
     let Some(kind) = policy_kind(review).filter(|_| *purpose != Purpose::OwnKinds) else { return allowed };
     let versions = Versions::of(kind, review)?;
-    Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions })))
+    Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions, now })))
 }
 
 impl WriteCase<'_> {

@@ -60,7 +60,8 @@ pub(super) fn judge(case: &WriteCase<'_>, covering: &[Covering]) -> Verdict {
     let mut broken = Vec::new();
     for Covering { name, policy, before } in covering {
         let old = case.versions.old.as_ref();
-        let write = Write { new, old, covered_before: *before, request: Some(&request) };
+        let request = Some(&request);
+        let write = Write { new, old, covered_before: *before, request, now: case.now };
         for Finding { violation, stands_already } in policy.judge_write(&write, &mut budget) {
             let message = violation.message(name, new);
             broken.push(format!("{name}/{}", violation.rule));

@@ -207,7 +207,7 @@ async fn judge(
     let Ok(new) = raw(&file.object) else { return Verdict::refuse(422, "Invalid", "cannot be read") };
     let review = review(file, caller.caller(), &new, old.as_deref());
     let parties = Parties { trusted: trusted.clone(), ..Parties::default() };
-    match read(&review, &Purpose::OwnKinds, &parties) {
+    match read(&review, &Purpose::OwnKinds, &parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
         Ok(Case::Settled(Decision::Ask(asking))) => {
             let allow = asking.allow.clone();

@@ -23,6 +23,7 @@ use super::{
     cel_parse,
     cel_run::{Evaluation, Fault},
     cel_terms::Terms,
+    cel_type,
     violation::Subject,
 };
 use crate::{
@@ -181,6 +182,9 @@ fn compile(
     if terms.is_too_costly {
         return Err(invalid(field, "nests all, exists, map or filter more than 2 deep; flatten it"));
     }
+    if let Some(fault) = cel_type::fault(&program) {
+        return Err(invalid(field, fault));
+    }
     let uses = |name| terms.variables.contains(name);
     let subject = match uses("oldObject") || uses("request") {
         true => Subject::Change,
@@ -280,7 +284,7 @@ mod tests {
             assert_eq!(judged(expression), None, "{expression}");
         }
         assert_eq!(judged("text.min == '2'").as_deref(), Some("no"));
-        assert_eq!(judged("text.min").as_deref(), Some("the expression gives no boolean"));
+        assert_eq!(judged("object.data.min").as_deref(), Some("the expression gives no boolean"));
         assert!(judged("text.other == '1'").unwrap().contains("no such key"));
         assert!(judged("int(text['a.yaml']) == 1").unwrap().ends_with("(int does not take this value)"));
         assert_eq!(
@@ -308,6 +312,8 @@ mod tests {
             ("frob(text.a)", "\"frob\" is no function"),
             ("math.frob(1)", "\"math.frob\" is no function"),
             ("text.all(a, text.all(b, text.all(c, a == b)))", "more than 2 deep"),
+            ("1 + 1", "gives a sum, never true or false"),
+            ("text.min", "gives a text, never true or false"),
         ] {
             assert!(compiled(expression).is_err_and(|message| message.contains(says)), "{expression}");
         }

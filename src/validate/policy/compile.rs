@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::{
     Budget, Candidate, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope,
     violation::Subject,
@@ -100,16 +102,23 @@ impl CompiledPolicy {
         &self.defaults
     }
 
-    /// Everything by which the object, as it is, breaks the policy. What is spent on that is not taken from the judgement
-    /// of a write.
-    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
-        let mut violations = self.judge_content(object);
-        violations.extend(self.expressions.judge(object, None, None, &mut Budget::default()));
+    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left out. It
+    /// has a budget of its own: what is spent on that is not taken from the judgement of a write.
+    pub fn judge_standing(&self, object: &Candidate<'_>, now: Timestamp) -> Vec<Violation> {
+        let mut budget = Budget::default();
+        let mut violations = self.judge_content(object, now, &mut budget);
+        violations.extend(self.expressions.judge(object, None, None, &mut budget));
         violations
     }
 
-    pub(super) fn judge_content(&self, object: &Candidate<'_>) -> Vec<Violation> {
-        let mut violations: Vec<_> = self.data.iter().flat_map(|rule| rule.judge(object)).collect();
+    pub(super) fn judge_content(
+        &self,
+        object: &Candidate<'_>,
+        now: Timestamp,
+        budget: &mut Budget,
+    ) -> Vec<Violation> {
+        let mut violations: Vec<_> =
+            self.data.iter().flat_map(|rule| rule.judge(object, now, budget)).collect();
         violations.extend(self.labels.judge(object));
         let size = object.size();
         if let Some(limit) = self.max_bytes.filter(|limit| size > *limit) {

@@ -1,10 +1,24 @@
 //! Rules about keys.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
-use super::{Candidate, Violation, format, format::Fault, pattern::Pattern, pem, violation::Subject};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Budget, Candidate, Violation,
+    fault::Fault,
+    format,
+    pattern::Pattern,
+    pem::{self, Remaining},
+    schema::Schema,
+    violation::Subject,
+};
 use crate::{
-    api::{DataRule, Format, Problem},
+    api::{DataRule, Format, Problem, Span},
     validate::{Globs, invalid},
 };
 
@@ -16,6 +30,8 @@ pub(super) struct Data {
     spelled: String,
     required: bool,
     format: Option<Format>,
+    schema: Option<Schema>,
+    min_remaining: Option<SignedDuration>,
     pattern: Option<Pattern>,
     immutable: bool,
 }
@@ -45,6 +61,9 @@ impl Data {
         if !spec.required && spec.format.is_none() && spec.pattern.is_none() && !spec.immutable {
             problems.push(invalid(at, "demands nothing; set required, format, pattern or immutable"));
         }
+        if spec.schema.is_some() && !matches!(spec.format, Some(Format::Json | Format::Yaml | Format::Toml)) {
+            problems.push(invalid(&format!("{at}.schema"), "is taken with format json, yaml or toml only"));
+        }
         let keys = match (&spec.keys, pair) {
             (_, true) => vec!["tls.crt".to_owned(), "tls.key".to_owned()],
             (Some(keys), _) => keys.clone(),
@@ -56,6 +75,11 @@ impl Data {
             keys: Globs::compile(&format!("{at}.keys"), &keys, problems),
             required: spec.required,
             format: spec.format,
+            schema: spec
+                .schema
+                .as_ref()
+                .and_then(|schema| Schema::compile(&format!("{at}.schema"), schema, problems)),
+            min_remaining: min_remaining(at, spec, problems),
             pattern: spec
                 .pattern
                 .as_ref()
@@ -64,15 +88,21 @@ impl Data {
         }
     }
 
-    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+    /// Everything by which the keys, as they are, break the rule. What schemas cost is taken from the budget.
+    pub(super) fn judge(
+        &self,
+        object: &Candidate<'_>,
+        now: Timestamp,
+        budget: &mut Budget,
+    ) -> Vec<Violation> {
         if self.format == Some(Format::TlsPair) {
-            return self.judge_pair(object).into_iter().collect();
+            return self.judge_pair(object, now).into_iter().collect();
         }
         let mut violations = Vec::new();
         let mut found = false;
         for (key, value) in object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
             found = true;
-            if let Some(Err(fault)) = self.format.map(|format| format::check(format, value)) {
+            if let Err(fault) = contained(|| self.check(value, now, budget), |fault| fault) {
                 violations.push(self.violation(key, fault));
             }
             let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value));
@@ -95,10 +125,29 @@ impl Data {
         violations
     }
 
-    fn judge_pair(&self, object: &Candidate<'_>) -> Option<Violation> {
+    fn check(&self, value: &[u8], now: Timestamp, budget: &mut Budget) -> Result<(), Fault> {
+        let Some(format) = self.format else { return Ok(()) };
+        if let Some(schema) = &self.schema {
+            return schema.check(format, value, budget);
+        }
+        format::check(format, value)?;
+        self.check_remaining(value, now)
+    }
+
+    fn check_remaining(&self, value: &[u8], now: Timestamp) -> Result<(), Fault> {
+        self.min_remaining.map_or(Ok(()), |least| pem::remaining(value, Remaining { least, now }))
+    }
+
+    fn judge_pair(&self, object: &Candidate<'_>, now: Timestamp) -> Option<Violation> {
         let value = |key: &str| object.data.get(key).filter(|value| !value.is_empty());
         let found = match (value("tls.crt"), value("tls.key")) {
-            (Some(certificate), Some(key)) => pem::pair(certificate, key),
+            (Some(certificate), Some(key)) => {
+                let remaining = || self.check_remaining(certificate, now).map_err(|fault| ("tls.crt", fault));
+                contained(
+                    || pem::pair(certificate, key).and_then(|()| remaining()),
+                    |fault| ("tls.crt", fault),
+                )
+            }
             (Some(_), None) => Err(("tls.key", missing())),
             (None, _) => Err(("tls.crt", missing())),
         };
@@ -137,8 +186,25 @@ impl Data {
     }
 }
 
+/// A parser that panics must not let a value get past the policy.
+fn contained<E>(check: impl FnOnce() -> Result<(), E>, fault: impl FnOnce(Fault) -> E) -> Result<(), E> {
+    let unread = |_| Err(fault(Fault::new("cannot be judged: reading it fails", "simplify it")));
+    catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(unread)
+}
+
 fn missing() -> Fault {
-    Fault { what: "is missing or empty", fix: "write both tls.crt and tls.key", place: None }
+    Fault::new("is missing or empty", "write both tls.crt and tls.key")
+}
+
+fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Option<SignedDuration> {
+    let field = format!("{at}.minRemaining");
+    let written: &Span = spec.min_remaining.as_ref()?;
+    if !matches!(spec.format, Some(Format::PemCertificate | Format::TlsPair)) {
+        problems.push(invalid(&field, "is taken with format pem-certificate or tls-pair only"));
+    }
+    let span = written.get().map_err(|error| problems.push(invalid(&field, error))).ok()?;
+    let span = SignedDuration::try_from(span);
+    span.map_err(|_| problems.push(invalid(&field, "is longer than time lasts; write hours"))).ok()
 }
 
 /// What is wrong with a value that does not match, and the fix.

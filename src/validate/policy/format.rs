@@ -1,115 +1,83 @@
 //! The formats that a value can be required to have.
 
-use super::{Place, pattern::Pattern, pem, walk::Walked};
+use super::{docker, document, fault::Fault, pattern::Pattern, pem, properties};
 use crate::api::Format;
 
-/// What is wrong with a value, where, and what to write instead. Holds no part of the value.
-pub(super) struct Fault {
-    pub(super) what: &'static str,
-    pub(super) fix: &'static str,
-    pub(super) place: Option<Place>,
-}
-
-fn fault(what: &'static str, fix: &'static str) -> Fault {
-    Fault { what, fix, place: None }
-}
-
-/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead.
+/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by [`document::check`].
 pub(super) fn check(format: Format, value: &[u8]) -> Result<(), Fault> {
     if format == Format::PemCertificate {
         return pem::certificates(value).map(|_| ());
     }
-    let text = std::str::from_utf8(value).map_err(|error| Fault {
-        what: "is not UTF-8 text",
-        fix: "write text",
-        place: Some(place_of_byte(value, error.valid_up_to())),
-    })?;
+    if format == Format::PemKey {
+        return pem::key(value).map(|_| ());
+    }
+    let text = text(value)?;
     match format {
-        Format::Json => json(text),
-        Format::Yaml => yaml(text),
+        Format::Json | Format::Yaml | Format::Toml => document::check(format, text),
+        Format::Properties => properties::check(text),
+        Format::Dockerconfigjson => docker::check(text),
         Format::Url => url(text),
         Format::Integer => {
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 true => Ok(()),
-                false => Err(fault("is no integer", "write digits only, without spaces or a line break")),
+                false => {
+                    Err(Fault::new("is no integer", "write digits only, without spaces or a line break"))
+                }
             }
         }
         Format::Boolean => match text {
             "true" | "false" => Ok(()),
-            _ => Err(fault("is no boolean", "write true or false, in lower case and without a line break")),
-        },
-        Format::Regex => match Pattern::somewhere(text) {
-            Ok(_) => Ok(()),
-            Err(regex::Error::CompiledTooBig(_)) => {
-                Err(fault("is too large a regular expression", "lower its repetition counts"))
-            }
-            Err(_) => Err(fault(
-                "is no regular expression",
-                "check its brackets and escapes; look-around and back-references are not taken",
+            _ => Err(Fault::new(
+                "is no boolean",
+                "write true or false, in lower case and without a line break",
             )),
         },
-        Format::PemCertificate | Format::TlsPair => Ok(()),
+        Format::Regex => regex(text),
+        Format::PemCertificate | Format::PemKey | Format::TlsPair => Ok(()),
     }
 }
 
-fn json(text: &str) -> Result<(), Fault> {
-    serde_json::from_str::<Walked>(text).map(|_| ()).map_err(|error| Fault {
-        what: match error.classify() {
-            serde_json::error::Category::Eof => "is JSON that ends too early",
-            _ => "is no valid JSON, or nests more than 128 levels",
-        },
-        fix: "correct the document there",
-        place: Some(Place { line: error.line() as u64, column: error.column() as u64 }),
-    })
+/// The value as text.
+pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(value)
+        .map_err(|error| Fault::new("is not UTF-8 text", "write text").at(value, error.valid_up_to()))
 }
 
-fn yaml(text: &str) -> Result<(), Fault> {
-    let options = serde_saphyr::options! {
-        with_snippet: false,
-        budget: yaml_budget(),
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
-    };
-    serde_saphyr::from_multiple_with_options::<Walked>(text, options).map(|_| ()).map_err(|error| {
-        let place = error.location().map(|at| Place { line: at.line(), column: at.column() });
-        Fault {
-            what: "is no valid YAML, has a key twice, or nests or expands beyond the limits",
-            fix: "correct the document there",
-            place,
+fn regex(text: &str) -> Result<(), Fault> {
+    match Pattern::somewhere(text) {
+        Ok(_) => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) => {
+            Err(Fault::new("is too large a regular expression", "lower its repetition counts"))
         }
-    })
-}
-
-fn yaml_budget() -> Option<serde_saphyr::Budget> {
-    serde_saphyr::budget! {
-        max_depth: 64,
-        max_aliases: 1_000,
-        max_anchors: 1_000,
+        Err(_) => {
+            let fault = Fault::new(
+                "is no regular expression",
+                "check its brackets and escapes; look-around and back-references are not taken",
+            );
+            match Pattern::error_offset(text) {
+                Some(offset) => Err(fault.at(text.as_bytes(), offset)),
+                None => Err(fault),
+            }
+        }
     }
 }
 
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
-    let Some((scheme, rest)) = text.split_once("://") else { return Err(fault("is no URL", fix)) };
+    let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is no URL", fix)) };
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b':'));
     let parsed = format!("http://{rest}").parse::<http::Uri>();
     match parsed {
         Ok(uri) if scheme_is_fine && uri.host().is_some_and(|host| !host.is_empty()) => Ok(()),
-        _ => Err(fault("is no URL", fix)),
+        _ => Err(Fault::new("is no URL", fix)),
     }
-}
-
-fn place_of_byte(value: &[u8], offset: usize) -> Place {
-    let before = &value[..offset];
-    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let lines = before.iter().filter(|byte| **byte == b'\n').count();
-    Place { line: lines as u64 + 1, column: (offset - line_start) as u64 + 1 }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Place, *};
 
     fn is(format: Format, value: &str) -> bool {
         check(format, value.as_bytes()).is_ok()
@@ -125,6 +93,16 @@ mod tests {
                 vec!["a: [", "a: 1\n b: 2", "a: 1\na: 2"],
             ),
             (
+                Format::Toml,
+                vec!["", "a = 1\n[b]\nc = [1979-05-27, 'x']\n[[d]]\ne.f = { g = inf }"],
+                vec!["a", "a = 1\na = 2", "[a]\n[a]", "a = ", "a = 01", "a = \"\\q\""],
+            ),
+            (
+                Format::Properties,
+                vec!["", "# note\n! note\na = 1\nb: 2\nc 3\nd\n e=x\\\n  y\n\\u0041=\\u00e4\n\\ \\==1"],
+                vec!["a=1\na=2", "a=1\n\\u0061=2", "a=\\u12", "a=\\u12g4", "=1"],
+            ),
+            (
                 Format::Url,
                 vec!["https://a.b/c?d=e", "postgres://u:p@db:5432/x", "http://[::1]:80"],
                 vec!["a.b", "https://", "https://a b", "http://a\n", ""],
@@ -132,9 +110,30 @@ mod tests {
             (Format::Integer, vec!["0", "-12", "+7"], vec!["", "-", "1.0", "1\n", "0x1"]),
             (Format::Boolean, vec!["true", "false"], vec!["True", "yes", "true\n"]),
             (Format::Regex, vec!["^a+$", ""], vec!["(", "((a{1000}){1000}){1000}"]),
+            (
+                Format::Dockerconfigjson,
+                vec![
+                    r#"{"auths":{"r.io":{"auth":"dTpw"}}}"#,
+                    r#"{"auths":{"r.io":{"username":"u","password":"p","email":"e"}},"credHelpers":{}}"#,
+                    r#"{"auths":{"a":{"auth":"dTpw"},"b":{"auth":"dTpwcA"}}}"#,
+                ],
+                vec![
+                    "",
+                    "{}",
+                    "[]",
+                    r#"{"auths":{}}"#,
+                    r#"{"r.io":{"auth":"dTpw"}}"#,
+                    r#"{"auths":{"r.io":{}}}"#,
+                    r#"{"auths":{"r.io":{"auth":"u:p"}}}"#,
+                    r#"{"auths":{"r.io":{"auth":"dXA="}}}"#,
+                    r#"{"auths":{"r.io":{"auth":5}}}"#,
+                    r#"{"auths":{"r.io":{"username":"u"}}}"#,
+                    r#"{"auths":{"r.io":"dTpw"}}"#,
+                ],
+            ),
         ] {
             for value in good {
-                assert!(is(format, value), "{format:?} {value:?}");
+                assert!(is(format, value), "{format:?} {value:?}: {:?}", check(format, value.as_bytes()));
             }
             for value in bad {
                 assert!(!is(format, value), "{format:?} {value:?}");
@@ -144,10 +143,20 @@ mod tests {
 
     #[test]
     fn faults_name_their_place() {
-        let place = |format, value: &[u8]| check(format, value).err().and_then(|fault| fault.place).unwrap();
-        assert_eq!(place(Format::Json, b"{\n  \"a\": x\n}").line, 2);
-        assert_eq!(place(Format::Yaml, b"a: 1\nb: @x\n").line, 2);
-        assert_eq!(place(Format::Json, b"a\n\xff"), Place { line: 2, column: 1 });
+        for (format, value, line, column) in [
+            (Format::Json, "{\n  \"a\": x\n}".as_bytes(), 2, 8),
+            (Format::Yaml, b"a: 1\nb: @x\n", 2, 4),
+            (Format::Toml, b"a = 1\nb = x\n", 2, 5),
+            (Format::Toml, b"a = 1\n[b]\nc = 1\nc = 2\n", 4, 1),
+            (Format::Properties, b"# note\na=1\nb=x\\\n  \\u00zz\n", 4, 3),
+            (Format::Properties, b"a=1\r\n\r\na=2", 3, 1),
+            (Format::Regex, b"a\n(b", 2, 1),
+            (Format::Dockerconfigjson, b"{\"auths\":\n {\"a\":{\"auth\":\"dTpw\"},\n  \"b\":{}}}", 3, 7),
+            (Format::Json, b"a\n\xff", 2, 1),
+        ] {
+            let fault = check(format, value).unwrap_err();
+            assert_eq!(fault.place, Some(Place { line, column }), "{format:?} {fault:?}");
+        }
     }
 
     #[test]
@@ -157,11 +166,35 @@ mod tests {
             let before = vec![format!("*a{}", level - 1); 9].join(", ");
             laughs += &format!("a{level}: &a{level} [{before}]\n");
         }
-        assert!(!is(Format::Yaml, &laughs));
-        assert!(!is(Format::Yaml, &"[".repeat(100_000)));
-        assert!(!is(Format::Yaml, &("[".repeat(5_000) + &"]".repeat(5_000))));
-        assert!(!is(Format::Json, &("[".repeat(100_000) + &"]".repeat(100_000))));
+        let nested = |open: &str, close: &str, n: usize| open.repeat(n) + &close.repeat(n);
+        // Each anchor is as deep as may be, and holds the one before.
+        let mut anchors = format!("a0: &a0 {}\n", nested("[", "]", 50));
+        for level in 1..400 {
+            let (open, close) = ("[".repeat(50), "]".repeat(50));
+            anchors += &format!("a{level}: &a{level} {open}*a{}{close}\n", level - 1);
+        }
         let deep: String = (0..2_000).map(|depth| " ".repeat(depth) + "a:\n").collect();
-        assert!(!is(Format::Yaml, &deep));
+        for (format, value) in [
+            (Format::Yaml, laughs),
+            (Format::Yaml, "[".repeat(100_000)),
+            (Format::Yaml, nested("[", "]", 5_000)),
+            (Format::Yaml, deep),
+            (Format::Yaml, anchors),
+            (Format::Json, nested("[", "]", 100_000)),
+            (Format::Dockerconfigjson, format!("{{\"auths\":{}}}", nested("[", "]", 100_000))),
+            (Format::Toml, "a=".to_owned() + &nested("[", "]", 100_000)),
+            (Format::Toml, "a=".to_owned() + &nested("[", "]", 200)),
+            (Format::Toml, "a=".to_owned() + &nested("{a=", "}", 50_000)),
+            (Format::Toml, format!("a{} = 1", ".a".repeat(100_000))),
+            (Format::Toml, format!("[a{}]", ".a".repeat(100_000))),
+            (Format::Toml, format!("[[a{}]]", ".a".repeat(1_000))),
+            (Format::Toml, "a=[".to_owned() + &"1,".repeat(500_000) + "]"),
+        ] {
+            assert!(!is(format, &value), "{format:?} {}", &value[..20]);
+        }
+        // Long, and nothing else.
+        let keys: String = (0..60_000).map(|key| format!("key{key}=\\u0041\n")).collect();
+        assert!(is(Format::Properties, &keys) && is(Format::Properties, &"a\\\n".repeat(300_000)));
+        assert!(is(Format::Properties, &("a=".to_owned() + &"\\".repeat(1_000_000))));
     }
 }

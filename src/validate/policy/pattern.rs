@@ -8,7 +8,7 @@ use crate::{api::Problem, validate::invalid};
 const LONGEST: usize = 16 << 10;
 /// What a compiled expression may weigh, in bytes: from this, doubled until it fits, up to that.
 const LIGHTEST: usize = 1 << 10;
-const HEAVIEST: usize = 1 << 20;
+pub(super) const HEAVIEST: usize = 1 << 20;
 /// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51 s for
 /// 1 MiB. So many bytes of expression took a nanosecond a byte of text.
 const A_NANOSECOND: u64 = 20;
@@ -64,6 +64,15 @@ impl Pattern {
                     });
                 }
             }
+        }
+    }
+
+    /// Where in a text that is no regular expression the fault is, in bytes.
+    pub(super) fn error_offset(pattern: &str) -> Option<usize> {
+        match regex_syntax::Parser::new().parse(pattern).err()? {
+            regex_syntax::Error::Parse(error) => Some(error.span().start.offset),
+            regex_syntax::Error::Translate(error) => Some(error.span().start.offset),
+            _ => None,
         }
     }
 

@@ -1,91 +1,272 @@
-//! Certificates and the pair of a certificate and its key.
+//! Certificates, private keys, and the pair of both.
 
+use jiff::{SignedDuration, Timestamp};
+use rustls::sign::SigningKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use x509_parser::prelude::FromDer;
+use x509_parser::{certificate::X509Certificate, error::X509Error, prelude::FromDer};
 
-use super::format::Fault;
+use super::{Place, fault::Fault};
+
+/// How many certificates a chain may have: each costs a check of a signature.
+const LONGEST_CHAIN: usize = 16;
+
+/// How long certificates must be valid yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remaining {
+    /// At least so long.
+    pub(super) least: SignedDuration,
+    /// Counted from here.
+    pub(super) now: Timestamp,
+}
 
 /// Reads every certificate of a PEM text.
 pub(super) fn certificates(value: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let fault = |what, fix| Fault { what, fix, place: None };
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(value).collect();
     let certificates = read.map_err(|_| {
-        fault(
+        Fault::new(
             "holds a damaged PEM section",
             "each section needs its BEGIN and END lines and base64 between them",
         )
     })?;
     if certificates.is_empty() {
-        return Err(fault("holds no certificate", "write PEM that begins with -----BEGIN CERTIFICATE-----"));
+        return Err(Fault::new(
+            "holds no certificate",
+            "write PEM that begins with -----BEGIN CERTIFICATE-----",
+        ));
     }
-    let readable = |certificate: &CertificateDer<'_>| {
-        x509_parser::certificate::X509Certificate::from_der(certificate)
-            .is_ok_and(|(rest, _)| rest.is_empty())
-    };
-    match certificates.iter().all(readable) {
-        true => Ok(certificates),
-        false => Err(fault(
-            "holds a PEM section that is no X.509 certificate",
-            "write the certificate as it was issued",
-        )),
+    match certificates.iter().position(|certificate| parsed(certificate).is_none()) {
+        None => Ok(certificates),
+        Some(index) => Err(Fault {
+            place: section(value, index),
+            ..Fault::new(
+                "holds a PEM section that is no X.509 certificate",
+                "write the certificate as it was issued",
+            )
+        }),
     }
 }
 
-/// Whether a certificate (the first of its text) belongs to a private key.
-pub(super) fn pair(certificate: &[u8], key: &[u8]) -> Result<(), (&'static str, Fault)> {
-    let leaf = certificates(certificate).map_err(|fault| ("tls.crt", fault))?.swap_remove(0);
-    let of_key = |what, fix| ("tls.key", Fault { what, fix, place: None });
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
-        of_key("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
+/// Whether every certificate of a text will be valid for long enough.
+pub(super) fn remaining(value: &[u8], asked: Remaining) -> Result<(), Fault> {
+    let all = certificates(value)?;
+    let until = asked.now.saturating_add(asked.least).unwrap_or(Timestamp::MAX).as_second();
+    let ends = |certificate| parsed(certificate).map_or(i64::MIN, |it| it.validity().not_after.timestamp());
+    let Some(index) = all.iter().position(|certificate| ends(certificate) <= until) else { return Ok(()) };
+    let what = match ends(&all[index]) <= asked.now.as_second() {
+        true => "has expired".to_owned(),
+        false => format!("expires sooner than the {:#} asked for", asked.least),
+    };
+    Err(Fault {
+        place: section(value, index),
+        ..Fault::new(
+            format!("holds a certificate (number {} of {}) that {what}", index + 1, all.len()),
+            "renew it",
+        )
+    })
+}
+
+/// Reads the private key of a PEM text.
+pub(super) fn key(value: &[u8]) -> Result<std::sync::Arc<dyn SigningKey>, Fault> {
+    let has = |text: &str| value.windows(text.len()).any(|part| part == text.as_bytes());
+    if has("-----BEGIN ENCRYPTED PRIVATE KEY-----") || has("Proc-Type: 4,ENCRYPTED") {
+        return Err(Fault::new(
+            "is an encrypted private key, which no server can use without its passphrase",
+            "decrypt it: openssl pkey -in encrypted.pem -out key.pem",
+        ));
+    }
+    let key = PrivateKeyDer::from_pem_slice(value).map_err(|_| {
+        Fault::new("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
     })?;
     // What the parser says of a key may quote it: dropped.
-    let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| {
-        of_key(
+    rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| {
+        Fault::new(
             "is a private key that cannot be read",
-            "write an unencrypted RSA (2048 bits or more), ECDSA P-256 or P-384, or Ed25519 key",
+            "write an unencrypted RSA (2048 to 4096 bits), ECDSA P-256 or P-384, or Ed25519 key",
         )
-    })?;
-    let matches = x509_parser::certificate::X509Certificate::from_der(&leaf).is_ok_and(|(_, certificate)| {
-        key.public_key().is_some_and(|public| certificate.public_key().raw == public.as_ref())
+    })
+}
+
+/// Whether a certificate (the first of its text) belongs to a private key, and each is issued by the next.
+pub(super) fn pair(certificate: &[u8], private: &[u8]) -> Result<(), (&'static str, Fault)> {
+    let chain = certificates(certificate).map_err(|fault| ("tls.crt", fault))?;
+    let private = key(private).map_err(|fault| ("tls.key", fault))?;
+    let matches = parsed(&chain[0]).is_some_and(|leaf| {
+        private.public_key().is_some_and(|public| leaf.public_key().raw == public.as_ref())
     });
-    match matches {
-        true => Ok(()),
-        false => Err(of_key(
-            "does not belong to the first certificate of tls.crt",
-            "write the key the certificate was issued for, and the leaf certificate first",
-        )),
+    if !matches {
+        return Err((
+            "tls.key",
+            Fault::new(
+                "does not belong to the first certificate of tls.crt",
+                "write the key the certificate was issued for, and the leaf certificate first",
+            ),
+        ));
     }
+    if chain.len() > LONGEST_CHAIN {
+        let what = format!("holds {} certificates, more than the {LONGEST_CHAIN} of a chain", chain.len());
+        return Err((
+            "tls.crt",
+            Fault::new(what, "write the leaf and what issued it; roots belong elsewhere"),
+        ));
+    }
+    let links: Vec<_> = chain.iter().filter_map(parsed).collect();
+    for (index, link) in links.windows(2).enumerate() {
+        if !is_issued_by(&link[0], &link[1]) {
+            let fault = Fault::new(
+                format!("holds a certificate (number {}) that the next one has not issued", index + 1),
+                "write the leaf first, then each certificate's issuer",
+            );
+            return Err(("tls.crt", Fault { place: section(certificate, index), ..fault }));
+        }
+    }
+    Ok(())
+}
+
+/// By names and by signature. A signature of a kind that cannot be checked here counts.
+fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> bool {
+    certificate.issuer().as_raw() == issuer.subject().as_raw()
+        && matches!(
+            certificate.verify_signature(Some(issuer.public_key())),
+            Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm)
+        )
+}
+
+fn parsed<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+    X509Certificate::from_der(certificate).ok().filter(|(rest, _)| rest.is_empty()).map(|(_, parsed)| parsed)
+}
+
+/// Where the certificate of an index begins.
+fn section(value: &[u8], index: usize) -> Option<Place> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (offset, _) = text.match_indices("-----BEGIN CERTIFICATE-----").nth(index)?;
+    Some(Place::of_byte(value, offset))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
 
+    use copyrator_certs::Authority;
+
     use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn told(result: Result<(), (&'static str, Fault)>) -> Result<(), String> {
+        result.map_err(|(key, fault)| {
+            let line = fault.place.map(|place| format!(" in line {}", place.line)).unwrap_or_default();
+            format!("{key} {}{line}", fault.what)
+        })
+    }
 
     #[test]
     fn a_pair_belongs_together() {
-        let (now, day) = (SystemTime::now(), Duration::from_secs(86_400));
-        let authority = copyrator_certs::Authority::issue("test", now, 10 * day).unwrap();
-        let leaf = || authority.issue_leaf(&["a.example.com".to_owned()], &[], now, day).unwrap();
+        let authority = Authority::issue("test", SystemTime::now(), 10 * DAY).unwrap();
+        let leaf =
+            || authority.issue_leaf(&["a.example.com".to_owned()], &[], SystemTime::now(), DAY).unwrap();
         let (one, other) = (leaf(), leaf());
         let certificate = one.chain_pem.clone();
-        let fault = |certificate: &str, key: &str| {
-            pair(certificate.as_bytes(), key.as_bytes())
-                .map_err(|(key, fault)| format!("{key} {}", fault.what))
-        };
-        assert_eq!(fault(&certificate, one.key_pem.expose()), Ok(()));
-        assert_eq!(
-            fault(&certificate, other.key_pem.expose()).unwrap_err(),
-            "tls.key does not belong to the first certificate of tls.crt"
-        );
-        assert_eq!(fault(&certificate, "secret").unwrap_err(), "tls.key holds no private key");
-        assert_eq!(fault("x", one.key_pem.expose()).unwrap_err(), "tls.crt holds no certificate");
-        let torn = certificate.replacen("MII", "AAA", 1);
-        assert!(fault(&torn, one.key_pem.expose()).unwrap_err().starts_with("tls.crt holds a"), "{torn}");
+        let fault = |certificate: &str, key: &str| told(pair(certificate.as_bytes(), key.as_bytes()));
+        let key = one.key_pem.expose();
+        assert_eq!(fault(&certificate, key), Ok(()));
+        for (certificate, key, says) in [
+            (
+                &*certificate,
+                other.key_pem.expose(),
+                "tls.key does not belong to the first certificate of tls.crt",
+            ),
+            (&certificate, "secret", "tls.key holds no private key"),
+            (
+                &certificate,
+                "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+                "tls.key is a private key that cannot",
+            ),
+            (
+                &certificate,
+                "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n",
+                "tls.key is an encrypted private key",
+            ),
+            ("x", key, "tls.crt holds no certificate"),
+            (
+                &certificate.replacen("MII", "AAA", 1),
+                key,
+                "tls.crt holds a PEM section that is no X.509 certificate in line 1",
+            ),
+        ] {
+            let told = fault(certificate, key).unwrap_err();
+            assert!(told.starts_with(says), "{says}: {told}");
+        }
+    }
+
+    #[test]
+    fn each_certificate_of_a_chain_is_issued_by_the_next() {
+        let named = |name| Authority::issue(name, SystemTime::now(), 10 * DAY).unwrap();
+        let (authority, twin, stranger) = (named("test"), named("test"), named("other"));
+        let leaf = authority.issue_leaf(&["a".to_owned()], &[], SystemTime::now(), DAY).unwrap();
+        let first = certificates(leaf.chain_pem.as_bytes()).unwrap().swap_remove(0);
+        let first = copyrator_certs::Certificate::from_der(first).unwrap().pem();
+        let check = |chain: &[&str]| told(pair(chain.concat().as_bytes(), leaf.key_pem.expose().as_bytes()));
+        let (right, same_name, other) = (authority.cert_pem(), twin.cert_pem(), stranger.cert_pem());
+        assert_eq!(check(&[&first]), Ok(()));
+        assert_eq!(check(&[&first, &right]), Ok(()));
+        for wrong in [&same_name, &other, &first] {
+            let told = check(&[&first, wrong]).unwrap_err();
+            assert_eq!(
+                told,
+                "tls.crt holds a certificate (number 1) that the next one has not issued in line 1"
+            );
+        }
+        let told = check(&[&first, &right, &other]).unwrap_err();
+        assert!(told.contains("number 2") && !told.ends_with("line 1"), "{told}");
         assert!(
-            certificates(format!("{certificate}{}", authority.cert_pem()).as_bytes())
-                .is_ok_and(|all| all.len() >= 2)
+            check(&[&first, &right.repeat(16)]).unwrap_err().contains("17 certificates, more than the 16")
         );
+        assert!(check(&[&right, &first]).unwrap_err().contains("does not belong"));
+    }
+
+    #[test]
+    fn every_certificate_must_be_valid_for_long_enough() {
+        let issued = SystemTime::now();
+        let authority = Authority::issue("test", issued, 10 * DAY).unwrap();
+        let leaf = authority.issue_leaf(&["a".to_owned()], &[], issued, DAY).unwrap();
+        let both = format!("{}{}", authority.cert_pem(), leaf.chain_pem);
+        let (authority, issued) = (authority.cert_pem(), Timestamp::try_from(issued).unwrap());
+        let check = |text: &str, least_hours, hours_from_now| {
+            let now = issued.saturating_add(SignedDuration::from_hours(hours_from_now)).unwrap();
+            let asked = Remaining { least: SignedDuration::from_hours(least_hours), now };
+            remaining(text.as_bytes(), asked).map_err(|fault| fault.what.into_owned())
+        };
+        assert_eq!(check(&authority, 0, 239), Ok(()));
+        assert_eq!(check(&both, 20, 0), Ok(()));
+        assert_eq!(
+            check(&authority, 0, 241).unwrap_err(),
+            "holds a certificate (number 1 of 1) that has expired"
+        );
+        assert_eq!(
+            check(&authority, 48, 200).unwrap_err(),
+            "holds a certificate (number 1 of 1) that expires sooner than the 48h asked for"
+        );
+        assert!(check(&both, 48, 0).unwrap_err().starts_with("holds a certificate (number 2 of "));
+        assert!(check(&authority, i64::MAX / 3600 - 1, 0).is_err());
+    }
+
+    #[test]
+    fn keys_of_each_kind_are_read() {
+        let leaf = Authority::issue("test", SystemTime::now(), DAY).unwrap();
+        assert!(key(leaf.key_pem().expose().as_bytes()).is_ok());
+        assert!(key(leaf.cert_pem().as_bytes()).is_err_and(|fault| fault.what == "holds no private key"));
+        let legacy = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+        assert!(key(legacy.as_bytes()).is_err_and(|fault| fault.what.contains("encrypted")));
+    }
+
+    #[test]
+    fn bombs_of_sections_are_read_once() {
+        let section = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(certificates(section.repeat(17_000).as_bytes()).is_err());
+        assert!(certificates("-----BEGIN CERTIFICATE-----\n".repeat(37_000).as_bytes()).is_err());
+        assert!(key("-----BEGIN PRIVATE KEY-----\n".repeat(37_000).as_bytes()).is_err());
+        assert!(certificates(&b"-".repeat(1 << 20)).is_err());
+        let good = Authority::issue("test", SystemTime::now(), DAY).unwrap().cert_pem();
+        assert!(certificates(good.repeat((1 << 20) / good.len()).as_bytes()).is_ok());
     }
 }

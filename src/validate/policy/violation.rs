@@ -17,6 +17,16 @@ pub struct Place {
     pub column: u64,
 }
 
+impl Place {
+    /// Where a byte of a value is.
+    pub(super) fn of_byte(value: &[u8], offset: usize) -> Self {
+        let before = &value[..offset.min(value.len())];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines = before.iter().filter(|byte| **byte == b'\n').count();
+        Self { line: lines as u64 + 1, column: (before.len() - line_start) as u64 + 1 }
+    }
+}
+
 /// One way in which an object breaks a policy. It holds no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {

@@ -1,5 +1,7 @@
 //! A policy judges what a write changes.
 
+use jiff::Timestamp;
+
 use super::{
     Budget, Candidate, CompiledPolicy, RequestFacts, Violation,
     violation::{Part, Subject},
@@ -15,6 +17,8 @@ pub struct Write<'w> {
     pub covered_before: bool,
     /// The request.
     pub request: Option<&'w RequestFacts>,
+    /// When: certificates run out.
+    pub now: Timestamp,
 }
 
 /// A violation, and whether the write brings it.
@@ -33,13 +37,13 @@ impl CompiledPolicy {
         if write.old.is_some_and(|old| write.new.same_but_for_bookkeeping(old)) {
             return Vec::new();
         }
-        let mut violations = self.judge_content(write.new);
+        let mut violations = self.judge_content(write.new, write.now, budget);
         violations.extend(self.expressions.judge(write.new, write.old, write.request, budget));
         let is_left_alone = |violation: &Violation, old| unchanged(&violation.subject, write.new, old);
         let before = write.old.filter(|old| {
             write.covered_before && violations.iter().any(|violation| is_left_alone(violation, old))
         });
-        let stood = before.map(|old| self.judge(old)).unwrap_or_default();
+        let stood = before.map(|old| self.judge_standing(old, write.now)).unwrap_or_default();
         let stands_already = |violation: &Violation| {
             let same = |before: &Violation| {
                 before.rule == violation.rule

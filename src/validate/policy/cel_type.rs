@@ -1,0 +1,271 @@
+//! What an expression gives, as far as its syntax tree tells: enough to refuse, when it is written, one that can never
+//! be true. What hangs on the object is not known, and is left to the evaluation.
+
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
+
+/// What a part of an expression gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gives {
+    /// True or false.
+    Truth,
+    /// Never true or false, but this.
+    Other(&'static str),
+    /// Not known.
+    Anything,
+}
+
+use Gives::{Anything, Other, Truth};
+
+const NUMBER: Gives = Other("a number");
+const TEXT: Gives = Other("a text");
+const LIST: Gives = Other("a list");
+const MAP: Gives = Other("a map");
+const OPTIONAL: Gives = Other("an optional");
+
+/// What is wrong with an expression that can never be true, if it is one.
+pub(super) fn fault(program: &IdedExpr) -> Option<String> {
+    let mut reader = Reader { bound: Vec::new(), fault: None };
+    if let Other(what) = reader.read(program) {
+        let fault =
+            format!("gives {what}, never true or false; compare it with something, as in size(text) > 0");
+        return Some(reader.fault.unwrap_or(fault));
+    }
+    reader.fault
+}
+
+struct Reader<'e> {
+    /// What loops bind, innermost last.
+    bound: Vec<(&'e str, Gives)>,
+    fault: Option<String>,
+}
+
+impl<'e> Reader<'e> {
+    fn read(&mut self, expression: &'e IdedExpr) -> Gives {
+        match &expression.expr {
+            Expr::Literal(literal) => literal_gives(literal),
+            Expr::Ident(name) => self.named(name),
+            Expr::Select(select) => {
+                self.read(&select.operand);
+                match (select.test, self.is_text(&select.operand)) {
+                    (true, _) => Truth,
+                    (false, true) => TEXT,
+                    (false, false) => Anything,
+                }
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                for element in &list.elements {
+                    self.read(element);
+                }
+                LIST
+            }
+            Expr::Map(_) => MAP,
+            Expr::Struct(_) => Other("a message"),
+            Expr::Comprehension(all) => self.comprehension(all),
+            Expr::Unspecified => Anything,
+        }
+    }
+
+    fn named(&self, name: &str) -> Gives {
+        match self.bound.iter().rev().find(|(bound, _)| *bound == name) {
+            Some((_, gives)) => *gives,
+            None if matches!(name, "text" | "request") => MAP,
+            None => Anything,
+        }
+    }
+
+    /// Whether it is the variable `text`, whose values are texts, or bytes.
+    fn is_text(&self, expression: &IdedExpr) -> bool {
+        matches!(&expression.expr, Expr::Ident(name) if name == "text" && self.named(name) == MAP)
+    }
+
+    /// Reads what must be true or false.
+    fn truth(&mut self, expression: &'e IdedExpr, of: &str) {
+        if let Other(what) = self.read(expression) {
+            let fault =
+                || format!("has {of} with {what}, which is never true or false; compare it with something");
+            self.fault.get_or_insert_with(fault);
+        }
+    }
+
+    fn call(&mut self, call: &'e CallExpr) -> Gives {
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, arguments) => {
+                let of = if call.func_name == operators::LOGICAL_AND { "&&" } else { "||" };
+                arguments.iter().for_each(|argument| self.truth(argument, of));
+                Truth
+            }
+            (operators::LOGICAL_NOT, [one]) => {
+                self.truth(one, "!");
+                Truth
+            }
+            (operators::CONDITIONAL, [condition, yes, no]) => {
+                self.truth(condition, "?");
+                match (self.read(yes), self.read(no)) {
+                    (Other(what), _) | (_, Other(what)) => Other(what),
+                    (Truth, Truth) => Truth,
+                    _ => Anything,
+                }
+            }
+            (operators::INDEX, [of, key]) => {
+                self.read(of);
+                self.read(key);
+                if self.is_text(of) { TEXT } else { Anything }
+            }
+            (name, arguments) => {
+                let target = call.target.as_deref().map(|target| (target, self.read(target)));
+                for argument in arguments {
+                    self.read(argument);
+                }
+                match target {
+                    Some((IdedExpr { expr: Expr::Ident(library), .. }, Anything))
+                        if matches!(library.as_str(), "math" | "sets" | "base64" | "optional" | "lists") =>
+                    {
+                        library_gives(library, name)
+                    }
+                    _ => gives(name),
+                }
+            }
+        }
+    }
+
+    fn comprehension(&mut self, all: &'e ComprehensionExpr) -> Gives {
+        self.read(&all.iter_range);
+        let start = self.read(&all.accu_init);
+        let before = self.bound.len();
+        self.bound.push((&all.iter_var, Anything));
+        self.bound.extend(all.iter_var2.as_ref().map(|name| (name.as_str(), Anything)));
+        self.bound.push((&all.accu_var, start));
+        self.read(&all.loop_step);
+        let result = self.read(&all.result);
+        self.bound.truncate(before);
+        result
+    }
+}
+
+fn literal_gives(literal: &LiteralValue) -> Gives {
+    match literal {
+        LiteralValue::Boolean(_) => Truth,
+        LiteralValue::String(_) => TEXT,
+        LiteralValue::Bytes(_) => Other("bytes"),
+        LiteralValue::Null => Other("null"),
+        LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => NUMBER,
+    }
+}
+
+fn gives(function: &str) -> Gives {
+    match function {
+        operators::EQUALS
+        | operators::NOT_EQUALS
+        | operators::LESS
+        | operators::LESS_EQUALS
+        | operators::GREATER
+        | operators::GREATER_EQUALS
+        | operators::IN
+        | "matches"
+        | "contains"
+        | "startsWith"
+        | "endsWith"
+        | "hasValue" => Truth,
+        operators::NEGATE
+        | operators::SUBSTRACT
+        | operators::MULTIPLY
+        | operators::DIVIDE
+        | operators::MODULO => NUMBER,
+        // Of texts and lists, too.
+        operators::ADD => Other("a sum"),
+        "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => NUMBER,
+        "string" | "lowerAscii" | "upperAscii" | "replace" | "join" | "substring" | "trim" | "find"
+        | "charAt" | "format" => TEXT,
+        "split" | "findAll" | "distinct" | "sort" | "slice" | "flatten" => LIST,
+        "bytes" => Other("bytes"),
+        "timestamp" => Other("a time"),
+        "duration" => Other("a duration"),
+        "quantity" => Other("a quantity"),
+        "url" => Other("a URL"),
+        "type" => Other("a type"),
+        operators::OPT_INDEX | operators::OPT_SELECT => OPTIONAL,
+        _ => Anything,
+    }
+}
+
+fn library_gives(library: &str, function: &str) -> Gives {
+    match (library, function) {
+        ("math", "isInf" | "isNaN" | "isFinite") | ("sets", _) => Truth,
+        ("math", _) => NUMBER,
+        ("base64", "encode") => TEXT,
+        ("base64", "decode") => Other("bytes"),
+        ("optional", _) => OPTIONAL,
+        ("lists", "range") => LIST,
+        _ => Anything,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cel_parse, *};
+
+    fn told(expression: &str) -> Option<String> {
+        fault(&cel_parse::parse(expression).unwrap())
+    }
+
+    #[test]
+    fn what_is_never_true_is_told() {
+        for (expression, says) in [
+            ("1 + 1", "gives a sum"),
+            ("-1", "gives a number"),
+            ("'true'", "gives a text"),
+            ("[true]", "gives a list"),
+            ("{'a': true}", "gives a map"),
+            ("null", "gives null"),
+            ("text", "gives a map"),
+            ("text.enabled", "gives a text"),
+            ("text['enabled']", "gives a text"),
+            ("text.?enabled", "gives an optional"),
+            ("size(text)", "gives a number"),
+            ("text.a.size()", "gives a number"),
+            ("text.map(key, key == 'a')", "gives a list"),
+            ("text.filter(key, key == 'a')", "gives a list"),
+            ("text.a.find('[0-9]')", "gives a text"),
+            ("math.greatest(1, 2)", "gives a number"),
+            ("'a' in text ? 1 : true", "gives a number"),
+            ("has(text.a) && text.a", "has && with a text"),
+            ("text.a || true", "has || with a text"),
+            ("!size(text)", "has ! with a number"),
+            ("1 ? true : false", "has ? with a number"),
+            ("text.all(key, text[key])", "has && with a text"),
+            ("text.exists(key, 1)", "has || with a number"),
+            ("text.exists_one(key, text[key])", "has ? with a text"),
+        ] {
+            let told = told(expression).unwrap_or_else(|| panic!("{expression} is taken"));
+            assert!(told.contains(says), "{expression}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_true_is_taken() {
+        for expression in [
+            "true",
+            "has(text.a)",
+            "text.a == 'true'",
+            "'a' in text",
+            "bool(text.a)",
+            "object.immutable",
+            "object.?immutable.orValue(false)",
+            "dyn(text.a)",
+            "text.all(key, key != 'a') && text.exists_one(key, key == 'b')",
+            "text.map(key, key).all(one, one != '')",
+            "has(object.metadata.labels) ? object.metadata.labels.a == 'b' : true",
+            "[true, false].exists(one, one)",
+            "['a'].exists(text, text == 'a')",
+            "[{'a': true}].all(text, text.a)",
+            "isURL('https://a.b') && ip('10.0.0.1').isLoopback()",
+            "request.dryRun",
+            "[true][0]",
+            "sets.contains([1], [1])",
+            "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !math.isNaN(1.0)",
+        ] {
+            assert_eq!(told(expression), None, "{expression}");
+        }
+    }
+}

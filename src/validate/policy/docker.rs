@@ -1,0 +1,99 @@
+//! Logins to registries, as the kubelet reads them from a Secret of type `kubernetes.io/dockerconfigjson`.
+
+use std::{borrow::Cow, fmt};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD},
+};
+use serde::{
+    Deserialize,
+    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{document, fault::Fault};
+use crate::api::Format;
+
+const SHAPE: &str = r#"write {"auths": {"REGISTRY": {"username": …, "password": …}}}, as kubectl create secret docker-registry does"#;
+
+#[derive(Deserialize)]
+struct Config<'a> {
+    #[serde(borrow)]
+    auths: Logins<'a>,
+}
+
+/// The values of a map, as they are written: which is which is not told.
+struct Logins<'a>(Vec<&'a RawValue>);
+
+#[derive(Deserialize, Default)]
+struct Login<'a> {
+    #[serde(borrow, default)]
+    auth: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    username: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    password: Option<Cow<'a, str>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Logins<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Logins<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of logins")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Logins<'de>, A::Error> {
+                let mut all = Vec::new();
+                while let Some((_, login)) = map.next_entry::<IgnoredAny, &RawValue>()? {
+                    all.push(login);
+                }
+                Ok(Logins(all))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// Whether a text has logins to registries, each of them complete.
+pub(super) fn check(text: &str) -> Result<(), Fault> {
+    document::check(Format::Json, text)?;
+    // What the parser says of it may quote it: dropped.
+    let config = serde_json::from_str::<Config<'_>>(text);
+    let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map auths", SHAPE))?;
+    if logins.is_empty() {
+        return Err(Fault::new("has no registry in auths", SHAPE));
+    }
+    for login in logins {
+        let offset = login.get().as_ptr().addr() - text.as_ptr().addr();
+        login_is_complete(login.get()).map_err(|fault| fault.at(text.as_bytes(), offset))?;
+    }
+    Ok(())
+}
+
+fn login_is_complete(raw: &str) -> Result<(), Fault> {
+    let login: Login<'_> = serde_json::from_str(raw)
+        .map_err(|_| Fault::new("has a login that is no map of texts, or names a field twice", SHAPE))?;
+    let given = |field: &Option<Cow<'_, str>>| field.as_ref().is_some_and(|text| !text.is_empty());
+    match login.auth.as_deref().filter(|auth| !auth.is_empty()) {
+        Some(auth) => {
+            let decoded = STANDARD.decode(auth).or_else(|_| STANDARD_NO_PAD.decode(auth));
+            let is_pair = decoded.is_ok_and(|bytes| {
+                let parts: Vec<_> = bytes.splitn(2, |byte| *byte == b':').collect();
+                matches!(parts.as_slice(), [user, password] if !user.is_empty() && !password.is_empty())
+            });
+            match is_pair {
+                true => Ok(()),
+                false => Err(Fault::new(
+                    "has a login whose auth is not the base64 of user:password",
+                    "write it anew, or write username and password",
+                )),
+            }
+        }
+        None if given(&login.username) && given(&login.password) => Ok(()),
+        None => Err(Fault::new("has a login without auth, or username and password", SHAPE)),
+    }
+}

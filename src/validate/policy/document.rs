@@ -1,0 +1,86 @@
+//! Structured text: JSON, YAML and TOML, within bounds of depth, expansion and size. Faults carry a place, and nothing of
+//! the text: what the parsers say of it may quote it.
+
+use serde::de::{DeserializeOwned, DeserializeSeed as _};
+use serde_json::Value;
+
+use super::{
+    Place,
+    fault::Fault,
+    toml_text,
+    tree::{Room, Tree, TreeSeed},
+    walk::Walked,
+};
+use crate::api::Format;
+
+/// Whether a text is of a format: JSON, YAML or TOML.
+pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
+    match format {
+        Format::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
+        Format::Toml => toml_text::read(text).map(|_| ()),
+        _ => yaml::<Walked>(text, yaml_budget()).map(|_| ()),
+    }
+}
+
+/// Its documents: one, but for YAML, where there may be several.
+pub(super) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
+    let room = Room::default();
+    let read = match format {
+        Format::Json => {
+            let mut reader = serde_json::Deserializer::from_str(text);
+            let tree = TreeSeed(&room).deserialize(&mut reader);
+            tree.and_then(|value| reader.end().map(|()| vec![value])).map_err(json_fault)
+        }
+        Format::Toml => toml_text::read(text).and_then(|table| Ok(vec![toml_text::tree(table, &room)?])),
+        // Nothing is one document, which is null.
+        _ => yaml::<Tree>(text, small_yaml_budget()).map(|all| match all.is_empty() {
+            true => vec![Value::Null],
+            false => all.into_iter().map(|Tree(value)| value).collect(),
+        }),
+    };
+    read.map_err(|fault| if room.is_exhausted() { Room::fault() } else { fault })
+}
+
+fn json_fault(error: serde_json::Error) -> Fault {
+    let what = match error.classify() {
+        serde_json::error::Category::Eof => "is JSON that ends too early",
+        serde_json::error::Category::Data => "has a key twice",
+        _ => "is no valid JSON, or nests more than 128 levels",
+    };
+    let place = Place { line: error.line() as u64, column: error.column() as u64 };
+    Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
+}
+
+fn yaml<T: DeserializeOwned>(text: &str, budget: Option<serde_saphyr::Budget>) -> Result<Vec<T>, Fault> {
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        budget: budget,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+    };
+    serde_saphyr::from_multiple_with_options::<T>(text, options).map_err(|error| Fault {
+        place: error.location().map(|at| Place { line: at.line(), column: at.column() }),
+        ..Fault::new(
+            "is no valid YAML, has a key twice, or nests or expands beyond the limits",
+            "correct the document there",
+        )
+    })
+}
+
+fn yaml_budget() -> Option<serde_saphyr::Budget> {
+    serde_saphyr::budget! {
+        max_depth: 64,
+        max_aliases: 1_000,
+        max_anchors: 1_000,
+    }
+}
+
+/// Where the documents are kept, too.
+fn small_yaml_budget() -> Option<serde_saphyr::Budget> {
+    serde_saphyr::budget! {
+        max_depth: 64,
+        max_aliases: 1_000,
+        max_anchors: 1_000,
+        max_nodes: 150_000,
+        max_documents: 64,
+    }
+}

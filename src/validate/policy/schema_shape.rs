@@ -1,0 +1,125 @@
+//! What may be written in a JSON Schema: nothing remote, no circles, and no more than can be bounded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::pattern::Pattern;
+
+/// How deep schemas may nest, `$ref`s followed.
+const DEEPEST: usize = 64;
+/// How many schemas there may be, `$ref`s followed each time.
+const MOST: usize = 10_000;
+
+/// What is not taken, and why.
+const REFUSED: [(&str, &str); 9] = [
+    ("$id", "a schema has one place: write $ref as #/$defs/NAME"),
+    ("$anchor", "write $ref as #/$defs/NAME"),
+    ("$dynamicAnchor", "write $ref as #/$defs/NAME"),
+    ("$dynamicRef", "write $ref as #/$defs/NAME"),
+    ("$recursiveAnchor", "write $ref as #/$defs/NAME"),
+    ("$recursiveRef", "write $ref as #/$defs/NAME"),
+    ("$vocabulary", "drop it"),
+    ("unevaluatedItems", "its cost has no bound: use items"),
+    ("unevaluatedProperties", "its cost has no bound: use additionalProperties"),
+];
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// What was seen of a schema.
+#[derive(Default)]
+pub(super) struct Shape {
+    /// Its regular expressions, compiled to know what they weigh.
+    pub(super) patterns: BTreeMap<String, Pattern>,
+    /// The keys of documents that it names.
+    pub(super) names: BTreeSet<String>,
+    schemas: usize,
+}
+
+impl Shape {
+    /// Looks at a schema, or says what is not taken.
+    pub(super) fn of(schema: &Value) -> Result<Self, String> {
+        let mut shape = Self::default();
+        if let Some(dialect) = schema.get("$schema") {
+            if dialect.as_str().map(|text| text.trim_end_matches('#')) != Some(DIALECT) {
+                return Err(format!("$schema is {dialect}; only {DIALECT} is taken"));
+            }
+        }
+        shape.visit(schema, schema, 0)?;
+        Ok(shape)
+    }
+
+    fn visit(&mut self, root: &Value, schema: &Value, depth: usize) -> Result<(), String> {
+        self.schemas += 1;
+        if depth > DEEPEST {
+            return Err(format!("nests more than {DEEPEST} deep, or its $refs lead in a circle; unroll it"));
+        }
+        if self.schemas > MOST {
+            return Err(format!(
+                "stands for more than {MOST} schemas, each $ref counted as what it leads to"
+            ));
+        }
+        let Value::Object(keywords) = schema else { return Ok(()) };
+        if let Some((keyword, why)) = REFUSED.iter().find(|(keyword, _)| keywords.contains_key(*keyword)) {
+            return Err(format!("{keyword} is not taken; {why}"));
+        }
+        for (keyword, argument) in keywords {
+            match (keyword.as_str(), argument) {
+                ("$ref", Value::String(path)) => self.visit(root, target(root, path)?, depth + 1)?,
+                ("pattern", Value::String(pattern)) => self.pattern(pattern)?,
+                ("patternProperties", Value::Object(map)) => {
+                    map.keys().try_for_each(|pattern| self.pattern(pattern))?;
+                }
+                ("properties", Value::Object(map)) => {
+                    self.names.extend(map.keys().cloned());
+                }
+                _ => {}
+            }
+            for part in parts(keyword, argument) {
+                self.visit(root, part, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Result<(), String> {
+        if self.patterns.contains_key(pattern) {
+            return Ok(());
+        }
+        let compiled = Pattern::somewhere(pattern).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                format!("pattern {pattern:?} is too large once compiled; lower its repetition counts")
+            }
+            _ => format!(
+                "pattern {pattern:?} is no regular expression (RE2 syntax, without look-around and back-references)"
+            ),
+        })?;
+        self.patterns.insert(pattern.to_owned(), compiled);
+        Ok(())
+    }
+}
+
+/// The schemas that a keyword holds.
+fn parts<'s>(keyword: &str, argument: &'s Value) -> Vec<&'s Value> {
+    match (keyword, argument) {
+        (
+            "not" | "if" | "then" | "else" | "items" | "contains" | "additionalProperties" | "propertyNames",
+            one,
+        ) => {
+            vec![one]
+        }
+        ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(all)) => all.iter().collect(),
+        ("properties" | "patternProperties" | "dependentSchemas" | "$defs", Value::Object(all)) => {
+            all.values().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a `$ref` leads to.
+pub(super) fn target<'s>(root: &'s Value, path: &str) -> Result<&'s Value, String> {
+    let pointer = path.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let pointer = pointer.filter(|rest| !rest.contains('%'));
+    let pointer =
+        pointer.ok_or_else(|| format!("$ref {path:?} leads out of the schema; write #/$defs/NAME"))?;
+    root.pointer(pointer).ok_or_else(|| format!("$ref {path:?} leads nowhere"))
+}

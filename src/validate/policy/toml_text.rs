@@ -1,0 +1,124 @@
+//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but not the one within the other, nor what
+//! it keeps; so the tokens are counted before.
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+use toml_parser::lexer::TokenKind;
+
+use super::{Place, fault::Fault, tree::Room};
+
+/// The longest text, in bytes: reading one takes some hundred times its memory.
+const LONGEST: usize = 256 << 10;
+/// How deep tables and arrays may nest.
+const DEEPEST: usize = 80;
+
+/// Reads a document.
+pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
+    if text.len() > LONGEST {
+        return Err(Fault::new(
+            format!("is TOML of {} bytes, more than the {LONGEST} that are read", text.len()),
+            "split it",
+        ));
+    }
+    if let Some(offset) = too_deep(text) {
+        return Err(Fault::new("is TOML that nests too deep", "flatten it").at(text.as_bytes(), offset));
+    }
+    DeTable::parse(text).map(|table| table.into_inner()).map_err(|error| Fault {
+        place: error.span().map(|span| Place::of_byte(text.as_bytes(), span.start)),
+        ..Fault::new("is no valid TOML, has a key twice, or nests too deep", "correct the document there")
+    })
+}
+
+/// Where tables and arrays, those of dotted keys included, nest too deep.
+fn too_deep(text: &str) -> Option<usize> {
+    // The dots of the keys that the open brackets stand after, and those of the key being read.
+    let (mut open, mut depth, mut dots) = (Vec::new(), 0, 0);
+    for token in toml_parser::Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::Dot => dots += 1,
+            TokenKind::Comma | TokenKind::Newline => dots = 0,
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                depth += dots + 1;
+                open.push(std::mem::take(&mut dots));
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
+                dots = open.pop().unwrap_or(0);
+                depth -= if depth > dots { dots + 1 } else { depth };
+            }
+            _ => {}
+        }
+        if depth + dots > DEEPEST {
+            return Some(token.span().start());
+        }
+    }
+    None
+}
+
+/// The document as a tree, with dates as text.
+pub(super) fn tree(table: DeTable<'_>, room: &Room) -> Result<Value, Fault> {
+    let mut entries = Map::new();
+    if !room.take_map() {
+        return Err(Room::fault());
+    }
+    for (key, value) in table {
+        let key = key.into_inner();
+        if !room.take_entry(&key) {
+            return Err(Room::fault());
+        }
+        entries.insert(key.into_owned(), value_of(value.into_inner(), room)?);
+    }
+    Ok(Value::Object(entries))
+}
+
+fn value_of(value: DeValue<'_>, room: &Room) -> Result<Value, Fault> {
+    Ok(match value {
+        DeValue::String(text) => text.into_owned().into(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| number.as_str().into(), Value::from),
+        DeValue::Float(number) => number
+            .as_str()
+            .parse()
+            .ok()
+            .and_then(serde_json::Number::from_f64)
+            .map_or_else(|| number.as_str().into(), Value::Number),
+        DeValue::Boolean(truth) => truth.into(),
+        DeValue::Datetime(time) => time.to_string().into(),
+        DeValue::Array(items) => {
+            let items = items.into_iter().map(|item| {
+                let value = value_of(item.into_inner(), room)?;
+                if room.take_entry("") { Ok(value) } else { Err(Room::fault()) }
+            });
+            Value::Array(items.collect::<Result<_, Fault>>()?)
+        }
+        DeValue::Table(table) => tree(table, room)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 6,400 tables, each in the other: reading them took more stack than a thread has.
+    #[test]
+    fn dotted_keys_within_brackets_count() {
+        let key = vec!["a"; 70].join(".");
+        let bomb = format!("{key} = {}1{}", format!("{{{key} = ").repeat(70), "}".repeat(70));
+        assert!(read(&bomb).is_err_and(|fault| fault.what.contains("too deep") && fault.place.is_some()));
+        let (open, close) = ("[".repeat(81), "]".repeat(81));
+        assert!(read(&format!("a = {open}{close}")).is_err());
+        for fine in [
+            format!(
+                "# {}\na = '{}'\nb = \"\"\"\n{}\n\"\"\"",
+                ".".repeat(200),
+                ".".repeat(200),
+                ".".repeat(200)
+            ),
+            "a = [1.5, 2.5]\nb = {c.d = 1.5, e.f = [[1], [2]]}\n".repeat(1)
+                + &(0..300).map(|n| format!("[t{n}.x]\ny.z = [[{n}.5]]\n")).collect::<String>(),
+            "a = [\n".to_owned() + &"  { b.c = 1.5 },\n".repeat(300) + "]",
+        ] {
+            assert!(read(&fine).is_ok(), "{:?}", read(&fine).err());
+        }
+        assert!(read(&"]".repeat(100)).is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! A document, kept: what a schema is held against. Built by hand and not by `serde_json`, since that takes a certain
+//! key for JSON within JSON, and forgets the first of two equal keys.
+
+use std::{borrow::Cow, cell::Cell, fmt};
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::fault::Fault;
+
+/// The bytes that one document may take: many reviews share the webhook's memory.
+const MOST: usize = 24 << 20;
+/// A map takes this much for its first few entries, and each entry and item takes that.
+const MAP: usize = 700;
+const ENTRY: usize = 80;
+
+/// What is left of the memory for a document.
+pub(super) struct Room(Cell<Option<usize>>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Cell::new(Some(MOST)))
+    }
+}
+
+impl Room {
+    /// Takes some; false where it is not there.
+    pub(super) fn take(&self, bytes: usize) -> bool {
+        self.0.set(self.0.get().and_then(|left| left.checked_sub(bytes)));
+        !self.is_exhausted()
+    }
+
+    pub(super) fn take_map(&self) -> bool {
+        self.take(MAP)
+    }
+
+    pub(super) fn take_entry(&self, text: &str) -> bool {
+        self.take(ENTRY + text.len())
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.0.get().is_none()
+    }
+
+    pub(super) fn fault() -> Fault {
+        Fault::new("is too large a document to be held against a schema", "split it")
+    }
+}
+
+/// A document, kept within a room of its own.
+pub(super) struct Tree(pub(super) Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        TreeSeed(&Room::default()).deserialize(deserializer).map(Tree)
+    }
+}
+
+/// Reads a document into the room that is left.
+#[derive(Clone, Copy)]
+pub(super) struct TreeSeed<'r>(pub(super) &'r Room);
+
+impl TreeSeed<'_> {
+    fn kept<E: Error>(self, is_room: bool, value: impl Into<Value>) -> Result<Value, E> {
+        if is_room { Ok(value.into()) } else { Err(E::custom("too large")) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for TreeSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TreeSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok((value as f64).into())
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        Ok((value as f64).into())
+    }
+
+    /// Infinity and "not a number" are no values of JSON: they are kept as text.
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.kept(self.0.take(value.len()), value)
+    }
+
+    fn visit_bytes<E: Error>(self, value: &[u8]) -> Result<Value, E> {
+        self.visit_str(&String::from_utf8_lossy(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(self)? {
+            items.push(self.kept(self.0.take(ENTRY), item)?);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        self.kept(self.0.take_map(), Value::Null)?;
+        while let Some(Key(key)) = map.next_key::<Key<'_>>()? {
+            let value = map.next_value_seed(self)?;
+            let value = self.kept(self.0.take_entry(&key), value)?;
+            if entries.insert(key.into_owned(), value).is_some() {
+                return Err(A::Error::custom("a key twice"));
+            }
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+/// A key: text, or what YAML takes for something else.
+struct Key<'de>(Cow<'de, str>);
+
+struct KeyVisitor;
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(KeyVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = Key<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+        Ok(Key(key.into()))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_owned().into()))
+    }
+
+    fn visit_bool<E>(self, key: bool) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
+    fn visit_i64<E>(self, key: i64) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
+    fn visit_u64<E>(self, key: u64) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
+    fn visit_f64<E>(self, key: f64) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Key<'de>, E> {
+        Ok(Key("null".into()))
+    }
+}
