@@ -13,6 +13,7 @@ mod crashes;
 mod cut_short;
 mod defaults;
 mod denials;
+mod doctor;
 mod dormant;
 mod faults;
 mod formats;
