@@ -229,7 +229,8 @@ fn a_foreign_hook_that_nobody_answers(bed: &Bed) {
 /// Somebody else holds the Lease and goes on renewing it.
 fn a_stolen_lease(bed: &Bed) {
     let steal = |at: usize| {
-        let stolen = json!({ "metadata": { "annotations": { "at": at.to_string() } }, "spec": { "holderIdentity": "thief_1" } });
+        // Only what changes the content is a renewal.
+        let stolen = json!({ "spec": { "holderIdentity": "thief_1", "leaseTransitions": 100 + at } });
         bed.admin.merge("Lease", NAMESPACE, "copyrator-reconciler", &stolen).ok();
     };
     let done = AtomicBool::new(false);

@@ -14,6 +14,7 @@ mod cut_short;
 mod defaults;
 mod denials;
 mod doctor;
+mod documented;
 mod dormant;
 mod faults;
 mod formats;

@@ -19,6 +19,11 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         let name = named(wanted);
         match live {
             Err(unread) => found.unknown(&[Id::PolicyMissing, Id::PolicyChanged], unread),
+            Ok(None) if wanted["kind"].as_str().is_some_and(|kind| kind.starts_with("Mutating")) => {
+                let what = "is not there: the API server does not stamp authors, so that the hook author.copyrator.dev has \
+                            to; while no webhook answers, rules and monitors cannot be written";
+                found.warning(Id::PolicyMissing, name, what, &fix);
+            }
             Ok(None) => {
                 let what = "is not there: the API server does not enforce by itself what it protects (copies, or whose \
                             name rules and annotations carry)";

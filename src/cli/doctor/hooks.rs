@@ -107,7 +107,7 @@ fn trusted(facts: &Facts, kind: &str, live: &Value, found: &mut Findings) {
 
 /// The command after which the reconciler writes it anew. Who says hands off is asked about that apart.
 fn renew(kind: &str) -> String {
-    format!("kubectl delete {} {NAME}", kind.to_lowercase())
+    format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
 
 fn drifted(

@@ -36,16 +36,16 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    let version =
-        |lease: &Option<Lease>| lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
-    let mut seen = version(&first);
+    // As for who waits to take it over: another version with the same content is no sign of life.
+    let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;
         let lease = read(client, namespace).await?;
-        if version(&lease) == seen {
+        let spec = lease.as_ref().and_then(|lease| lease.spec.clone());
+        if spec == seen {
             continue;
         }
-        seen = version(&lease);
+        seen = spec;
         facts = self::facts(client, namespace, account, &lease).await?;
         facts.is_renewed = !facts.holder.is_empty();
         if facts.is_renewed && facts.is_ours {

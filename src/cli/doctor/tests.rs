@@ -254,6 +254,12 @@ fn every_fault_is_found_and_no_other() {
             "kubectl apply --server-side",
         ),
         (
+            "no policy that stamps, so that a hook has to",
+            |it| it.admission[2].live = Ok(None),
+            &[(Warning, Id::PolicyMissing)],
+            "",
+        ),
+        (
             "a policy that lets all pass",
             |it| {
                 it.admission[0].live.as_mut().unwrap().as_mut().unwrap()["spec"]["failurePolicy"] =
@@ -468,8 +474,9 @@ fn every_fault_is_found_and_no_other() {
         ),
     ];
     let mut seen: Vec<Id> = Vec::new();
+    let whole = sound();
     for (what, break_it, expected, fix) in cases {
-        let mut facts = sound();
+        let mut facts = whole.clone();
         break_it(&mut facts);
         let found = examine(&facts, &[]);
         assert_eq!(brief(&found), *expected, "{what}: {found:#?}");
