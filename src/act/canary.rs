@@ -14,7 +14,7 @@ const HONEST: &str = "copyrator-author-honest";
 
 /// What kind of canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Canary {
+pub(crate) enum Canary {
     /// It passes by every hook of ours that sees rules.
     Arrives,
     /// No hook of ours stamps it: only the API server itself can.
@@ -23,15 +23,15 @@ pub(super) enum Canary {
 
 /// What came back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Echo {
+pub(crate) struct Echo {
     /// Our webhook answered; or what happened instead.
-    pub(super) heard: Result<(), String>,
+    pub(crate) heard: Result<(), String>,
     /// Whether it was stamped, where that can be told.
     pub(super) stamped: Option<bool>,
 }
 
 /// Sends one. The token, of digits, tells its answer from every other.
-pub(super) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
+pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
     let api: Api<CopyratorRule> = Api::namespaced(client.clone(), namespace);
     let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
     match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &rule(which, token))).await {

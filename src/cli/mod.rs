@@ -4,6 +4,7 @@ mod columns;
 mod copies;
 mod crds;
 mod digests;
+mod doctor;
 mod foreign;
 mod hooks;
 mod import;
@@ -47,6 +48,8 @@ enum Command {
     Status(status::Args),
     /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named.
     Import(import::Args),
+    /// Say what is wrong with this install, on which object, and the command that fixes it.
+    Doctor(doctor::Args),
 }
 
 /// Which cluster, as whom: kubectl's own flags.
@@ -117,6 +120,7 @@ impl Cli {
             Command::Plan(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Import(args) => args.run(),
+            Command::Doctor(args) => args.run(),
         }
     }
 }

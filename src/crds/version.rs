@@ -1,6 +1,9 @@
 //! What a server of some version does not know yet.
 
-use std::str::FromStr;
+use std::{
+    fmt::{self, Display, Formatter},
+    str::FromStr,
+};
 
 use super::ManifestFile;
 
@@ -30,10 +33,24 @@ impl FromStr for KubeVersion {
     }
 }
 
+impl Display for KubeVersion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl KubeVersion {
+    /// The oldest that Copyrator runs on: the first with ValidatingAdmissionPolicies in v1.
+    pub const OLDEST: Self = Self { major: 1, minor: 30 };
+
+    /// Whether a server of this version stamps authors by itself.
+    pub fn stamps(self) -> bool {
+        self >= STAMPS
+    }
+
     /// Whether a server of this version takes the file.
     pub(super) fn takes(self, file: &ManifestFile) -> bool {
-        self >= STAMPS || !file.text.contains("\nkind: MutatingAdmissionPolicy\n")
+        self.stamps() || !file.text.contains("\nkind: MutatingAdmissionPolicy\n")
     }
 }
 

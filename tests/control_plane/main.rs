@@ -13,6 +13,8 @@ mod crashes;
 mod cut_short;
 mod defaults;
 mod denials;
+mod doctor;
+mod documented;
 mod dormant;
 mod faults;
 mod formats;

@@ -1,0 +1,92 @@
+//! The webhook's CA: there, with time left, and not stuck in the middle of a rotation.
+
+use std::time::{Duration, SystemTime};
+
+use copyrator_certs::CaSecret;
+use jiff::Timestamp;
+
+use super::{
+    facts::{Ca, Facts},
+    finding::{Findings, Id},
+    hooks,
+    install::{Install, Role},
+};
+use crate::marks::CA_SECRET;
+
+/// A renewal, or a rotation, that is so late has been forgotten by whoever should do it.
+const LATE: Duration = Duration::from_secs(24 * 3600);
+
+/// Everything that is wrong with the CA.
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    // What is mounted is somebody else's to keep.
+    if install.told("tls-dir").is_some() {
+        return;
+    }
+    let namespace = &facts.namespace;
+    let object = format!("Secret {namespace}/{CA_SECRET}");
+    let anew = format!("kubectl -n {namespace} delete secret {CA_SECRET}");
+    match &facts.ca {
+        Err(unread) => found.unknown(&[Id::CaMissing, Id::CaExpiring, Id::RotationHeld], unread),
+        Ok(Ca::Absent) => {
+            let what = "is not there: webhooks have no certificate, and the reconciler that leads makes a new CA within a \
+                        minute";
+            let restart =
+                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            found.error(Id::CaMissing, object, what, restart);
+        }
+        Ok(Ca::Torn(why)) => {
+            let what = format!("holds no usable CA ({why}): restore it, or delete it and a new one is made");
+            found.error(Id::CaMissing, object, what, anew);
+        }
+        Ok(Ca::There(ca)) => {
+            aged(ca, facts.now, &object, &anew, found);
+            held(facts, install, ca, &object, found);
+        }
+    }
+}
+
+fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Findings) {
+    let (validity, now) = (ca.current.certificate().validity(), SystemTime::from(now));
+    if validity.is_expired(now) {
+        let what = format!("its CA has expired on {}: no call is trusted", day(validity.not_after()));
+        found.error(Id::CaExpiring, object, what, anew);
+    } else if validity.renewal_at() + LATE <= now {
+        let what = format!(
+            "its CA was to be renewed on {} and was not; it expires on {}",
+            day(validity.renewal_at()),
+            day(validity.not_after())
+        );
+        found.warning(Id::CaExpiring, object, what, anew);
+    }
+}
+
+/// A rotation goes on only once every hook trusts the next CA.
+fn held(facts: &Facts, install: &Install<'_>, ca: &CaSecret, object: &str, found: &mut Findings) {
+    let Some(next) = &ca.next else { return };
+    let kinds: Vec<&str> = facts
+        .hooks
+        .iter()
+        .flatten()
+        .filter(|one| one["metadata"]["name"] == hooks::NAME && hooks::is_off(one))
+        .filter_map(|one| one["kind"].as_str())
+        .collect();
+    if let Some(kind) = kinds.first() {
+        let what = format!(
+            "its CA is to be followed by another, which waits while {kind} {} is left alone",
+            hooks::NAME
+        );
+        return found.warning(Id::RotationHeld, object, what, hooks::hands_on(kind));
+    }
+    let since = next.certificate().validity().not_before();
+    if since + LATE <= SystemTime::from(facts.now) {
+        let what = format!("its CA was to be followed by another, made on {}, and still is not", day(since));
+        let namespace = &facts.namespace;
+        let restart =
+            format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+        found.warning(Id::RotationHeld, object, what, restart);
+    }
+}
+
+fn day(time: SystemTime) -> String {
+    Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
+}

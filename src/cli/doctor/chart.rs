@@ -1,0 +1,145 @@
+//! What the chart gives our accounts: its own templates, as far as RBAC has to do with them.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::install::Role;
+
+/// A role of the chart.
+pub(super) struct Given {
+    /// The template.
+    text: &'static str,
+    /// What follows the stem in its name.
+    pub(super) suffix: &'static str,
+    /// Whether it is of our own namespace only.
+    pub(super) is_local: bool,
+    /// Who holds it.
+    pub(super) holders: &'static [Role],
+}
+
+/// Every role of the chart that an account of ours holds.
+pub(super) const GIVEN: [Given; 7] = [
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/clusterrole.yaml"),
+        suffix: "",
+        is_local: false,
+        holders: &[Role::Webhook, Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/clusterrole-copy.yaml"),
+        suffix: "-copy",
+        is_local: false,
+        holders: &[Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/clusterrole-hooks.yaml"),
+        suffix: "-hooks",
+        is_local: false,
+        holders: &[Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/clusterrole-report.yaml"),
+        suffix: "-report",
+        is_local: false,
+        holders: &[Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/clusterrole-restart.yaml"),
+        suffix: "-restart",
+        is_local: false,
+        holders: &[Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/role-reconciler.yaml"),
+        suffix: "-reconciler",
+        is_local: true,
+        holders: &[Role::Reconciler],
+    },
+    Given {
+        text: include_str!("../../../charts/copyrator/templates/role-webhook.yaml"),
+        suffix: "-webhook",
+        is_local: true,
+        holders: &[Role::Webhook],
+    },
+];
+
+/// The rules of a role of the chart; `all`: with those that some values alone ask for.
+pub(super) fn rules(given: &Given, stem: &str, namespace: &str, all: bool) -> Vec<PolicyRule> {
+    let body = given.text.split_once("\nrules:\n").map_or("", |(_, rules)| rules);
+    let mut depth = 0_usize;
+    let mut text = String::new();
+    for line in body.lines() {
+        let word = line.trim_start().trim_start_matches("{{").trim_start_matches('-').trim_start();
+        let is_control = line.trim_start().starts_with("{{");
+        match word.split_whitespace().next() {
+            Some("if" | "with" | "range") if is_control => depth += 1,
+            Some("end") if is_control => depth = depth.saturating_sub(1),
+            _ if is_control => {}
+            _ if depth == 0 || all => {
+                let line = line.replace("{{ include \"copyrator.fullname\" . }}", stem);
+                text.push_str(&line.replace("{{ .Release.Namespace }}", namespace));
+                text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    // The text is part of the binary, and a test of this module reads all of it.
+    serde_saphyr::from_str(&text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator/templates");
+
+    /// A role that the chart gains is one that must be looked at.
+    #[test]
+    fn every_role_that_the_chart_binds_is_known_with_its_holders() {
+        let mut bindings = 0;
+        for entry in std::fs::read_dir(TEMPLATES).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let Some(suffix) = name.strip_prefix("clusterrolebinding").or(name.strip_prefix("rolebinding"))
+            else {
+                continue;
+            };
+            bindings += 1;
+            let suffix = suffix.trim_end_matches(".yaml");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let is_local = name.starts_with("rolebinding");
+            let given = GIVEN.iter().find(|it| it.suffix == suffix && it.is_local == is_local);
+            let given = given.unwrap_or_else(|| panic!("{name} binds a role that is not in GIVEN"));
+            for (role, include) in
+                [(Role::Webhook, "copyrator.webhook"), (Role::Reconciler, "copyrator.reconciler")]
+            {
+                let is_bound = text.contains(&format!("name: {{{{ include \"{include}\" . }}}}"));
+                assert_eq!(given.holders.contains(&role), is_bound, "{name}: {role:?}");
+            }
+        }
+        assert_eq!(bindings, GIVEN.len());
+    }
+
+    #[test]
+    fn the_charts_roles_are_understood() {
+        for given in &GIVEN {
+            let listed = given.text.lines().filter(|line| line.starts_with("- apiGroups:")).count();
+            assert_eq!(rules(given, "copyrator", "ours", true).len(), listed, "{}", given.suffix);
+            assert!(!rules(given, "copyrator", "ours", false).is_empty(), "{}", given.suffix);
+        }
+        let hooks = rules(&GIVEN[2], "stem", "ours", false);
+        assert!(hooks.iter().any(|rule| rule.resource_names == Some(vec!["stem".into()])), "{hooks:?}");
+    }
+
+    #[test]
+    fn what_only_some_values_ask_for_is_allowed_and_not_needed() {
+        let given = Given {
+            text: "kind: Role\nrules:\n- apiGroups: [\"\"]\n  resources: [pods]\n  verbs: [list]\n{{- if .Values.x }}\n\
+                   - apiGroups: [\"\"]\n  resources: [secrets]\n  verbs: [get]\n{{- end }}\n",
+            suffix: "",
+            is_local: true,
+            holders: &[],
+        };
+        assert_eq!(rules(&given, "", "", false).len(), 1);
+        assert_eq!(rules(&given, "", "", true).len(), 2);
+    }
+}

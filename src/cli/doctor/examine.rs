@@ -1,0 +1,52 @@
+//! From what is known of the cluster to what is wrong with it. Pure.
+
+use clap::ValueEnum as _;
+
+use super::{
+    certificates, definitions,
+    facts::Facts,
+    finding::{Finding, Findings, Id},
+    foreign, hooks,
+    install::Install,
+    pods, rights,
+};
+use crate::crds::KubeVersion;
+
+/// Everything that is wrong, the worst first; what is ignored is left out.
+pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
+    let deployments = facts.deployments.as_deref().unwrap_or_default();
+    let install = Install::new(&facts.namespace, deployments);
+    let mut found = Findings::default();
+    server(facts, &mut found);
+    pods::check(facts, &install, &mut found);
+    definitions::check(facts, &install, &mut found);
+    rights::check(facts, &install, &mut found);
+    certificates::check(facts, &install, &mut found);
+    hooks::check(facts, &install, &mut found);
+    foreign::check(facts, &mut found);
+    let mut found = found.0;
+    found.retain(|finding| !ignored.contains(&finding.id));
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// What was looked at and is in order.
+pub(super) fn in_order(found: &[Finding], ignored: &[Id]) -> Vec<Id> {
+    let is_fine = |id: &Id| !ignored.contains(id) && found.iter().all(|finding| finding.id != *id);
+    Id::value_variants().iter().copied().filter(is_fine).collect()
+}
+
+fn server(facts: &Facts, found: &mut Findings) {
+    match &facts.server {
+        Err(unread) => found.unknown(&[Id::ServerTooOld], unread),
+        Ok(server) if *server < KubeVersion::OLDEST => {
+            let what = format!(
+                "is {server}, and Copyrator needs {}: it does not enforce our admission policies",
+                KubeVersion::OLDEST
+            );
+            found.error(Id::ServerTooOld, "the API server", what, "kubectl version");
+        }
+        Ok(_) => {}
+    }
+}

@@ -1,0 +1,125 @@
+//! Other people's hooks that hold up writes of ConfigMaps, Secrets or our kinds while nobody answers them.
+
+use serde_json::Value;
+
+use super::{
+    facts::Facts,
+    finding::{Findings, Id},
+    hooks::NAME,
+};
+
+/// One such hook.
+struct Foreign<'v> {
+    kind: &'v str,
+    configuration: &'v str,
+    /// Its place among the hooks of its configuration.
+    index: usize,
+    name: &'v str,
+    sees: String,
+    /// Namespace and name of the Service that answers; `None`: an URL.
+    service: Option<(String, String)>,
+}
+
+/// The Services whose readiness matters.
+pub(super) fn services(configurations: &[Value]) -> Vec<(String, String)> {
+    let mut services: Vec<_> = strict(configurations).filter_map(|hook| hook.service).collect();
+    services.sort();
+    services.dedup();
+    services
+}
+
+/// Every one of them; the worst are those that nobody answers now.
+pub(super) fn check(facts: &Facts, found: &mut Findings) {
+    let configurations = match &facts.hooks {
+        Ok(configurations) => configurations,
+        Err(unread) => return found.unknown(&[Id::ForeignFailHook], unread),
+    };
+    for hook in strict(configurations) {
+        let object = format!("{} {}", hook.kind, hook.configuration);
+        let sees =
+            format!("its hook {} with failurePolicy Fail sees every write of {}", hook.name, hook.sees);
+        let endpoint =
+            hook.service.as_ref().and_then(|service| Some((service, facts.endpoints.get(service)?)));
+        if let Some(((namespace, service), Ok(false))) = endpoint {
+            let what = format!(
+                "{sees}, and its Service {namespace}/{service} has no ready endpoint: such writes fail, ours too. Start its \
+                 pods, or let writes pass"
+            );
+            let path = format!("/webhooks/{}/failurePolicy", hook.index);
+            let patch = format!(r#"[{{"op":"replace","path":"{path}","value":"Ignore"}}]"#);
+            let fix = format!(
+                "kubectl patch {} {} --type=json -p '{patch}'",
+                hook.kind.to_lowercase(),
+                hook.configuration
+            );
+            found.error(Id::ForeignFailHook, object, what, fix);
+            continue;
+        }
+        let what = format!(
+            "{sees}: while nobody answers it, nothing is copied. If that is meant, say that you know"
+        );
+        found.warning(
+            Id::ForeignFailHook,
+            object,
+            what,
+            format!("copyrator doctor --ignore {}", Id::ForeignFailHook.text()),
+        );
+    }
+}
+
+fn strict(configurations: &[Value]) -> impl Iterator<Item = Foreign<'_>> {
+    let others = configurations.iter().filter(|one| one["metadata"]["name"] != NAME);
+    others.flat_map(|configuration| {
+        let hooks = configuration["webhooks"].as_array().into_iter().flatten().enumerate();
+        hooks.filter_map(|(index, hook)| foreign(configuration, index, hook))
+    })
+}
+
+fn foreign<'v>(configuration: &'v Value, index: usize, hook: &'v Value) -> Option<Foreign<'v>> {
+    let is_strict = hook["failurePolicy"].as_str().is_none_or(|policy| policy == "Fail");
+    let is_everywhere = excludes_only(&hook["namespaceSelector"]) && excludes_only(&hook["objectSelector"]);
+    let sees = sees(hook);
+    if !is_strict || !is_everywhere || sees.is_empty() {
+        return None;
+    }
+    let text = |value: &'v Value| value.as_str().unwrap_or_default();
+    let service = &hook["clientConfig"]["service"];
+    Some(Foreign {
+        kind: text(&configuration["kind"]),
+        configuration: text(&configuration["metadata"]["name"]),
+        index,
+        name: text(&hook["name"]),
+        sees: sees.join(", "),
+        service: service
+            .is_object()
+            .then(|| (text(&service["namespace"]).into(), text(&service["name"]).into())),
+    })
+}
+
+/// Of what matters to us, what a hook is asked about.
+fn sees(hook: &Value) -> Vec<&'static str> {
+    const OURS: [(&str, &str); 5] = [
+        ("", "configmaps"),
+        ("", "secrets"),
+        ("copyrator.dev", "copyratorrules"),
+        ("copyrator.dev", "configmonitors"),
+        ("copyrator.dev", "configpolicies"),
+    ];
+    let has = |list: &Value, wanted: &[&str]| {
+        list.as_array().into_iter().flatten().any(|one| wanted.iter().any(|wanted| one == wanted))
+    };
+    let rules: Vec<&Value> = hook["rules"].as_array().into_iter().flatten().collect();
+    let is_asked = |(group, resource): &&(&'static str, &'static str)| {
+        rules.iter().any(|rule| {
+            has(&rule["apiGroups"], &["*", group]) && has(&rule["resources"], &["*", "*/*", resource])
+        })
+    };
+    OURS.iter().filter(is_asked).map(|(_, resource)| *resource).collect()
+}
+
+/// Whether a selector asks for nothing, but leaves something out at most.
+fn excludes_only(selector: &Value) -> bool {
+    let asks = selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty());
+    let mut terms = selector["matchExpressions"].as_array().into_iter().flatten();
+    !asks && terms.all(|term| term["operator"] == "NotIn" || term["operator"] == "DoesNotExist")
+}

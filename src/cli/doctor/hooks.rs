@@ -1,0 +1,221 @@
+//! Our webhook configurations: there, in force, as they should be, trusted, and answered.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use copyrator_certs::Certificate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource as _;
+use serde_json::{Value, json};
+
+use super::{
+    facts::{Ca, Facts},
+    finding::{Findings, Id},
+    install::{Install, Role},
+};
+use crate::{
+    hooks::{AUTHOR_HOOK, Stamper, render, says},
+    marks::HANDS_OFF,
+    validate::CompiledPolicy,
+};
+
+/// The name of both of ours.
+pub(super) const NAME: &str = "copyrator";
+pub(super) const VALIDATING: &str = "ValidatingWebhookConfiguration";
+pub(super) const MUTATING: &str = "MutatingWebhookConfiguration";
+
+/// Everything that is wrong with our hooks.
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    let hooks = match &facts.hooks {
+        Ok(hooks) => hooks,
+        Err(unread) => {
+            found.unknown(&[Id::HooksMissing, Id::HooksOff, Id::HooksDrifted, Id::CaNotTrusted], unread);
+            return answered(facts, install, false, found);
+        }
+    };
+    let ours = |kind: &str| hooks.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == NAME);
+    let (validating, mutating) = (ours(VALIDATING), ours(MUTATING));
+    for (kind, live) in [(VALIDATING, validating), (MUTATING, mutating)] {
+        let Some(live) = live else {
+            let what = "is not there, so that nothing of it is judged or added; a reconciler that leads, and whose calls to \
+                        the webhook arrive, puts it back within a minute";
+            let namespace = &facts.namespace;
+            let restart =
+                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            found.error(Id::HooksMissing, format!("{kind} {NAME}"), what, restart);
+            continue;
+        };
+        off(kind, live, found);
+        trusted(facts, kind, live, found);
+    }
+    drifted(facts, install, validating, mutating, found);
+    let is_off = [validating, mutating].into_iter().flatten().any(is_off);
+    answered(facts, install, is_off, found);
+}
+
+/// Whether somebody has said that the reconciler is to leave it alone.
+pub(super) fn is_off(live: &Value) -> bool {
+    !live["metadata"]["annotations"][HANDS_OFF].is_null()
+}
+
+/// The command that hands them back.
+pub(super) fn hands_on(kind: &str) -> String {
+    format!("kubectl annotate {} {NAME} {HANDS_OFF}-", kind.to_lowercase())
+}
+
+fn off(kind: &str, live: &Value, found: &mut Findings) {
+    if !is_off(live) {
+        return;
+    }
+    let object = format!("{kind} {NAME}");
+    let why = live["metadata"]["annotations"][HANDS_OFF].as_str().unwrap_or_default();
+    // Without defaults, and where the API server stamps authors, the mutating one is empty by right.
+    let is_empty = kind == VALIDATING && webhooks(live).is_empty();
+    let effect = if is_empty { ", and it is empty: nothing of it is judged" } else { "" };
+    let what =
+        format!("is left alone, since it says {HANDS_OFF}={why:?}: what is wrong with it stays{effect}");
+    match is_empty {
+        true => found.error(Id::HooksOff, object, what, hands_on(kind)),
+        false => found.warning(Id::HooksOff, object, what, hands_on(kind)),
+    }
+}
+
+/// Whether every hook carries the CA that signs now.
+fn trusted(facts: &Facts, kind: &str, live: &Value, found: &mut Findings) {
+    let signs = match &facts.ca {
+        Ok(Ca::There(ca)) => Some(ca.current.certificate().fingerprint()),
+        _ => None,
+    };
+    let is_trusting = |hook: &&Value| {
+        let bundle = hook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+        let bundle = STANDARD.decode(bundle).ok().and_then(|pem| String::from_utf8(pem).ok());
+        let trusted = bundle.and_then(|pem| Certificate::all_from_pem(&pem).ok()).unwrap_or_default();
+        match &signs {
+            Some(signs) => trusted.iter().any(|one| one.fingerprint() == *signs),
+            None => !trusted.is_empty(),
+        }
+    };
+    let hooks = webhooks(live);
+    let distrusting: Vec<&str> = hooks.iter().filter(|hook| !is_trusting(hook)).map(name).collect();
+    if distrusting.is_empty() {
+        return;
+    }
+    let what = format!(
+        "has a caBundle without the CA that signs the webhook's certificate, so that calls fail, in {}",
+        distrusting.join(", ")
+    );
+    found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
+}
+
+/// The command after which the reconciler writes it anew. Who says hands off is asked about that apart.
+fn renew(kind: &str) -> String {
+    format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
+}
+
+fn drifted(
+    facts: &Facts,
+    install: &Install<'_>,
+    validating: Option<&Value>,
+    mutating: Option<&Value>,
+    found: &mut Findings,
+) {
+    let policies = match &facts.policies {
+        Ok(policies) => policies,
+        Err(unread) => return found.unknown(&[Id::HooksDrifted], unread),
+    };
+    let valid = policies.iter().filter(|policy| CompiledPolicy::compile(&policy.spec).is_ok());
+    let valid = valid.map(|policy| (policy.metadata.name.as_deref().unwrap_or_default(), &policy.spec));
+    let stamps_by_hook =
+        mutating.is_some_and(|live| webhooks(live).iter().any(|hook| name(hook) == AUTHOR_HOOK));
+    let stamps_by_server = facts.server.as_ref().map_or(true, |server| server.stamps());
+    let stamper = if stamps_by_hook || !stamps_by_server { Stamper::Hook } else { Stamper::ApiServer };
+    let annotations = install.told("annotations").is_none_or(|told| told != "false");
+    let owner = owner(facts, install);
+    let (wanted_validating, wanted_mutating) =
+        render(valid, stamper, &install.endpoint(), "", owner, &facts.namespace, annotations);
+    let pairs = [
+        (VALIDATING, validating, serde_json::to_value(wanted_validating)),
+        (MUTATING, mutating, serde_json::to_value(wanted_mutating)),
+    ];
+    for (kind, live, wanted) in pairs {
+        let (Some(live), Ok(wanted)) = (live, wanted) else { continue };
+        if (is_off(live) && webhooks(live).is_empty()) || says(&bare(live), &wanted) {
+            continue;
+        }
+        let what = format!(
+            "is not as the policies present call for: {}; a reconciler that leads puts it right within a minute",
+            differing(live, &wanted)
+        );
+        found.error(Id::HooksDrifted, format!("{kind} {NAME}"), what, renew(kind));
+    }
+}
+
+fn owner(facts: &Facts, install: &Install<'_>) -> Option<OwnerReference> {
+    let stem = install.stem();
+    let roles = &facts.rbac.as_ref().ok()?.cluster_roles;
+    let owner = roles.iter().find(|role| role.metadata.name.as_ref() == Some(&stem))?.owner_ref(&())?;
+    install.told("owner-cluster-role").map(|_| owner)
+}
+
+/// Which hooks are missing, too many or changed.
+fn differing(live: &Value, wanted: &Value) -> String {
+    let alone =
+        |hook: Option<&&Value>| json!({ "metadata": {}, "webhooks": hook.iter().collect::<Vec<_>>() });
+    let (bare, mut words) = (bare(live), Vec::new());
+    let (here, there) = (webhooks(&bare), webhooks(wanted));
+    for hook in &there {
+        let same = here.iter().find(|one| name(one) == name(hook));
+        match same {
+            None => words.push(format!("{} is missing", name(hook))),
+            Some(_) if says(&alone(same), &alone(Some(hook))) => {}
+            Some(_) => words.push(format!("{} was changed", name(hook))),
+        }
+    }
+    let more = here.iter().filter(|hook| !there.iter().any(|one| name(one) == name(hook)));
+    words.extend(more.map(|hook| format!("{} is too many", name(hook))));
+    if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
+}
+
+/// Without what is looked at apart.
+fn bare(live: &Value) -> Value {
+    let mut bare = live.clone();
+    for hook in bare["webhooks"].as_array_mut().into_iter().flatten() {
+        hook["clientConfig"]["caBundle"] = "".into();
+    }
+    bare
+}
+
+/// Whether a call arrives; where that cannot be tried, whether there is a pod to answer it.
+fn answered(facts: &Facts, install: &Install<'_>, is_off: bool, found: &mut Findings) {
+    let namespace = &facts.namespace;
+    let workload = install.workload(Role::Webhook);
+    let object = format!("{namespace}: {workload}");
+    let restart = format!("kubectl -n {namespace} rollout restart {workload}");
+    match &facts.canary {
+        Some(Ok(Ok(()))) => {}
+        // Nobody has to answer what is switched off.
+        Some(Ok(Err(_))) if is_off => {}
+        Some(Ok(Err(why))) if why.contains("x509") || why.contains("certificate") => {
+            let what = format!("the API server does not trust who answers: {why}");
+            found.error(Id::CaNotTrusted, format!("{VALIDATING} {NAME}"), what, renew(VALIDATING));
+        }
+        Some(Ok(Err(why))) => {
+            let what = format!("does not answer the API server, and our kinds cannot be written: {why}");
+            found.error(Id::WebhookDown, object, what, restart);
+        }
+        Some(Err(unread)) => match install.serving(Role::Webhook).map(super::pods::readiness) {
+            Some((wanted, 0)) => {
+                let what = format!("has no ready pod of {wanted}, and our kinds cannot be written");
+                found.error(Id::WebhookDown, object, what, restart);
+            }
+            _ => found.unknown(&[Id::WebhookDown], unread),
+        },
+        None => {}
+    }
+}
+
+fn webhooks(configuration: &Value) -> Vec<&Value> {
+    configuration["webhooks"].as_array().into_iter().flatten().collect()
+}
+
+fn name<'v>(hook: &&'v Value) -> &'v str {
+    hook["name"].as_str().unwrap_or_default()
+}

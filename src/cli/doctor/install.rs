@@ -1,0 +1,120 @@
+//! What our Deployments say of how we are installed.
+
+use k8s_openapi::api::apps::v1::Deployment;
+
+use super::super::serve;
+use crate::hooks::Endpoint;
+
+/// What every object of the chart has in `app.kubernetes.io/part-of`.
+pub(super) const PART_OF: &str = "copyrator";
+
+/// Our Deployments, read.
+pub(super) struct Install<'f> {
+    namespace: &'f str,
+    deployments: &'f [Deployment],
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Webhook,
+    Reconciler,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::Reconciler => "reconciler",
+        }
+    }
+}
+
+impl<'f> Install<'f> {
+    pub(super) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
+        Self { namespace, deployments }
+    }
+
+    /// The Deployment that serves this role.
+    pub(super) fn serving(&self, role: Role) -> Option<&'f Deployment> {
+        let serves = |deployment: &&Deployment| {
+            let roles = told(deployment, "roles").unwrap_or_else(|| "webhook,reconciler".into());
+            roles.split(',').any(|one| one == role.word())
+        };
+        self.deployments.iter().find(serves)
+    }
+
+    /// The ServiceAccount that serves this role.
+    pub(super) fn account(&self, role: Role) -> String {
+        let spec = self.serving(role).and_then(|deployment| deployment.spec.template.spec.as_ref());
+        let account = spec.and_then(|spec| spec.service_account_name.clone());
+        account.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word()))
+    }
+
+    /// The Deployment that serves this role, as kubectl names it.
+    pub(super) fn workload(&self, role: Role) -> String {
+        let name = self.serving(role).and_then(|deployment| deployment.metadata.name.clone());
+        format!("deployment/{}", name.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word())))
+    }
+
+    /// What a flag of `copyrator serve` says, of the process that reconciles.
+    pub(super) fn told(&self, flag: &str) -> Option<String> {
+        let deployment = self.serving(Role::Reconciler).or(self.deployments.first())?;
+        Some(told(deployment, flag)?.replace("$(POD_NAMESPACE)", self.namespace))
+    }
+
+    /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.
+    pub(super) fn stem(&self) -> String {
+        self.told("owner-cluster-role").unwrap_or_else(|| "copyrator".into())
+    }
+
+    /// Where the API server finds the webhook; what cannot be read is said by the process itself.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        if let Some(url) = self.told("webhook-url") {
+            return Endpoint::Url(url.trim_end_matches('/').to_owned());
+        }
+        let service = self.told("webhook-service").unwrap_or_else(|| "copyrator-webhook:443".into());
+        serve::service(&service, self.namespace).unwrap_or_else(|_| Endpoint::Service {
+            name: service,
+            namespace: self.namespace.to_owned(),
+            port: 443,
+        })
+    }
+
+    /// The command that writes the chart's objects again, as they were.
+    pub(super) fn repair(&self) -> String {
+        let namespace = self.namespace;
+        match self.release() {
+            Some(release) => format!("helm upgrade {release} charts/copyrator -n {namespace} --reuse-values"),
+            None => format!("helm upgrade --install copyrator charts/copyrator -n {namespace}"),
+        }
+    }
+
+    /// The Helm release that our Deployments are of.
+    fn release(&self) -> Option<&'f str> {
+        self.deployments.iter().find_map(|deployment| {
+            let annotations = deployment.metadata.annotations.as_ref()?;
+            annotations.get("meta.helm.sh/release-name").map(String::as_str)
+        })
+    }
+}
+
+/// What a flag says: as `--flag=value` or as two words, else in its environment form.
+fn told(deployment: &Deployment, flag: &str) -> Option<String> {
+    let container = deployment.spec.template.spec.as_ref()?.containers.first()?;
+    let arguments = container.args.as_deref().unwrap_or_default();
+    let joined = format!("--{flag}=");
+    let by_flag = arguments.iter().enumerate().rev().find_map(|(index, argument)| {
+        match argument.strip_prefix(&joined) {
+            Some(value) => Some(value.to_owned()),
+            None if *argument == format!("--{flag}") => arguments.get(index + 1).cloned(),
+            None => None,
+        }
+    });
+    let name = format!("COPYRATOR_{}", flag.to_uppercase().replace('-', "_"));
+    let by_name = || {
+        let entry = container.env.iter().flatten().find(|entry| entry.name == name)?;
+        entry.value.clone()
+    };
+    by_flag.or_else(by_name).filter(|value| !value.is_empty())
+}

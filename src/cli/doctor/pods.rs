@@ -1,0 +1,94 @@
+//! Our processes: whether they are installed, ready, led by one of them, and have the key that marks are proved with.
+
+use k8s_openapi::api::apps::v1::Deployment;
+
+use super::{
+    facts::Facts,
+    finding::{Findings, Id},
+    install::{Install, Role},
+};
+use crate::marks::KEY_SECRET;
+
+/// The Lease that one reconciler holds.
+pub(super) const LEASE: &str = "copyrator-reconciler";
+
+/// Everything that is wrong with our processes.
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    match &facts.deployments {
+        Err(unread) => found.unknown(&[Id::NotInstalled, Id::PodsNotReady], unread),
+        Ok(deployments) if deployments.is_empty() => {
+            let what = "has no Deployment of ours (label app.kubernetes.io/part-of=copyrator): if Copyrator lives in another \
+                        namespace, name it with -n";
+            found.error(Id::NotInstalled, format!("Namespace {}", facts.namespace), what, install.repair());
+        }
+        Ok(deployments) => {
+            deployments.iter().for_each(|deployment| ready(&facts.namespace, deployment, found))
+        }
+    }
+    led(facts, install, found);
+    match &facts.digest_key {
+        Err(unread) => found.unknown(&[Id::DigestKeyMissing], unread),
+        Ok(true) => {}
+        Ok(false) => {
+            let namespace = &facts.namespace;
+            let what = "is not there: restore it from a backup before a reconciler starts. A start makes a new one, and \
+                        copies that nobody wants are not removed any more";
+            let restart =
+                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            found.error(Id::DigestKeyMissing, format!("Secret {namespace}/{KEY_SECRET}"), what, restart);
+        }
+    }
+}
+
+/// How many pods are wanted, and how many are ready.
+pub(super) fn readiness(deployment: &Deployment) -> (i32, i32) {
+    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    (wanted, ready)
+}
+
+fn ready(namespace: &str, deployment: &Deployment, found: &mut Findings) {
+    let (wanted, ready) = readiness(deployment);
+    if ready >= wanted {
+        return;
+    }
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let what =
+        format!("has {ready} ready pods of {wanted}: what is missing is in the answer of their /readyz");
+    let look = format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/part-of=copyrator");
+    found.warning(Id::PodsNotReady, format!("Deployment {namespace}/{name}"), what, look);
+}
+
+fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    let lease = match &facts.lease {
+        Ok(lease) => lease,
+        Err(unread) => return found.unknown(&[Id::LeaseStale, Id::LeaseStolen], unread),
+    };
+    let namespace = &facts.namespace;
+    let object = format!("Lease {namespace}/{LEASE}");
+    let holder = &lease.holder;
+    if lease.is_renewed && !holder.is_empty() {
+        if !lease.is_ours {
+            let what = format!(
+                "is held by {holder:?}, which is no pod of ours here, and writes into it: nobody of ours reconciles. Find \
+                 out who it is (kubectl -n {namespace} get lease {LEASE} --show-managed-fields -o yaml)"
+            );
+            found.error(
+                Id::LeaseStolen,
+                object,
+                what,
+                format!("kubectl -n {namespace} delete lease {LEASE}"),
+            );
+        }
+        return;
+    }
+    let since = lease.renewed_at.map(|at| format!(", last renewed at {at:.0}")).unwrap_or_default();
+    let what = match holder.as_str() {
+        "" => format!("is held by nobody{since}: nothing is copied, restarted or repaired"),
+        holder => {
+            format!("is not renewed by {holder:?} any more{since}: nothing is copied, restarted or repaired")
+        }
+    };
+    let restart = format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+    found.error(Id::LeaseStale, object, what, restart);
+}

@@ -1,0 +1,38 @@
+//! Findings for people: a line each, what is wrong, and the command.
+
+use super::{
+    super::columns::aligned,
+    finding::{Finding, Severity},
+};
+use crate::validate::printable;
+
+/// Of what others have written a terminal obeys nothing.
+const LONGEST_LINE: usize = 4096;
+
+/// Every finding, and how many checks found nothing.
+pub(super) fn table(found: &[Finding], in_order: usize) -> String {
+    if found.is_empty() {
+        return format!("Nothing found: {in_order} checks in order.\n");
+    }
+    let lines: Vec<[String; 3]> = found
+        .iter()
+        .map(|finding| [finding.severity.word().to_owned(), finding.id.text(), finding.object.clone()])
+        .collect();
+    let mut text = String::new();
+    for (line, finding) in aligned(&lines).iter().zip(found) {
+        let (what, fix) = (printable(&finding.what, LONGEST_LINE), printable(&finding.fix, LONGEST_LINE));
+        text.push_str(&format!("{line}\n    {what}\n    fix: {fix}\n"));
+    }
+    let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
+    text.push_str(&format!(
+        "{}, {}, {} not known; {in_order} checks in order.\n",
+        counted(count(Severity::Error), "error"),
+        counted(count(Severity::Warning), "warning"),
+        count(Severity::Unknown)
+    ));
+    text
+}
+
+fn counted(number: usize, word: &str) -> String {
+    if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
+}

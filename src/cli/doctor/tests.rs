@@ -1,0 +1,554 @@
+//! A sound install, broken in every way there is an id for.
+
+use std::time::{Duration, SystemTime};
+
+use clap::ValueEnum as _;
+use copyrator_certs::{Authority, CaSecret};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Resource as _;
+use serde_json::{Value, json};
+
+use super::{
+    chart::{GIVEN, rules},
+    examine::{examine, in_order},
+    facts::{Ca, Facts, LeaseFacts, Pair, Rbac, Unread},
+    finding::{Finding, Id, Severity},
+    install::Role,
+    table::table,
+};
+use crate::{
+    crds::manifests,
+    hooks::{Endpoint, Stamper, render},
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn now() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn deployment(component: &str) -> Value {
+    let arguments = [
+        "serve".to_owned(),
+        format!("--roles={component}"),
+        "--namespace=$(POD_NAMESPACE)".into(),
+        "--webhook-service=copyrator-webhook:443".into(),
+        "--owner-cluster-role=copyrator".into(),
+        "--annotations=true".into(),
+    ];
+    let name = format!("copyrator-{component}");
+    json!({
+        "metadata": {"name": name, "annotations": {"meta.helm.sh/release-name": "copyrator"}},
+        "spec": {"replicas": 2, "selector": {}, "template": {"spec": {
+            "serviceAccountName": name, "containers": [{"name": "copyrator", "args": arguments}],
+        }}},
+        "status": {"readyReplicas": 2},
+    })
+}
+
+fn rbac() -> Rbac {
+    let mut rbac = Rbac::default();
+    for given in &GIVEN {
+        let name = format!("copyrator{}", given.suffix);
+        let rules = serde_json::to_value(rules(given, "copyrator", "ours", false)).unwrap();
+        let subject = |role: &Role| {
+            let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
+            json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
+        };
+        let subjects: Vec<Value> = given.holders.iter().map(subject).collect();
+        let metadata = json!({"name": name, "namespace": "ours", "uid": "u"});
+        let kind = if given.is_local { "Role" } else { "ClusterRole" };
+        let role = json!({"metadata": metadata, "rules": rules});
+        let binding = json!({"metadata": metadata, "subjects": subjects, "roleRef": {"kind": kind, "name": name, "apiGroup": ""}});
+        match given.is_local {
+            true => (rbac.roles.push(object(role)), rbac.role_bindings.push(object(binding))),
+            false => {
+                (rbac.cluster_roles.push(object(role)), rbac.cluster_role_bindings.push(object(binding)))
+            }
+        };
+    }
+    rbac
+}
+
+fn sound() -> Facts {
+    let ca = CaSecret::new(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
+    let rbac = rbac();
+    let owner = rbac.cluster_roles[0].owner_ref(&());
+    let endpoint =
+        Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
+    let bundle = ca.trust_bundle(SystemTime::from(now()));
+    let (validating, mutating) = render([], Stamper::ApiServer, &endpoint, &bundle, owner, "ours", true);
+    let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
+    let definitions =
+        manifests().into_iter().filter(|wanted| of_kind(wanted, "Definition")).map(|mut one| {
+            one["status"] =
+                json!({"conditions": [{"type": "Established", "status": "True"}], "storedVersions": []});
+            let definition: CustomResourceDefinition = object(one);
+            (definition.metadata.name.clone().unwrap(), Ok(Some(definition)))
+        });
+    let policies = manifests().into_iter().filter(|wanted| of_kind(wanted, "AdmissionPolicy"));
+    Facts {
+        namespace: "ours".into(),
+        now: now(),
+        server: Ok("v1.36.3".parse().unwrap()),
+        deployments: Ok(["webhook", "reconciler"].map(|it| object(deployment(it))).into()),
+        definitions: definitions.collect(),
+        admission: policies.map(|wanted| Pair { live: Ok(Some(wanted.clone())), wanted }).collect(),
+        hooks: Ok(vec![serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()]),
+        endpoints: [
+            (("them".to_owned(), "up".to_owned()), Ok(true)),
+            (("them".to_owned(), "down".to_owned()), Ok(false)),
+        ]
+        .into(),
+        policies: Ok(Vec::new()),
+        canary: Some(Ok(Ok(()))),
+        ca: Ok(Ca::There(Box::new(ca))),
+        digest_key: Ok(true),
+        lease: Ok(LeaseFacts {
+            holder: "copyrator-reconciler-1_abcd".into(),
+            is_renewed: true,
+            is_ours: true,
+            renewed_at: Some(now()),
+        }),
+        rbac: Ok(rbac),
+    }
+}
+
+/// Of our hooks one configuration.
+fn ours(facts: &mut Facts, index: usize) -> &mut Value {
+    &mut facts.hooks.as_mut().unwrap()[index]
+}
+
+fn hands_off(facts: &mut Facts, index: usize) {
+    ours(facts, index)["metadata"]["annotations"] = json!({"copyrator.dev/hands-off": "incident"});
+}
+
+fn ca(facts: &mut Facts) -> &mut CaSecret {
+    match facts.ca.as_mut().unwrap() {
+        Ca::There(ca) => ca,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn foreign(facts: &mut Facts, service: &str, edit: fn(&mut Value)) {
+    let mut hook = json!({
+        "name": "all.example.com",
+        "clientConfig": {"service": {"namespace": "them", "name": service}},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"]}],
+        "namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn"}]},
+    });
+    edit(&mut hook);
+    let configuration =
+        json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "theirs"}, "webhooks": [hook]});
+    facts.hooks.as_mut().unwrap().push(configuration);
+}
+
+fn unread() -> Unread {
+    Unread { verb: "get", resource: "things/one".into(), namespace: Some("ours".into()), failure: None }
+}
+
+fn brief(found: &[Finding]) -> Vec<(Severity, Id)> {
+    found.iter().map(|finding| (finding.severity, finding.id)).collect()
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let found = examine(&sound(), &[]);
+    assert_eq!(found, []);
+    assert_eq!(in_order(&found, &[]), Id::value_variants());
+    assert_eq!(table(&found, 21), "Nothing found: 21 checks in order.\n");
+}
+
+/// What breaks, how, what is found, and a word of its fix.
+type Case = (&'static str, fn(&mut Facts), &'static [(Severity, Id)], &'static str);
+
+#[test]
+fn every_fault_is_found_and_no_other() {
+    use Severity::{Error, Warning};
+    let cases: &[Case] = &[
+        (
+            "no Deployment",
+            |it| it.deployments = Ok(Vec::new()),
+            &[(Error, Id::NotInstalled)],
+            "helm upgrade --install",
+        ),
+        (
+            "1.29",
+            |it| it.server = Ok("1.29".parse().unwrap()),
+            &[(Error, Id::ServerTooOld), (Error, Id::HooksDrifted)],
+            "",
+        ),
+        (
+            "no CRD",
+            |it| it.definitions[1].1 = Ok(None),
+            &[(Error, Id::CrdMissing)],
+            "copyrator crds --kube-version 1.36 | kubectl apply --server-side -f -",
+        ),
+        (
+            "no CRD, of those that Helm has made",
+            |it| {
+                it.definitions[1].1 = Ok(None);
+                let other = it.definitions[0].1.as_mut().unwrap().as_mut().unwrap();
+                let release = ("meta.helm.sh/release-name".to_owned(), "copyrator".to_owned());
+                other.metadata.annotations = Some([release].into());
+            },
+            &[(Error, Id::CrdMissing)],
+            "helm upgrade copyrator charts/copyrator -n ours --reuse-values",
+        ),
+        (
+            "a CRD on its way out",
+            |it| {
+                let definition = it.definitions[0].1.as_mut().unwrap().as_mut().unwrap();
+                definition.metadata.deletion_timestamp = Some(object(json!("2026-11-21T11:00:00Z")));
+            },
+            &[(Error, Id::CrdMissing)],
+            "",
+        ),
+        (
+            "a CRD that is not served",
+            |it| it.definitions[0].1.as_mut().unwrap().as_mut().unwrap().status = None,
+            &[(Error, Id::CrdMissing)],
+            "",
+        ),
+        (
+            "an old CRD",
+            |it| {
+                let definition = it.definitions[2].1.as_mut().unwrap().as_mut().unwrap();
+                let schema =
+                    definition.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+                schema
+                    .properties
+                    .as_mut()
+                    .unwrap()
+                    .get_mut("spec")
+                    .unwrap()
+                    .properties
+                    .as_mut()
+                    .unwrap()
+                    .remove("limits");
+            },
+            &[(Error, Id::CrdOld)],
+            "copyrator crds --kube-version 1.36 | kubectl apply --server-side -f -",
+        ),
+        (
+            "an edited CRD",
+            |it| {
+                let definition = it.definitions[2].1.as_mut().unwrap().as_mut().unwrap();
+                let schema =
+                    definition.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+                schema.properties.as_mut().unwrap().get_mut("spec").unwrap().required =
+                    Some(vec!["limits".into()]);
+            },
+            &[(Warning, Id::CrdOld)],
+            "",
+        ),
+        (
+            "no policy",
+            |it| it.admission[0].live = Ok(None),
+            &[(Error, Id::PolicyMissing)],
+            "kubectl apply --server-side",
+        ),
+        (
+            "no policy that stamps, so that a hook has to",
+            |it| it.admission[2].live = Ok(None),
+            &[(Warning, Id::PolicyMissing)],
+            "",
+        ),
+        (
+            "a policy that lets all pass",
+            |it| {
+                it.admission[0].live.as_mut().unwrap().as_mut().unwrap()["spec"]["failurePolicy"] =
+                    "Ignore".into()
+            },
+            &[(Error, Id::PolicyChanged)],
+            "",
+        ),
+        (
+            "a ClusterRole without a rule",
+            |it| drop(it.rbac.as_mut().unwrap().cluster_roles[4].rules.as_mut().unwrap().pop()),
+            &[(Error, Id::RightMissing)],
+            "helm upgrade",
+        ),
+        (
+            "a binding gone",
+            |it| drop(it.rbac.as_mut().unwrap().role_bindings.pop()),
+            &[(Error, Id::RightMissing)],
+            "helm upgrade",
+        ),
+        (
+            "a binding too many",
+            |it| {
+                let rbac = it.rbac.as_mut().unwrap();
+                rbac.cluster_roles.push(object(json!({"metadata": {"name": "all"}, "rules": [
+                    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})));
+                rbac.cluster_role_bindings.push(object(json!({"metadata": {"name": "more"},
+                    "roleRef": {"kind": "ClusterRole", "name": "all", "apiGroup": ""},
+                    "subjects": [{"kind": "ServiceAccount", "name": "copyrator-webhook", "namespace": "ours"}]})));
+            },
+            &[(Warning, Id::RightTooMany)],
+            "kubectl delete clusterrolebinding/more",
+        ),
+        (
+            "the chart's role with more in it",
+            |it| {
+                it.rbac.as_mut().unwrap().cluster_roles[0]
+                    .rules
+                    .as_mut()
+                    .unwrap()
+                    .push(object(json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})))
+            },
+            &[(Warning, Id::RightTooMany)],
+            "helm upgrade",
+        ),
+        (
+            "nobody leads",
+            |it| it.lease = Ok(LeaseFacts::default()),
+            &[(Error, Id::LeaseStale)],
+            "rollout restart deployment/copyrator-reconciler",
+        ),
+        (
+            "a leader that is dead",
+            |it| it.lease.as_mut().unwrap().is_renewed = false,
+            &[(Error, Id::LeaseStale)],
+            "",
+        ),
+        (
+            "another leader",
+            |it| it.lease.as_mut().unwrap().is_ours = false,
+            &[(Error, Id::LeaseStolen)],
+            "kubectl -n ours delete lease copyrator-reconciler",
+        ),
+        ("no key", |it| it.digest_key = Ok(false), &[(Error, Id::DigestKeyMissing)], ""),
+        ("no CA", |it| it.ca = Ok(Ca::Absent), &[(Error, Id::CaMissing)], ""),
+        (
+            "a torn CA",
+            |it| it.ca = Ok(Ca::Torn("half".into())),
+            &[(Error, Id::CaMissing)],
+            "delete secret copyrator-webhook-ca",
+        ),
+        ("an old CA", |it| it.now += 300 * DAY, &[(Warning, Id::CaExpiring)], "delete secret"),
+        ("an expired CA", |it| it.now += 400 * DAY, &[(Error, Id::CaExpiring)], "delete secret"),
+        (
+            "a rotation without end",
+            |it| {
+                ca(it).next = Some(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
+                it.now += 3 * DAY;
+            },
+            &[(Warning, Id::RotationHeld)],
+            "rollout restart",
+        ),
+        (
+            "a rotation that hands off holds",
+            |it| {
+                ca(it).next = Some(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
+                hands_off(it, 0);
+            },
+            &[(Warning, Id::RotationHeld), (Warning, Id::HooksOff)],
+            "kubectl annotate validatingwebhookconfiguration copyrator copyrator.dev/hands-off-",
+        ),
+        (
+            "no hooks",
+            |it| drop(it.hooks.as_mut().unwrap().pop()),
+            &[(Error, Id::HooksMissing)],
+            "rollout restart",
+        ),
+        (
+            "hands off",
+            |it| hands_off(it, 0),
+            &[(Warning, Id::HooksOff)],
+            "kubectl annotate validatingwebhookconfiguration copyrator copyrator.dev/hands-off-",
+        ),
+        (
+            "switched off",
+            |it| {
+                hands_off(it, 0);
+                ours(it, 0)["webhooks"] = json!([]);
+                it.canary = Some(Ok(Err("a dry run was not seen".into())));
+            },
+            &[(Error, Id::HooksOff)],
+            "",
+        ),
+        (
+            "an exemption",
+            |it| ours(it, 0)["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"a": "b"}}),
+            &[(Error, Id::HooksDrifted)],
+            "kubectl delete validatingwebhookconfiguration copyrator",
+        ),
+        (
+            "a policy that no hook asks for",
+            |it| {
+                it.policies.as_mut().unwrap().push(object(json!({"metadata": {"name": "p"},
+                "spec": {"match": {"kinds": ["Secret"]}, "limits": {"maxBytes": 1}}})))
+            },
+            &[(Error, Id::HooksDrifted)],
+            "",
+        ),
+        (
+            "another address",
+            |it| {
+                it.deployments.as_mut().unwrap()[1] = object({
+                    let mut edited = deployment("reconciler");
+                    edited["spec"]["template"]["spec"]["containers"][0]["args"][3] =
+                        "--webhook-url=https://10.0.0.1".into();
+                    edited
+                })
+            },
+            &[(Error, Id::HooksDrifted)],
+            "",
+        ),
+        (
+            "no caBundle",
+            |it| ours(it, 0)["webhooks"][1]["clientConfig"]["caBundle"] = Value::Null,
+            &[(Error, Id::CaNotTrusted)],
+            "kubectl delete validatingwebhookconfiguration copyrator",
+        ),
+        (
+            "another CA",
+            |it| ca(it).current = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap(),
+            &[(Error, Id::CaNotTrusted)],
+            "",
+        ),
+        (
+            "an answer that is not trusted",
+            |it| {
+                it.canary = Some(Ok(Err("tls: failed to verify certificate: x509: unknown authority".into())))
+            },
+            &[(Error, Id::CaNotTrusted)],
+            "",
+        ),
+        (
+            "no answer",
+            |it| it.canary = Some(Ok(Err("connection refused".into()))),
+            &[(Error, Id::WebhookDown)],
+            "rollout restart deployment/copyrator-webhook",
+        ),
+        (
+            "no pod, and nothing to try it with",
+            |it| {
+                it.canary = Some(Err(unread()));
+                it.deployments.as_mut().unwrap()[0].status = None;
+            },
+            &[(Error, Id::WebhookDown), (Warning, Id::PodsNotReady)],
+            "",
+        ),
+        (
+            "one pod of two",
+            |it| it.deployments.as_mut().unwrap()[1].status.as_mut().unwrap().ready_replicas = Some(1),
+            &[(Warning, Id::PodsNotReady)],
+            "describe pods",
+        ),
+        (
+            "a foreign hook",
+            |it| foreign(it, "up", |_| {}),
+            &[(Warning, Id::ForeignFailHook)],
+            "copyrator doctor --ignore foreign-fail-hook",
+        ),
+        (
+            "a foreign hook that nobody answers",
+            |it| foreign(it, "down", |_| {}),
+            &[(Error, Id::ForeignFailHook)],
+            r#"kubectl patch validatingwebhookconfiguration theirs --type=json -p '[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]'"#,
+        ),
+        (
+            "a foreign hook that fails nobody",
+            |it| foreign(it, "down", |hook| hook["failurePolicy"] = "Ignore".into()),
+            &[],
+            "",
+        ),
+        (
+            "a foreign hook of others' kinds",
+            |it| foreign(it, "down", |hook| hook["rules"][0]["apiGroups"] = json!(["apps"])),
+            &[],
+            "",
+        ),
+        (
+            "a foreign hook of some namespaces",
+            |it| foreign(it, "down", |hook| hook["namespaceSelector"]["matchLabels"] = json!({"a": "b"})),
+            &[],
+            "",
+        ),
+    ];
+    let mut seen: Vec<Id> = Vec::new();
+    let whole = sound();
+    for (what, break_it, expected, fix) in cases {
+        let mut facts = whole.clone();
+        break_it(&mut facts);
+        let found = examine(&facts, &[]);
+        assert_eq!(brief(&found), *expected, "{what}: {found:#?}");
+        assert!(fix.is_empty() || found.iter().any(|one| one.fix.contains(fix)), "{what}: {found:#?}");
+        assert!(found.iter().all(|one| !one.fix.is_empty() && !one.object.is_empty()), "{what}: {found:#?}");
+        seen.extend(expected.iter().map(|(_, id)| *id));
+    }
+    let untried: Vec<&Id> = Id::value_variants().iter().filter(|id| !seen.contains(id)).collect();
+    assert!(untried.is_empty(), "nothing breaks for {untried:?}");
+}
+
+/// What may not be read is not in order.
+#[test]
+fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
+    let mut facts = sound();
+    facts.server = Err(unread());
+    facts.deployments = Err(unread());
+    facts.definitions.iter_mut().for_each(|(_, live)| *live = Err(unread()));
+    facts.admission.iter_mut().for_each(|pair| pair.live = Err(unread()));
+    facts.hooks = Err(unread());
+    facts.policies = Err(unread());
+    facts.canary = Some(Err(unread()));
+    facts.ca = Err(unread());
+    facts.digest_key = Err(unread());
+    facts.lease = Err(unread());
+    facts.rbac = Err(unread());
+    let found = examine(&facts, &[]);
+    assert_eq!(in_order(&found, &[]), []);
+    assert!(found.iter().all(|finding| finding.severity == Severity::Unknown), "{found:#?}");
+    for finding in &found {
+        assert!(finding.what.contains("you may not get things/one in namespace ours"), "{finding:?}");
+        assert_eq!(finding.fix, "kubectl auth can-i get things/one -n ours");
+    }
+}
+
+#[test]
+fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
+    let mut facts = sound();
+    foreign(&mut facts, "up", |_| {});
+    facts.digest_key = Err(unread());
+    facts.lease = Ok(LeaseFacts::default());
+    let found = examine(&facts, &[]);
+    assert_eq!(
+        brief(&found),
+        [
+            (Severity::Error, Id::LeaseStale),
+            (Severity::Warning, Id::ForeignFailHook),
+            (Severity::Unknown, Id::DigestKeyMissing)
+        ]
+    );
+    let text = table(&found, 18);
+    assert!(
+        text.starts_with(
+            "error     lease-stale          Lease ours/copyrator-reconciler\n    is held by nobody"
+        ),
+        "{text}"
+    );
+    assert!(text.ends_with("1 error, 1 warning, 1 not known; 18 checks in order.\n"), "{text}");
+    let accepted = [Id::ForeignFailHook, Id::DigestKeyMissing];
+    assert_eq!(brief(&examine(&facts, &accepted)), [(Severity::Error, Id::LeaseStale)]);
+    assert!(!in_order(&found, &accepted).contains(&Id::ForeignFailHook));
+}
+
+/// Every id has a line in the table of docs/operations.md, and the table no other.
+#[test]
+fn the_documents_explain_every_id() {
+    let text = include_str!("../../../docs/operations.md");
+    let (_, section) = text.split_once("## What `copyrator doctor` finds").expect("the section of doctor");
+    let section = section.split("\n## ").next().unwrap();
+    let ids = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(id, _)| id.to_owned()));
+    let known: Vec<String> = Id::value_variants().iter().map(|id| id.text()).collect();
+    assert_eq!(ids.collect::<Vec<_>>(), known);
+}
