@@ -9,7 +9,8 @@ use crate::{
     marks::Proof,
     model::{Kind, ObjectKey, World},
     validate::{
-        Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestUser, Violation, Write, printable,
+        Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestKind, RequestResource, RequestUser,
+        Violation, Write, printable,
     },
 };
 
@@ -156,9 +157,16 @@ fn listed(refusals: &[&str]) -> String {
 }
 
 fn facts(review: &Review<'_>) -> RequestFacts {
+    let (group, version) = (review.kind.group.to_string(), review.kind.version.to_string());
+    let plural = review.kind.kind.to_ascii_lowercase() + "s";
+    let resource = RequestResource { group: group.clone(), version: version.clone(), resource: plural };
+    let kind = RequestKind { group, version, kind: review.kind.kind.to_string() };
     RequestFacts {
         operation: review.operation.name().into(),
-        kind: review.kind.kind.clone().into_owned(),
+        request_kind: kind.clone(),
+        request_resource: resource.clone(),
+        kind,
+        resource,
         name: review.name.clone().into_owned(),
         namespace: review.namespace.clone().into_owned(),
         dry_run: review.is_dry_run(),
