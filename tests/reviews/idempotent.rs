@@ -88,7 +88,7 @@ async fn patched(app: &App, path: &str, review: &Value) -> Option<Value> {
         serde_json::from_slice(&STANDARD.decode(response["patch"].as_str()?).unwrap()).unwrap();
     let mut after = review.clone();
     let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
-    json_patch::patch(&mut after["request"]["object"], &patch).expect("the patch applies");
+    json_patch::patch(&mut after["request"]["object"], &patch).unwrap();
     assert_ne!(&after, review, "an empty patch is none");
     Some(after)
 }
