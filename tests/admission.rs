@@ -4,12 +4,18 @@
 
 #[path = "reviews/annotations.rs"]
 mod annotations;
+#[path = "reviews/check.rs"]
+mod check;
 #[path = "reviews/harness.rs"]
 mod harness;
+#[path = "reviews/idempotent.rs"]
+mod idempotent;
 #[path = "reviews/metadata.rs"]
 mod metadata;
 #[path = "reviews/own_kinds.rs"]
 mod own_kinds;
+#[path = "reviews/parity.rs"]
+mod parity;
 #[path = "reviews/policies.rs"]
 mod policies;
 #[path = "reviews/protocol.rs"]

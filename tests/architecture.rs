@@ -295,13 +295,15 @@ fn every_threat_has_the_tests_that_it_names() {
     let mut findings = Vec::new();
     let mut answered = Vec::new();
     for row in page.lines().filter(|line| line.starts_with("| ") && named.is_match(line)) {
-        let numbers = row.split('|').nth(1).unwrap_or_default().split(',').map(|number| number.trim().parse::<u8>());
+        let numbers =
+            row.split('|').nth(1).unwrap_or_default().split(',').map(|number| number.trim().parse::<u8>());
         answered.extend(numbers.filter_map(Result::ok));
         for found in named.captures_iter(row) {
             let (path, name) = (&found[1], &found[2]);
             let text = fs::read_to_string(root().join(path)).unwrap_or_default();
             let at = text.find(&format!("fn {name}("));
-            let is_test = at.is_some_and(|at| text[..at].lines().rev().take(8).any(|line| line.contains("test]")));
+            let is_test =
+                at.is_some_and(|at| text[..at].lines().rev().take(8).any(|line| line.contains("test]")));
             if !is_test {
                 findings.push(format!("docs/security.md: {path} has no test {name}"));
             }

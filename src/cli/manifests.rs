@@ -13,6 +13,12 @@ use serde_json::Value;
 pub(super) struct Document {
     /// `FILE:LINE`, where it begins.
     pub place: String,
+    /// The file, as it was given.
+    pub file: String,
+    /// The line where it begins, from 1; of an item of a List, where the List begins.
+    pub line: u64,
+    /// Which document of its file it is, from 1; items of a List share theirs.
+    pub number: usize,
     /// What it says.
     pub value: Value,
 }
@@ -73,6 +79,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
 
 fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
+    let mut number = 0;
     for (first, chunk) in chunks(text) {
         let is_content = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         let Some(offset) = chunk.lines().position(is_content) else { continue };
@@ -86,14 +93,16 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
             )
         })?;
         let line = first + offset as u64;
+        number += 1;
+        let document =
+            |value| Document { place: format!("{file}:{line}"), file: file.to_owned(), line, number, value };
         match value {
             Value::Null => {}
             Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
                 let Some(Value::Array(items)) = list.remove("items") else { continue };
-                let item = |value| Document { place: format!("{file}:{line}"), value };
-                documents.extend(items.into_iter().map(item));
+                documents.extend(items.into_iter().map(document));
             }
-            Value::Object(_) => documents.push(Document { place: format!("{file}:{line}"), value }),
+            Value::Object(_) => documents.push(document(value)),
             _ => return Err(error(line, "is no object; write apiVersion, kind, metadata and spec")),
         }
     }

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod check;
 mod columns;
 mod copies;
 mod crds;
@@ -44,6 +45,8 @@ enum Command {
     Hooks(hooks::Args),
     /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
     Plan(plan::Args),
+    /// Judge manifests as the webhook would, offline.
+    Check(check::Args),
     /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
     Status(status::Args),
     /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named.
@@ -118,6 +121,7 @@ impl Cli {
             Command::Crds(args) => args.run(),
             Command::Hooks(args) => args.run(),
             Command::Plan(args) => args.run(),
+            Command::Check(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Doctor(args) => args.run(),

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
 use jiff::Timestamp;
+pub use policies::{Breach, Effect};
 pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use super::decode::{Operation, Review};
@@ -139,10 +140,15 @@ impl WriteCase<'_> {
         Ok(known)
     }
 
+    /// Everything by which the write breaks policies, in the order in which a refusal names it.
+    pub fn breaches(&self, known: &Known) -> Vec<Breach> {
+        policies::breaches(self, &known.covering)
+    }
+
     /// The verdict.
     pub fn judge(&self, known: Known) -> Verdict {
-        let Known { covering, warning, edits } = known;
-        let mut verdict = policies::judge(self, &covering);
+        let mut verdict = policies::verdict(&self.breaches(&known));
+        let Known { warning, edits, .. } = known;
         if let Some(warning) = warning {
             verdict.warn(warning);
         }

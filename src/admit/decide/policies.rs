@@ -8,7 +8,10 @@ use crate::{
     api::{Action, PolicyKind},
     marks::Proof,
     model::{Kind, ObjectKey, World},
-    validate::{Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestUser, Write, printable},
+    validate::{
+        Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestKind, RequestResource, RequestUser,
+        Violation, Write, printable,
+    },
 };
 
 /// How many violations a refusal names.
@@ -51,31 +54,66 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     Ok(covering)
 }
 
+/// One way in which a write breaks a policy, and what comes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The policy.
+    pub policy: Arc<str>,
+    /// The violation.
+    pub violation: Violation,
+    /// What comes of it.
+    pub effect: Effect,
+    /// The sentence that the writer reads.
+    pub message: String,
+}
+
+/// What comes of a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// The write is refused.
+    Refused,
+    /// The writer is told.
+    Warned,
+    /// The audit log is told.
+    Noted,
+}
+
 /// Has each of them judge the write.
-pub(super) fn judge(case: &WriteCase<'_>, covering: &[Covering]) -> Verdict {
-    let mut verdict = Verdict::allow();
-    let (Some(new), [_, ..]) = (&case.versions.new, covering) else { return verdict };
+pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breach> {
+    let (Some(new), [_, ..]) = (&case.versions.new, covering) else { return Vec::new() };
     let (request, mut budget) = (facts(case.review), Budget::default());
-    let mut refusals = Vec::new();
-    let mut broken = Vec::new();
+    let mut breaches = Vec::new();
     for Covering { name, policy, before } in covering {
         let old = case.versions.old.as_ref();
         let request = Some(&request);
         let write = Write { new, old, covered_before: *before, request, now: case.now };
         for Finding { violation, stands_already } in policy.judge_write(&write, &mut budget) {
-            let message = violation.message(name, new);
-            broken.push(format!("{name}/{}", violation.rule));
-            if policy.actions().contains(&Action::Deny) && !stands_already {
-                refusals.push(message);
+            let effect = if policy.actions().contains(&Action::Deny) && !stands_already {
+                Effect::Refused
             } else if policy.actions().iter().any(|action| *action != Action::Audit) {
-                verdict.warn(message);
-            }
+                Effect::Warned
+            } else {
+                Effect::Noted
+            };
+            let message = violation.message(name, new);
+            breaches.push(Breach { policy: name.clone(), violation, effect, message });
         }
     }
+    breaches
+}
+
+/// What they come down to.
+pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
+    let mut verdict = Verdict::allow();
+    let with = |effect: Effect| breaches.iter().filter(move |breach| breach.effect == effect);
+    with(Effect::Warned).for_each(|breach| verdict.warn(breach.message.clone()));
+    let refusals: Vec<&str> = with(Effect::Refused).map(|breach| breach.message.as_str()).collect();
     if !refusals.is_empty() {
         let warnings = std::mem::take(&mut verdict.warnings);
         verdict = Verdict { warnings, ..Verdict::refuse(403, "Forbidden", &listed(&refusals)) };
     }
+    let mut broken: Vec<String> =
+        breaches.iter().map(|breach| format!("{}/{}", breach.policy, breach.violation.rule)).collect();
     if !broken.is_empty() {
         broken.dedup();
         verdict.audit.insert("verdict".into(), if verdict.allowed { "allowed" } else { "refused" }.into());
@@ -101,7 +139,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
 }
 
 /// As many as fit into a message, ten at most; the rest are counted.
-fn listed(refusals: &[String]) -> String {
+fn listed(refusals: &[&str]) -> String {
     let mut text = String::new();
     for (index, refusal) in refusals.iter().enumerate() {
         let left = refusals.len() - index;
@@ -120,9 +158,16 @@ fn listed(refusals: &[String]) -> String {
 }
 
 fn facts(review: &Review<'_>) -> RequestFacts {
+    let (group, version) = (review.kind.group.to_string(), review.kind.version.to_string());
+    let plural = review.kind.kind.to_ascii_lowercase() + "s";
+    let resource = RequestResource { group: group.clone(), version: version.clone(), resource: plural };
+    let kind = RequestKind { group, version, kind: review.kind.kind.to_string() };
     RequestFacts {
         operation: review.operation.name().into(),
-        kind: review.kind.kind.clone().into_owned(),
+        request_kind: kind.clone(),
+        request_resource: resource.clone(),
+        kind,
+        resource,
         name: review.name.clone().into_owned(),
         namespace: review.namespace.clone().into_owned(),
         dry_run: review.is_dry_run(),

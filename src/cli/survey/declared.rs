@@ -114,7 +114,7 @@ impl Known {
 /// The rules and monitors among documents; and of everything else what it is, and where.
 pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
     let (mut declared, mut others) = (Vec::new(), Vec::new());
-    for Document { place, value: mut object } in documents {
+    for Document { place, value: mut object, .. } in documents {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
         let home = Some(text("/metadata/namespace")).filter(|it| !it.is_empty()).unwrap_or(namespace);

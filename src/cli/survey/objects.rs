@@ -66,7 +66,7 @@ pub(in crate::cli) fn objects_in(
         };
         let home = Some(text("/metadata/namespace")).filter(|it| !it.is_empty()).unwrap_or(namespace);
         let object = ObjectKey::new(kind, home, text("/metadata/name"));
-        let Document { place, value } = document;
+        let Document { place, value, .. } = document;
         objects.push(ObjectFile { object, place, value });
     }
     (objects, others)

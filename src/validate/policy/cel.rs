@@ -22,6 +22,7 @@ use super::{
     cel_cost::Budget,
     cel_parse,
     cel_run::{Evaluation, Fault},
+    cel_standard,
     cel_terms::Terms,
     cel_type,
     violation::Subject,
@@ -40,7 +41,13 @@ pub struct RequestFacts {
     /// CREATE or UPDATE.
     pub operation: String,
     /// The kind of the object.
-    pub kind: String,
+    pub kind: RequestKind,
+    /// Its resource.
+    pub resource: RequestResource,
+    /// The same: a policy speaks of nothing that the API server converts before it asks.
+    pub request_kind: RequestKind,
+    /// The same.
+    pub request_resource: RequestResource,
     /// Its name; empty where it will be generated.
     pub name: String,
     /// Its namespace.
@@ -49,6 +56,28 @@ pub struct RequestFacts {
     pub dry_run: bool,
     /// Who writes.
     pub user_info: RequestUser,
+}
+
+/// A kind, as the variable `request` shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestKind {
+    /// Its API group; empty for the core.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its name.
+    pub kind: String,
+}
+
+/// A resource, as the variable `request` shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestResource {
+    /// Its API group; empty for the core.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its plural.
+    pub resource: String,
 }
 
 /// Who writes, as the variable `request.userInfo` shows it.
@@ -173,7 +202,11 @@ fn compile(
             format!("{unknown:?} is none of the variables object, oldObject, request, text"),
         ));
     }
-    if let Some(unknown) = terms.functions.iter().find(|name| !is_registered(name, functions)) {
+    if let Some(unknown) = terms
+        .functions
+        .iter()
+        .find(|name| !cel_standard::ADDED.contains(&name.as_str()) && !is_registered(name, functions))
+    {
         return Err(invalid(
             field,
             format!("{unknown:?} is no function of CEL or of Kubernetes' CEL library"),
@@ -280,8 +313,14 @@ mod tests {
             "math.greatest(int(text.min), 3) == 3 && sets.contains(['1', '2'], [text.min])",
             "isURL('https://a.b') && quantity('1Gi').isGreaterThan(quantity('1Mi'))",
             "text.min.matches('^[0-9]+$') && 'a,b'.split(',').size() == 2",
+            "'größe'.size() == 5 && 'ab'.split('') == ['a', 'b'] && bool('True') && dyn(1) == 1.0",
+            "[0, 1].exists(one, 1 / one == 1) && ![0, 2].all(one, 1 / one == 1)",
+            "timestamp('2024-02-29T23:00:00Z').getDate('Europe/Berlin') == 1 && string(duration('90s')) == '90s'",
         ] {
             assert_eq!(judged(expression), None, "{expression}");
+        }
+        for expression in ["[0, 1].all(one, 1 / one == 1)", "[0].exists(one, 1 / one == 1)"] {
+            assert!(judged(expression).is_some_and(|what| what.contains("division by zero")), "{expression}");
         }
         assert_eq!(judged("text.min == '2'").as_deref(), Some("no"));
         assert_eq!(judged("object.data.min").as_deref(), Some("the expression gives no boolean"));

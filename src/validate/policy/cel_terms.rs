@@ -30,7 +30,8 @@ pub(super) struct Terms<'e> {
 }
 
 /// Namespaces of functions, which look like variables.
-const LIBRARIES: [&str; 7] = ["math", "sets", "base64", "jsonpatch", "optional", "lists", "format"];
+const LIBRARIES: [&str; 9] =
+    ["math", "sets", "base64", "jsonpatch", "optional", "lists", "format", "strings", "ip"];
 
 impl<'e> Terms<'e> {
     pub(super) fn of(expression: &'e IdedExpr) -> Self {

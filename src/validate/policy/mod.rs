@@ -8,6 +8,7 @@ mod cel_call;
 mod cel_cost;
 mod cel_parse;
 mod cel_run;
+mod cel_standard;
 mod cel_terms;
 mod cel_type;
 mod compile;
@@ -31,7 +32,7 @@ mod walk;
 mod write;
 
 pub use candidate::{Candidate, CandidateError};
-pub use cel::{RequestFacts, RequestUser};
+pub use cel::{RequestFacts, RequestKind, RequestResource, RequestUser};
 pub use cel_cost::Budget;
 pub use compile::CompiledPolicy;
 pub use violation::{Place, Violation, printable};

@@ -28,7 +28,7 @@ pub use audit::Request;
 pub use crowd::Crowd;
 pub use eventually::{eventually, same, within};
 pub use gate::{Call, Fate, Gate};
-pub use person::Person;
+pub use person::{Answer, Person};
 pub use story::Story;
 pub use tools::chart;
 

@@ -36,6 +36,12 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
         false,
     ),
     (
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        "/apis/admissionregistration.k8s.io/v1",
+        false,
+    ),
+    (
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
         "/apis/admissionregistration.k8s.io/v1",

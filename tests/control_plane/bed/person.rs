@@ -114,6 +114,12 @@ impl Person {
         self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
     }
 
+    /// The same without storing it.
+    pub fn try_merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
+        let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-edit&dryRun=All";
+        self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
+    }
+
     /// Changes part of an object's status, past its owner.
     pub fn merge_status(&self, kind: &str, namespace: &str, name: &str, status: &Value) -> Answer {
         let path = paths::object(kind, namespace, name) + "/status?fieldManager=kubectl-edit";
@@ -124,6 +130,12 @@ impl Person {
     /// Deletes an object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
         self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)
+    }
+
+    /// What deleting an object would be answered.
+    pub fn try_delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
+        let path = paths::object(kind, namespace, name) + "?dryRun=All";
+        self.send(Method::DELETE, &path, "application/json", None)
     }
 
     /// Deletes every object of a kind in a namespace, as `kubectl delete --all` of old.

@@ -1,0 +1,116 @@
+//! One object put to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if it had just been
+//! written by nobody in particular.
+
+use jiff::Timestamp;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    report::{Finding, title},
+    scene::Item,
+};
+use crate::{
+    admit::{
+        Parties, Purpose, UserInfo,
+        decide::{Case, DecideError, Decision, Verdict, read},
+        decode::{GroupVersionKind, Operation, Review},
+        respond::patch,
+    },
+    api::{GROUP, VERSION},
+    model::World,
+};
+
+/// What the webhook says of a rule, monitor or policy, apart from whether its writer may write it.
+pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
+    if item.name.is_empty() && item.value.pointer("/metadata/generateName").is_none() {
+        let named = title(item.kind, &item.namespace, "");
+        return vec![Finding::refused(
+            "manifest",
+            None,
+            format!("{named}: has no metadata.name; give it one"),
+        )];
+    }
+    settled(item, &item.value, &Purpose::OwnKinds, "spec")
+}
+
+/// What it says of annotations of ours.
+pub(super) fn annotations(item: &Item, object: &Value) -> Vec<Finding> {
+    settled(item, object, &Purpose::Annotations, "annotations")
+}
+
+/// The object with what policies add when missing.
+pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result<Value, Vec<Finding>> {
+    let edits = asked(item, &object, &Purpose::Defaults, |case| match case {
+        Case::Write(write) => Ok(write.judge(write.look(world)?).edits),
+        Case::Settled(_) => Ok(Vec::new()),
+    })?;
+    let added = serde_json::from_value::<json_patch::Patch>(patch(&edits))
+        .is_ok_and(|patch| json_patch::patch(&mut object, &patch).is_ok());
+    match added {
+        true => Ok(object),
+        false => Err(unreadable(item, "what policies add to it cannot be added; check its metadata")),
+    }
+}
+
+/// What policies say of it.
+pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Finding> {
+    let breaches = asked(item, object, &Purpose::Policies, |case| match case {
+        Case::Write(write) => Ok(write.breaches(&write.look(world)?)),
+        Case::Settled(_) => Ok(Vec::new()),
+    });
+    breaches.map_or_else(|faults| faults, |breaches| breaches.into_iter().map(Finding::from).collect())
+}
+
+/// A verdict that hangs on nothing in the cluster. What its writer may do is not asked: he is not known.
+fn settled(item: &Item, object: &Value, purpose: &Purpose, rule: &str) -> Vec<Finding> {
+    let verdict = asked(item, object, purpose, |case| match case {
+        Case::Settled(Decision::Now(verdict)) => Ok(verdict),
+        Case::Settled(Decision::Ask(inquiry)) => Ok(inquiry.allow),
+        Case::Write(_) => Ok(Verdict::allow()),
+    });
+    match verdict {
+        Ok(Verdict { allowed: false, message, .. }) => vec![Finding::refused(rule, None, message)],
+        Ok(Verdict { warnings, .. }) => {
+            warnings.into_iter().map(|warning| Finding::warned(rule, warning)).collect()
+        }
+        Err(faults) => faults,
+    }
+}
+
+fn asked<T>(
+    item: &Item,
+    object: &Value,
+    purpose: &Purpose,
+    answer: impl FnOnce(Case<'_>) -> Result<T, DecideError>,
+) -> Result<T, Vec<Finding>> {
+    let raw = serde_json::value::to_raw_value(object)
+        .map_err(|_| unreadable(item, "cannot be written as JSON; check its keys"))?;
+    let (review, parties) = (review(item, &raw), Parties::default());
+    let answered = read(&review, purpose, &parties, Timestamp::now()).and_then(answer);
+    answered.map_err(|error| unreadable(item, &error.to_string()))
+}
+
+fn unreadable(item: &Item, what: &str) -> Vec<Finding> {
+    let named = title(item.kind, &item.namespace, &item.name);
+    vec![Finding::refused("manifest", None, format!("{named}: {what}"))]
+}
+
+fn review<'a>(item: &'a Item, object: &'a RawValue) -> Review<'a> {
+    let (group, version) = match item.policed() {
+        Some(_) => ("", "v1"),
+        None => (GROUP, VERSION),
+    };
+    // The API server says of a Namespace that it is in itself.
+    let namespace = if item.kind == "Namespace" { &item.name } else { &item.namespace };
+    Review {
+        uid: "check".into(),
+        kind: GroupVersionKind { group: group.into(), version: version.into(), kind: item.kind.into() },
+        sub_resource: None,
+        name: item.name.as_str().into(),
+        namespace: namespace.as_str().into(),
+        operation: Operation::Create,
+        user_info: UserInfo::default(),
+        object: Some(object),
+        old_object: None,
+        dry_run: Some(false),
+    }
+}

@@ -1,0 +1,112 @@
+//! The cluster as the files have it: policies in force, and labels of namespaces.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+
+use super::{scene::Item, stored::NAMESPACE_NAME};
+use crate::{
+    api::ConfigPolicySpec,
+    model::{Declared, NamespaceFacts, World},
+    validate::{Candidate, CompiledPolicy},
+};
+
+/// A policy in force.
+struct Policy {
+    place: String,
+    spec: ConfigPolicySpec,
+    compiled: Arc<CompiledPolicy>,
+}
+
+/// The cluster as the files have it.
+#[derive(Default)]
+pub(super) struct Cluster {
+    policies: BTreeMap<Arc<str>, Policy>,
+    namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
+}
+
+impl Cluster {
+    /// Puts a policy in force, as the API server would have stored it; what should be known of it is given back. One that
+    /// cannot be understood is in force nowhere.
+    pub(super) fn put(&mut self, item: &Item) -> Vec<String> {
+        let mut notices = Vec::new();
+        let Ok(spec) = serde_json::from_value::<ConfigPolicySpec>(item.value["spec"].clone()) else {
+            return notices;
+        };
+        let Ok(compiled) = CompiledPolicy::compile(&spec).map(Arc::new) else { return notices };
+        let (name, place) = (&item.name, item.place());
+        if spec.validations.iter().any(|validation| validation.expression.contains("userInfo")) {
+            notices.push(format!(
+                "policy {name} looks at request.userInfo, which is empty here: its verdict on a real write may be another"
+            ));
+        }
+        if let Some(before) = self.policies.get(name.as_str()).filter(|before| before.spec != spec) {
+            let before = &before.place;
+            notices.push(format!(
+                "policy {name} is there twice, at {before} and at {place}, and only the latter counts: drop one of them"
+            ));
+        }
+        self.policies.insert(name.as_str().into(), Policy { place, spec, compiled });
+        notices
+    }
+
+    /// Learns the labels of a namespace.
+    pub(super) fn learn(&mut self, namespace: &str, labels: BTreeMap<String, String>) {
+        self.namespaces.insert(namespace.into(), labels);
+    }
+
+    /// Whether the labels of a namespace are known.
+    pub(super) fn knows(&self, namespace: &str) -> bool {
+        self.namespaces.contains_key(namespace)
+    }
+
+    /// The policies that would speak of an object if the labels of its namespace, which are not known, were the right ones.
+    pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
+        let open = |policy: &&Policy| {
+            hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()
+        };
+        self.policies.iter().filter(move |(_, policy)| open(policy)).map(|(name, _)| &**name)
+    }
+
+    /// What the webhook would know. Where the labels of `unknown`, a namespace, are told nowhere, without the policies that
+    /// hang on them: of each namespace no more is known than what the API server itself puts on it.
+    pub(super) fn world(&self, unknown: Option<&str>) -> World {
+        let mut world = World::default();
+        for (name, labels) in &self.namespaces {
+            world.namespaces.insert(name.clone(), facts(labels.clone()));
+        }
+        if let Some(name) = unknown {
+            let labels = BTreeMap::from([(NAMESPACE_NAME.to_owned(), name.to_owned())]);
+            world.namespaces.insert(name.into(), facts(labels));
+        }
+        for (name, policy) in &self.policies {
+            if unknown.is_some() && hangs_on_labels(&policy.spec) {
+                continue;
+            }
+            let declared = Declared {
+                uid: Box::default(),
+                resource_version: Box::default(),
+                generation: 1,
+                created: Timestamp::UNIX_EPOCH,
+                annotations: BTreeMap::new(),
+                spec: policy.spec.clone(),
+                compiled: Ok(policy.compiled.clone()),
+                status: None,
+            };
+            world.policies.insert(name.clone(), declared);
+        }
+        world
+    }
+}
+
+fn facts(labels: BTreeMap<String, String>) -> NamespaceFacts {
+    NamespaceFacts { labels, terminating: false }
+}
+
+/// Whether a policy looks at labels of namespaces that somebody has to tell.
+fn hangs_on_labels(spec: &ConfigPolicySpec) -> bool {
+    let Some(selector) = &spec.match_.namespace_selector else { return false };
+    let labels = selector.match_labels.iter().flatten().map(|(key, _)| key);
+    let expressions = selector.match_expressions.iter().flatten().map(|one| &one.key);
+    labels.chain(expressions).any(|key| key != NAMESPACE_NAME)
+}

@@ -1,0 +1,140 @@
+//! From what is in the files to what is found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{
+    ask,
+    cluster::Cluster,
+    report::{Finding, Judged, Level, Report, title},
+    scene::{Item, Scene},
+    stored::stored,
+};
+use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
+
+/// Secrets of these types are Kubernetes' and Helm's own business: the hooks leave them out.
+const SYSTEM_TYPES: [&str; 3] =
+    ["helm.sh/release.v1", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
+/// So is the object of this name, in every namespace.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+/// Judges everything that is in the files.
+pub(super) fn judge(scene: Scene) -> Report {
+    let Scene { items, skipped, own_namespace } = scene;
+    let mut report = Report { notices: left_out(&skipped), skipped, ..Report::default() };
+    let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
+    let mut cluster = Cluster::default();
+    for item in ours {
+        let findings = ask::own_kind(&item);
+        if item.kind == "ConfigPolicy" && is_allowed(&findings) {
+            report.notices.extend(cluster.put(&item));
+        }
+        report.objects.push(judged(item, findings));
+    }
+    learn_namespaces(&mut cluster, &others);
+    let system = system_namespaces(&own_namespace, &BTreeSet::new());
+    let mut worlds = BTreeMap::new();
+    for (item, kind) in others.into_iter().filter_map(|item| item.policed().map(|kind| (item, kind))) {
+        if !item.is_context {
+            let findings = findings(&cluster, &mut worlds, &system, &item, kind);
+            report.objects.push(judged(item, findings));
+        }
+    }
+    report.objects.sort_by(|one, other| {
+        let after = |object: &Judged| (object.line, object.document, object.position);
+        one.file.cmp(&other.file).then_with(|| after(one).cmp(&after(other)))
+    });
+    report
+}
+
+fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
+    let kinds: Vec<String> = skipped.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    match kinds.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("left out, since the webhook is not asked about them: {}", kinds.join(", "))],
+    }
+}
+
+/// Labels of namespaces as they would be once written, with what policies add.
+fn learn_namespaces(cluster: &mut Cluster, items: &[Item]) {
+    let world = cluster.world(None);
+    for item in items.iter().filter(|item| item.kind == "Namespace") {
+        let object = stored(item, PolicyKind::Namespace);
+        let Ok(object) = object.and_then(|object| ask::defaulted(item, object, &world)) else { continue };
+        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        cluster.learn(&item.name, labels.map(|(key, value)| (key.clone(), text(value))).collect());
+    }
+}
+
+/// What is found about a ConfigMap, Secret or Namespace.
+fn findings(
+    cluster: &Cluster,
+    worlds: &mut BTreeMap<Option<String>, World>,
+    system: &BTreeSet<String>,
+    item: &Item,
+    kind: PolicyKind,
+) -> Vec<Finding> {
+    let object = match stored(item, kind) {
+        Ok(object) => object,
+        Err(faults) => return faults,
+    };
+    let home = if kind == PolicyKind::Namespace { &item.name } else { &item.namespace };
+    if system.contains(home) {
+        return Vec::new();
+    }
+    let mut findings = ask::annotations(item, &object);
+    let is_system_type = object["type"].as_str().is_some_and(|type_| SYSTEM_TYPES.contains(&type_));
+    if item.name == ROOT_CA || is_system_type {
+        return findings;
+    }
+    let is_known = kind == PolicyKind::Namespace || cluster.knows(&item.namespace);
+    let unknown = (!is_known).then(|| item.namespace.clone());
+    let world = worlds.entry(unknown.clone()).or_insert_with(|| cluster.world(unknown.as_deref()));
+    let object = match ask::defaulted(item, object, world) {
+        Ok(object) => object,
+        Err(faults) => return faults,
+    };
+    findings.extend(ask::policies(item, &object, world));
+    if unknown.is_some() {
+        findings.extend(open(cluster, item, kind, &object));
+    }
+    findings
+}
+
+/// The policies that cannot be judged, since nobody tells what they hang on.
+fn open(cluster: &Cluster, item: &Item, kind: PolicyKind, object: &Value) -> Vec<Finding> {
+    let text = object.to_string();
+    let Ok(candidate) = Candidate::decode(kind, &text) else { return Vec::new() };
+    let (named, namespace) = (title(item.kind, &item.namespace, &item.name), &item.namespace);
+    let open = cluster.open(&candidate).map(|policy| {
+        let message = format!(
+            "policy {policy}: {named}: cannot be judged offline: the policy's namespaceSelector looks at labels of namespace \
+             {namespace}, which no file tells; give its Namespace, too, with --policy"
+        );
+        Finding::unknown(policy, message)
+    });
+    open.collect()
+}
+
+fn is_allowed(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.level != Level::Refused)
+}
+
+fn judged(item: Item, findings: Vec<Finding>) -> Judged {
+    let generated = item.value.pointer("/metadata/generateName").and_then(Value::as_str).unwrap_or_default();
+    let name = if item.name.is_empty() { generated.to_owned() } else { item.name };
+    let Item { file, line, document, position, kind, namespace, .. } = item;
+    Judged {
+        file,
+        line,
+        document,
+        position,
+        kind: kind.into(),
+        namespace,
+        name,
+        allowed: is_allowed(&findings),
+        findings,
+    }
+}

@@ -1,0 +1,91 @@
+//! `copyrator check`: files in, the webhook's verdicts out, without a cluster.
+
+mod ask;
+mod cluster;
+mod judge;
+mod junit;
+mod report;
+mod sarif;
+mod scene;
+mod stored;
+mod table;
+
+use std::path::PathBuf;
+
+use self::{judge::judge, report::Report, scene::Scene};
+use super::{Exit, fail, manifests, note, print};
+
+/// How the output looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// What was found, object by object, for people.
+    #[default]
+    Table,
+    /// Every object with its findings, for machines.
+    Json,
+    /// A test report: one test case an object.
+    Junit,
+    /// SARIF 2.1.0, as code scanners write it.
+    Sarif,
+}
+
+/// Judge manifests as the webhook would, offline: ConfigMaps, Secrets and Namespaces by the policies given, rules, monitors and
+/// policies by what they say. Asks no cluster.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Signs: ! refused, ~ warned, . noted for the audit log, ? a policy that cannot be judged offline\n\n\
+    Examples:\n  copyrator check -f manifests/ --policy policies/\n  kustomize build . | copyrator check -f - --policy policies/\n  \
+    helm template my-chart | copyrator check -f - -n shop --policy policies/ -o junit > report.xml\n  \
+    copyrator check -f policies/ --strict\n  copyrator check -f . -o sarif > copyrator.sarif\n\n\
+    Each object is judged as newly written, with what policies add when missing. Labels of namespaces are those of the Namespaces \
+    among the files. Not known are what is there already (immutable keys, oldObject), who writes (request.userInfo is empty) and \
+    what he may do. Objects of other kinds are left out and counted; values of Secrets are never printed.\n\n\
+    Exit codes: 0 nothing would be refused; 1 something would; 2 usage, or a file that cannot be read."
+)]
+pub struct Args {
+    /// What to judge: files, directories (their .yaml, .yml and .json), or - for standard input. Policies among them apply, too.
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// More policies, and Namespaces for their labels: files, directories, or -. Nothing else in them is judged.
+    #[arg(long = "policy", value_name = "FILE")]
+    policies: Vec<PathBuf>,
+    /// Where objects go that name no namespace.
+    #[arg(short, long, value_name = "NS", default_value = "default")]
+    namespace: String,
+    /// Warnings, audit notes and what cannot be judged offline count as findings, too.
+    #[arg(long)]
+    strict: bool,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Where Copyrator's own objects live: what is written there is not judged.
+    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS", default_value = "copyrator-system")]
+    install_namespace: String,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        let read =
+            manifests::read(&self.files).and_then(|files| Ok((files, manifests::read(&self.policies)?)));
+        let (files, policies) = match read {
+            Ok(read) => read,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        let report = judge(Scene::new(files, policies, &self.namespace, &self.install_namespace));
+        report.notices.iter().for_each(|said| note(said));
+        let text = match self.output {
+            Output::Table => table::table(&report),
+            Output::Json => json(&report),
+            Output::Junit => junit::junit(&report, self.strict),
+            Output::Sarif => sarif::sarif(&report),
+        };
+        match print(&text) {
+            Exit::Done if report.is_failed(self.strict) => Exit::Findings,
+            exit => exit,
+        }
+    }
+}
+
+fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+}

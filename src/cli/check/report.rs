@@ -1,0 +1,173 @@
+//! What was judged, and what was found.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::admit::decide::{Breach, Effect};
+
+/// Everything that a check has to say. It holds no value of a Secret.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    /// Every object that was judged, by file, line and document.
+    pub objects: Vec<Judged>,
+    /// How many objects of which other kinds were left out.
+    pub skipped: BTreeMap<String, usize>,
+    /// What whoever reads the verdicts should know of the files.
+    pub notices: Vec<String>,
+}
+
+/// An object of a file, and what was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Judged {
+    /// The file, as it was given; `-` is standard input.
+    pub file: String,
+    /// Where its document begins, from 1.
+    pub line: u64,
+    /// Which document of the file it is, from 1.
+    pub document: usize,
+    /// Its place among all that were read.
+    #[serde(skip)]
+    pub position: usize,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty where it has none.
+    pub namespace: String,
+    /// Its name, or the prefix of the one that will be generated.
+    pub name: String,
+    /// Whether the webhook would let it through, as far as that can be told.
+    pub allowed: bool,
+    /// What was found, in the order in which the webhook names it.
+    pub findings: Vec<Finding>,
+}
+
+/// One finding about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Finding {
+    /// What comes of it.
+    pub level: Level,
+    /// The policy, where it is a policy's.
+    pub policy: Option<String>,
+    /// The policy's rule, by name or by field; else `spec`, `annotations` or `manifest`, for what is wrong with the object itself.
+    pub rule: String,
+    /// The key.
+    pub key: Option<String>,
+    /// The line in the key's value, from 1.
+    pub line: Option<u64>,
+    /// The column in it, from 1.
+    pub column: Option<u64>,
+    /// The sentence that the webhook says.
+    pub message: String,
+    /// What to do about it, where the message does not end with it.
+    pub fix: Option<String>,
+}
+
+/// What comes of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// The object would be refused.
+    Refused,
+    /// Its writer would be warned.
+    Warned,
+    /// The audit log would tell of it.
+    Noted,
+    /// A policy that cannot be judged offline.
+    Unknown,
+}
+
+impl Finding {
+    /// About the object itself.
+    pub(super) fn refused(rule: &str, key: Option<&str>, message: String) -> Self {
+        let key = key.map(str::to_owned);
+        Self {
+            level: Level::Refused,
+            policy: None,
+            rule: rule.into(),
+            key,
+            line: None,
+            column: None,
+            message,
+            fix: None,
+        }
+    }
+
+    /// A warning of the webhook's about the object itself.
+    pub(super) fn warned(rule: &str, message: String) -> Self {
+        Self { level: Level::Warned, ..Self::refused(rule, None, message) }
+    }
+
+    /// Of a policy that hangs on what no file tells.
+    pub(super) fn unknown(policy: &str, message: String) -> Self {
+        let rule = "match.namespaceSelector";
+        Self { level: Level::Unknown, policy: Some(policy.into()), ..Self::refused(rule, None, message) }
+    }
+}
+
+impl Finding {
+    /// A stable id of what was broken: `POLICY/RULE`, or `copyrator/RULE` where no policy speaks.
+    pub(super) fn rule_id(&self) -> String {
+        format!("{}/{}", self.policy.as_deref().unwrap_or("copyrator"), self.rule)
+    }
+}
+
+impl From<Breach> for Finding {
+    fn from(breach: Breach) -> Self {
+        let Breach { policy, violation, effect, message } = breach;
+        Self {
+            level: match effect {
+                Effect::Refused => Level::Refused,
+                Effect::Warned => Level::Warned,
+                Effect::Noted => Level::Noted,
+            },
+            policy: Some(policy.to_string()),
+            rule: violation.rule,
+            key: violation.key,
+            line: violation.place.map(|place| place.line),
+            column: violation.place.map(|place| place.column),
+            message,
+            fix: Some(violation.fix.into_owned()),
+        }
+    }
+}
+
+impl Judged {
+    /// As messages name it: `Kind namespace/name`.
+    pub(super) fn title(&self) -> String {
+        title(&self.kind, &self.namespace, &self.name)
+    }
+
+    /// How many findings come to this.
+    pub(super) fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// Whether it keeps the check from passing.
+    pub(super) fn is_failed(&self, strict: bool) -> bool {
+        !self.allowed || strict && !self.findings.is_empty()
+    }
+}
+
+impl Report {
+    /// Whether the check does not pass.
+    pub(super) fn is_failed(&self, strict: bool) -> bool {
+        self.objects.iter().any(|object| object.is_failed(strict))
+    }
+
+    /// How many findings of all objects come to this.
+    pub(super) fn count(&self, level: Level) -> usize {
+        self.objects.iter().map(|object| object.count(level)).sum()
+    }
+}
+
+/// As messages name an object.
+pub(super) fn title(kind: &str, namespace: &str, name: &str) -> String {
+    let name = if name.is_empty() { "(unnamed)" } else { name };
+    match namespace {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}

@@ -1,0 +1,120 @@
+//! What is in the files: what is to be judged, by which policies, and what is known of namespaces.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    api::{GROUP, PolicyKind, VERSION},
+    cli::manifests::Document,
+};
+
+/// The kinds of ours that are written in files.
+const OURS: [&str; 3] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
+
+/// What is in the files.
+pub(super) struct Scene {
+    /// What is to be judged, and what else is needed for that.
+    pub items: Vec<Item>,
+    /// How many objects of which other kinds were left out.
+    pub skipped: BTreeMap<String, usize>,
+    /// Copyrator's own namespace.
+    pub own_namespace: String,
+}
+
+/// An object of a file.
+pub(super) struct Item {
+    /// The file, as it was given.
+    pub file: String,
+    /// Where its document begins, from 1.
+    pub line: u64,
+    /// Which document of the file it is, from 1.
+    pub document: usize,
+    /// Its place among all that were read: items of a List share everything above.
+    pub position: usize,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace; empty for kinds that have none.
+    pub namespace: String,
+    /// Its name; empty where one will be generated.
+    pub name: String,
+    /// The object.
+    pub value: Value,
+    /// It is there for its labels, and not judged.
+    pub is_context: bool,
+}
+
+impl Item {
+    /// The kind, where policies speak of it.
+    pub(super) fn policed(&self) -> Option<PolicyKind> {
+        match self.kind {
+            "ConfigMap" => Some(PolicyKind::ConfigMap),
+            "Secret" => Some(PolicyKind::Secret),
+            "Namespace" => Some(PolicyKind::Namespace),
+            _ => None,
+        }
+    }
+
+    /// `FILE:LINE`.
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
+}
+
+impl Scene {
+    /// Sorts documents: `files` are judged, of `policies` only the policies, and Namespaces lend their labels. What names no
+    /// namespace belongs to `home`.
+    pub(super) fn new(
+        files: Vec<Document>,
+        policies: Vec<Document>,
+        home: &str,
+        own_namespace: &str,
+    ) -> Self {
+        let mut scene =
+            Self { items: Vec::new(), skipped: BTreeMap::new(), own_namespace: own_namespace.to_owned() };
+        for document in policies {
+            match item(document, home) {
+                Ok(item) if item.kind == "ConfigPolicy" => scene.items.push(item),
+                Ok(item) if item.kind == "Namespace" => {
+                    scene.items.push(Item { is_context: true, ..item });
+                }
+                Ok(item) => scene.skip(item.kind),
+                Err(kind) => scene.skip(&kind),
+            }
+        }
+        for document in files {
+            match item(document, home) {
+                Ok(item) => scene.items.push(item),
+                Err(kind) => scene.skip(&kind),
+            }
+        }
+        scene.items.iter_mut().enumerate().for_each(|(position, item)| item.position = position);
+        scene
+    }
+
+    fn skip(&mut self, kind: &str) {
+        *self.skipped.entry(kind.to_owned()).or_default() += 1;
+    }
+}
+
+/// An object that the webhook would be asked about, or else its kind.
+fn item(document: Document, home: &str) -> Result<Item, String> {
+    let Document { file, line, number, value, .. } = document;
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    let known = match version {
+        "v1" => ["ConfigMap", "Secret", "Namespace"].into_iter().find(|known| *known == kind),
+        _ if version == format!("{GROUP}/{VERSION}") => OURS.into_iter().find(|known| *known == kind),
+        _ => None,
+    };
+    let Some(kind) = known else {
+        return Err(if kind.is_empty() { "(no kind)".into() } else { kind.to_owned() });
+    };
+    let namespace = match (kind, text("/metadata/namespace")) {
+        ("Namespace" | "ConfigPolicy", _) => "",
+        (_, "") => home,
+        (_, own) => own,
+    };
+    let (namespace, name) = (namespace.to_owned(), text("/metadata/name").to_owned());
+    Ok(Item { file, line, document: number, position: 0, kind, namespace, name, value, is_context: false })
+}

@@ -1,0 +1,48 @@
+//! What was found, for people: object by object, and a line that sums up.
+
+use super::report::{Finding, Level, Report};
+use crate::validate::printable;
+
+/// Of what is written in files a terminal obeys nothing.
+const LONGEST_LINE: usize = 4096;
+
+pub(super) fn table(report: &Report) -> String {
+    let mut text = String::new();
+    let mut say = |line: &str| text.push_str(&(printable(line, LONGEST_LINE) + "\n"));
+    for object in report.objects.iter().filter(|object| !object.findings.is_empty()) {
+        say(&format!("{}:{}: {}", object.file, object.line, object.title()));
+        object.findings.iter().for_each(|finding| say(&format!("  {} {}", sign(finding), finding.message)));
+    }
+    say(&summary(report));
+    text
+}
+
+fn sign(finding: &Finding) -> char {
+    match finding.level {
+        Level::Refused => '!',
+        Level::Warned => '~',
+        Level::Noted => '.',
+        Level::Unknown => '?',
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let refused = report.objects.iter().filter(|object| !object.allowed).count();
+    let mut parts = vec![match report.objects.len() {
+        1 => "1 object judged".to_owned(),
+        number => format!("{number} objects judged"),
+    }];
+    let more = [
+        (refused, "would be refused"),
+        (report.count(Level::Warned), "warned of"),
+        (report.count(Level::Noted), "noted"),
+        (report.count(Level::Unknown), "not judged offline"),
+    ];
+    parts.extend(
+        more.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")),
+    );
+    if parts.len() == 1 {
+        parts.push("nothing found".into());
+    }
+    parts.join(", ")
+}
