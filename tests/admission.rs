@@ -8,6 +8,8 @@ mod annotations;
 mod harness;
 #[path = "reviews/metadata.rs"]
 mod metadata;
+#[path = "reviews/overload.rs"]
+mod overload;
 #[path = "reviews/own_kinds.rs"]
 mod own_kinds;
 #[path = "reviews/policies.rs"]

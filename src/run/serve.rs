@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     client::{ClientError, client},
+    client_ca::keep_client_ca,
     leading,
     leaf::{keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
@@ -32,8 +33,8 @@ use crate::{
     },
     reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
     serve::{
-        Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
-        serve_plain,
+        Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
+        admin_router, serve_https, serve_plain,
     },
 };
 
@@ -254,17 +255,20 @@ async fn answer(
     metrics: &mut Registry,
 ) -> Result<(), ServeError> {
     let serving = Arc::new(ServingCert::new());
-    let tls = serving.server_config().map_err(ServeError::Tls)?;
+    let trust = trust_clients(tasks, config, readiness);
+    let tls = serving.server_config(trust.as_ref()).map_err(ServeError::Tls)?;
     let certificate = readiness.require("certificate");
     let stop = tasks.shutdown();
+    let connections = ConnectionMetrics::default();
+    let registry = metrics.sub_registry_with_prefix("webhook");
+    connections.register(registry);
+    serving.register(registry);
     let leaf = keep_leaf(client.clone(), config.clone(), serving, certificate, stop.clone());
     tasks.spawn("certificate", async move {
         leaf.await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;
-    let connections = ConnectionMetrics::default();
-    connections.register(metrics.sub_registry_with_prefix("webhook"));
     let reconciler = format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account);
     let state = AdmitState {
         world: world.clone(),
@@ -279,14 +283,28 @@ async fn answer(
     state.metrics.register(metrics);
     let router = admit::router(state);
     let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };
+    let callers = Callers { trust, rate: PeerRate::new(config.peer_rate) };
     tasks.spawn("webhook", async move {
-        let drained = serve_https(listener, tls, router, drain, Limits::default(), connections).await;
+        let drained =
+            serve_https(listener, tls, callers, router, drain, Limits::default(), connections).await;
         if drained.cut_off > 0 {
             tracing::warn!(connections = drained.cut_off, "connections were cut off");
         }
         Ok::<(), Infallible>(())
     });
     Ok(())
+}
+
+/// Demands client certificates, where the configuration says of whom.
+fn trust_clients(tasks: &mut Tasks, config: &Config, readiness: &Readiness) -> Option<ClientTrust> {
+    let file = config.client_ca.clone()?;
+    let trust = ClientTrust::new(config.client_names.iter().cloned());
+    let keep = keep_client_ca(file, trust.clone(), readiness.require("clientCA"), tasks.shutdown());
+    tasks.spawn("client CA", async move {
+        keep.await;
+        Ok::<(), Infallible>(())
+    });
+    Some(trust)
 }
 
 async fn administer(

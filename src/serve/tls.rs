@@ -5,11 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use copyrator_certs::{CertError, Certificate, PrivateKeyPem};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
+
+use super::client_trust::ClientTrust;
 
 /// Why a certificate was not installed; the one before goes on being served. Says nothing of the key.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,7 @@ pub enum InstallError {
 pub struct ServingCert {
     slot: Arc<Slot>,
     provider: Arc<CryptoProvider>,
+    ends: Gauge,
 }
 
 #[derive(Default)]
@@ -57,7 +62,18 @@ impl ServingCert {
     /// Nothing to serve yet: handshakes fail until [`install`](Self::install) succeeded once.
     pub fn new() -> Self {
         // Given explicitly, so that no process-wide default has to be set for us.
-        Self { slot: Arc::default(), provider: Arc::new(rustls::crypto::ring::default_provider()) }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Self { slot: Arc::default(), provider, ends: Gauge::default() }
+    }
+
+    /// Shows when the certificate ends; give a registry with a prefix that names the listener.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_with_unit(
+            "certificate_not_after",
+            "When the serving certificate ends, since the epoch; 0 while there is none",
+            Unit::Seconds,
+            self.ends.clone(),
+        );
     }
 
     /// Serves another certificate from the next handshake on. The pair is loaded and compared first.
@@ -79,8 +95,10 @@ impl ServingCert {
         let chain = chain.iter().map(|certificate| certificate.der().clone()).collect();
         let key = CertifiedKey::new(chain, signer);
         key.keys_match().map_err(|_| InstallError::Mismatch { subject: subject() })?;
+        let ends = leaf.validity().not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         *self.slot.0.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Installed { key: Arc::new(key), leaf });
+        self.ends.set(i64::try_from(ends.as_secs()).unwrap_or(i64::MAX));
         Ok(())
     }
 
@@ -95,15 +113,25 @@ impl ServingCert {
     }
 
     /// How to listen with it: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server uses no HTTP/2 to webhooks
-    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered.
+    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered. With `clients`
+    /// whoever connects must show a certificate that they trust.
     ///
     /// # Errors
     /// Only if the built-in provider lacked those versions.
-    pub fn server_config(&self) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
-        let mut config = rustls::ServerConfig::builder_with_provider(self.provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_no_client_auth()
-            .with_cert_resolver(self.slot.clone());
+    pub fn server_config(
+        &self,
+        clients: Option<&ClientTrust>,
+    ) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(self.slot.clone());
+        if clients.is_some() {
+            ClientTrust::forbid_resumption(&mut config);
+        }
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
