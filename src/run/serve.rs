@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use kube::Client;
@@ -29,6 +29,7 @@ use crate::{
     observe::{
         content::Contents,
         crds::Definitions,
+        served::older_definitions,
         watch::{Observer, Requests},
     },
     reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
@@ -45,6 +46,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often missing things are looked for at the start.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often definitions are compared with this build, while they are older and once they are not.
+const LOOK_SOON: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Why serving ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +101,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 
     watches::start(&mut tasks, &client, &config, &observer);
     tell_completeness(&mut tasks, &world, &readiness);
+    tell_older_definitions(&mut tasks, &client, &readiness);
     if config.reconciler {
         let parts = Reconciling { client: &client, config: &config, world: &world, queue: &queue };
         reconcile(&mut tasks, parts, &readiness, &mut metrics)?;
@@ -246,6 +251,25 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
+/// Tells readiness of definitions older than this build. They keep nobody waiting: we serve those of the build before,
+/// and a pod that was not ready for them would leave hooks that fail without an answer.
+fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
+    let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
+    tasks.spawn("definitions", async move {
+        while !stop.is_cancelled() {
+            let older = older_definitions(&client).await;
+            let pause = if matches!(older, Ok(None)) { LOOK_AGAIN } else { LOOK_SOON };
+            condition
+                .set(older.map_err(|error| with_causes(&error)).and_then(|older| older.map_or(Ok(()), Err)));
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+}
+
 async fn answer(
     tasks: &mut Tasks,
     client: &Client,
@@ -258,6 +282,8 @@ async fn answer(
     let trust = trust_clients(tasks, config, readiness);
     let tls = serving.server_config(trust.as_ref()).map_err(ServeError::Tls)?;
     let certificate = readiness.require("certificate");
+    let served = serving.clone();
+    readiness.check("certificate", move || served.is_valid_at(SystemTime::now()));
     let stop = tasks.shutdown();
     let connections = ConnectionMetrics::default();
     let registry = metrics.sub_registry_with_prefix("webhook");

@@ -107,6 +107,22 @@ impl ServingCert {
         self.slot.installed().map(|installed| installed.leaf.validity().not_after())
     }
 
+    /// Whether there is a certificate that callers can take at this time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
+        let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
+        match leaf.validity().contains(now) {
+            true => Ok(()),
+            false => {
+                let ends = jiff::Timestamp::try_from(leaf.validity().not_after())
+                    .map_or_else(|_| "?".to_owned(), |time| time.to_string());
+                Err(format!("the serving certificate has expired, or is not valid yet: it ends {ends}"))
+            }
+        }
+    }
+
     /// The leaf being served; `None` before the first.
     pub fn leaf(&self) -> Option<Certificate> {
         self.slot.installed().map(|installed| installed.leaf)
@@ -195,6 +211,29 @@ mod tests {
         serving.install(&other.chain_pem, &other.key_pem).unwrap();
         assert_eq!(serving.leaf().unwrap().subject(), "CN=other.test");
         assert_eq!(serving.not_after(), Some(other.validity.not_after()));
+    }
+
+    #[test]
+    fn a_certificate_counts_from_its_beginning_to_its_end_only() {
+        let (serving, day) = (ServingCert::new(), Duration::from_secs(24 * 3600));
+        let now = SystemTime::now();
+        assert!(serving.is_valid_at(now).unwrap_err().contains("no serving certificate yet"));
+        let good = leaf("good.test");
+        serving.install(&good.chain_pem, &good.key_pem).unwrap();
+        serving.is_valid_at(now).unwrap();
+        // A clock that jumps is no reason to say that all is well.
+        for wrong in [now + day, now - day] {
+            assert!(serving.is_valid_at(wrong).unwrap_err().contains("it ends 20"), "{wrong:?}");
+        }
+        let mut registry = Registry::with_prefix("copyrator_webhook");
+        serving.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let ends = good.validity.not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert!(
+            text.contains(&format!("copyrator_webhook_certificate_not_after_seconds {ends}\n")),
+            "{text}"
+        );
     }
 
     #[test]
