@@ -89,21 +89,15 @@ async fn large_bodies_under_way_are_bounded_in_bytes_and_small_ones_pass_meanwhi
     );
 }
 
-/// One review on a connection of its own, in two parts with a pause where the caller says.
-async fn ask(address: std::net::SocketAddr, pause: Option<CancellationToken>) -> u16 {
-    let body = recorded("configmap-create").to_string();
+/// A recorded review on a connection of its own: the answer's status.
+async fn ask(address: std::net::SocketAddr, path: &str, review: &str) -> u16 {
+    let body = recorded(review).to_string();
     let head = format!(
-        "POST /validate/policies HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let mut socket = TcpStream::connect(address).await.unwrap();
-    let (first, rest) = body.split_at(body.len() / 2);
-    socket.write_all((head + first).as_bytes()).await.unwrap();
-    if let Some(pause) = pause {
-        pause.cancelled().await;
-    }
-    // Whoever was turned away may find the connection closed.
-    socket.write_all(rest.as_bytes()).await.ok();
+    socket.write_all((head + &body).as_bytes()).await.unwrap();
     let mut line = [0; 12];
     socket.read_exact(&mut line).await.unwrap();
     std::str::from_utf8(&line).unwrap().trim_start_matches("HTTP/1.1 ").parse().unwrap()
@@ -113,7 +107,9 @@ async fn ask(address: std::net::SocketAddr, pause: Option<CancellationToken>) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_times_too_much_is_answered_or_shed_and_nobody_waits() {
     const MOST: usize = 8;
-    let app = few(MOST);
+    let mut cluster = guarded().fault("wait");
+    cluster.most = MOST;
+    let app = cluster.app();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let signal = CancellationToken::new();
@@ -122,24 +118,26 @@ async fn ten_times_too_much_is_answered_or_shed_and_nobody_waits() {
     let counted = ConnectionMetrics::default();
     server.spawn(serve_plain(listener, app.router.clone(), drain, Limits::default(), counted.clone()));
 
-    let go_on = CancellationToken::new();
+    let quick = || ask(address, "/validate/policies", "configmap-create");
+    // Until the authorizer answers, which is up to this test.
+    let held = || ask(address, "/validate/own-kinds?timeout=30s", "rule-create");
     let (mut holding, mut more) = (JoinSet::new(), JoinSet::new());
-    (0..MOST).for_each(|_| drop(holding.spawn(ask(address, Some(go_on.clone())))));
+    (0..MOST).for_each(|_| drop(holding.spawn(held())));
     let full = async {
-        while app.metrics.in_flight.get() < MOST as i64 {
+        while app.table.asked.lock().unwrap().len() < MOST {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(DEADLINE, full).await.unwrap();
-    (0..10 * MOST).for_each(|_| drop(more.spawn(ask(address, None))));
+    (0..10 * MOST).for_each(|_| drop(more.spawn(quick())));
     let shed = tokio::time::timeout(DEADLINE, more.join_all()).await.expect("all are answered, none waits");
     assert!(shed.iter().all(|status| *status == 429), "every place was taken: {shed:?}");
-    go_on.cancel();
+    app.table.go_on.cancel();
     let held = tokio::time::timeout(DEADLINE, holding.join_all()).await.unwrap();
     assert_eq!(held, [200; MOST], "who had a place keeps it");
 
     let mut flood = JoinSet::new();
-    (0..40 * MOST).for_each(|_| drop(flood.spawn(ask(address, None))));
+    (0..40 * MOST).for_each(|_| drop(flood.spawn(quick())));
     let statuses = tokio::time::timeout(DEADLINE, flood.join_all()).await.expect("none hangs");
     let answered = statuses.iter().filter(|status| **status == 200).count();
     let turned_away = statuses.iter().filter(|status| **status == 429).count();

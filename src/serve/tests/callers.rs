@@ -140,7 +140,7 @@ async fn a_torn_bundle_leaves_the_last_good_one() {
 /// SIG-Security's threat model, id 1: a peer that floods is turned away cheaply, and comes back when it has calmed down.
 #[tokio::test]
 async fn a_peer_that_asks_too_fast_is_turned_away_and_may_come_back() {
-    let callers = Callers { trust: None, rate: PeerRate::new(5) };
+    let callers = Callers { trust: None, rate: PeerRate::new(1) };
     let server = Server::with(callers, Limits::default(), Duration::ZERO).await;
     let mut client = soon(server.connect()).await.unwrap();
     let mut bodies = Vec::new();
