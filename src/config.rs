@@ -1,6 +1,6 @@
 //! What a serving process needs to know, resolved and checked once, passed explicitly.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::{hooks::Endpoint, model::SpreadLimits, run::client::Target};
 
@@ -25,6 +25,12 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// Bound of admission reviews in flight.
     pub max_in_flight: usize,
+    /// Whose client certificates the webhook demands: a PEM bundle, read again when it changes. `None`: of nobody.
+    pub client_ca: Option<PathBuf>,
+    /// Common names or SANs, of which such a certificate must have one; none: any will do.
+    pub client_names: Vec<String>,
+    /// Requests a second and address that the webhook answers; 0: no limit.
+    pub peer_rate: u32,
     /// How fast and how far one source may spread.
     pub spread_limits: SpreadLimits,
     /// Bound of the reconciler's requests in flight, new namespaces aside.

@@ -12,6 +12,8 @@ mod harness;
 mod idempotent;
 #[path = "reviews/metadata.rs"]
 mod metadata;
+#[path = "reviews/overload.rs"]
+mod overload;
 #[path = "reviews/own_kinds.rs"]
 mod own_kinds;
 #[path = "reviews/parity.rs"]

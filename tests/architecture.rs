@@ -316,6 +316,25 @@ fn every_threat_has_the_tests_that_it_names() {
     assert_none(findings);
 }
 
+/// docs/serving.md promises tests, too.
+#[test]
+fn every_promise_of_the_listener_has_the_tests_that_it_names() {
+    let table = fs::read_to_string(root().join("docs/serving.md")).unwrap();
+    let named = Regex::new(r"`([a-z_/-]+\.rs)::([a-z0-9_]+)`").unwrap();
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for found in named.captures_iter(&table) {
+        let (path, name) = (&found[1], &found[2]);
+        let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+        count += 1;
+        if !text.contains(&format!("fn {name}(")) {
+            findings.push(format!("{path} has no test {name}: correct docs/serving.md"));
+        }
+    }
+    assert_none(findings);
+    assert!(count > 20, "only {count} tests are named: this test looks in the wrong place");
+}
+
 #[test]
 fn files_are_small_and_named_for_their_job() {
     let sources = sources(&[

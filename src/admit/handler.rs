@@ -33,6 +33,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a new namespace may take to reach our own watch.
 const NAMESPACE_LAG: Duration = Duration::from_millis(250);
 const NAMESPACE_STEP: Duration = Duration::from_millis(10);
+/// How long a body may take. The API server has it whole before it asks; one that trickles holds a place.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +43,8 @@ enum HandleError {
     Decode(#[from] DecodeError),
     #[error("the body could not be read")]
     Body,
+    #[error("the body did not arrive within {} s", BODY_WITHIN.as_secs())]
+    SlowBody,
     #[error(transparent)]
     Decide(#[from] DecideError),
     #[error(transparent)]
@@ -133,7 +137,8 @@ async fn answer(
         return Err(DecodeError::TooLarge.into());
     }
     let place = Arc::new(state.shedding.take(length).ok_or(HandleError::Shed)?);
-    let bytes = received(body).await?;
+    let received = tokio::time::timeout(BODY_WITHIN, received(body, length));
+    let bytes = received.await.map_err(|_| HandleError::SlowBody)??;
     let Decided { uid, operation, kind, decision } = decided(state, purpose, bytes, &place).await?;
     (seen.operation, seen.kind) = (operation, kind);
     let verdict = match decision? {
@@ -192,12 +197,18 @@ fn decide(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided
     })
 }
 
-async fn received(body: Body) -> Result<Bytes, HandleError> {
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(DecodeError::TooLarge.into()),
-        Err(_) => Err(HandleError::Body),
+/// The body in one piece of memory: collected, the pieces and the whole would be there at the same time.
+async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError> {
+    let room = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(BODY_LIMIT);
+    let (mut body, mut bytes) = (Limited::new(body, BODY_LIMIT), Vec::with_capacity(room));
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Err(error) if error.is::<LengthLimitError>() => return Err(DecodeError::TooLarge.into()),
+            Err(_) => return Err(HandleError::Body),
+        }
     }
+    Ok(bytes.into())
 }
 
 /// How long the caller waits, less what the way back takes.
@@ -220,6 +231,7 @@ fn refused(error: &HandleError) -> (StatusCode, &'static str) {
             (StatusCode::BAD_REQUEST, "malformed")
         }
         HandleError::Ask(_) => (StatusCode::BAD_GATEWAY, "fault"),
+        HandleError::SlowBody => (StatusCode::REQUEST_TIMEOUT, "deadline"),
         HandleError::Deadline => (StatusCode::GATEWAY_TIMEOUT, "deadline"),
         HandleError::Shed => (StatusCode::TOO_MANY_REQUESTS, "shed"),
         HandleError::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "panic"),

@@ -58,6 +58,15 @@ pub struct Args {
     /// Admission reviews in flight at most; more are shed at once.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
+    /// Demand client certificates that chain to this PEM bundle, which is read again when it changes.
+    #[arg(long, env = "COPYRATOR_CLIENT_CA", value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Of those take only certificates with one of these as common name or as DNS, URI or mail SAN.
+    #[arg(long, env = "COPYRATOR_CLIENT_NAMES", value_delimiter = ',', value_name = "NAME,…")]
+    client_names: Vec<String>,
+    /// Requests a second and address, and twice as many at once; more are turned away with 429. 0: no limit.
+    #[arg(long, env = "COPYRATOR_PEER_RATE", default_value_t = 2000, value_name = "N")]
+    peer_rate: u32,
     /// A source spreads to its copies at most so often; the time doubles, to 5m, while it keeps changing.
     #[arg(long, env = "COPYRATOR_MIN_SPREAD_INTERVAL", default_value = "5s", value_name = "DURATION")]
     min_spread_interval: String,
@@ -152,6 +161,12 @@ impl Args {
             }
             None => service(&self.webhook_service, &namespace)?,
         };
+        let client_ca = self.client_ca.filter(|file| !file.as_os_str().is_empty());
+        let client_names: Vec<String> = non_empty(self.client_names).collect();
+        if client_ca.is_none() && !client_names.is_empty() {
+            let message = "names in certificates say nothing unless --client-ca says whose these are".into();
+            return Err(UsageError::Value { flag: "client-names", message });
+        }
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         Ok(Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context },
@@ -163,6 +178,9 @@ impl Args {
             admin_addr: self.admin_addr,
             endpoint,
             max_in_flight: self.max_in_flight,
+            client_ca,
+            client_names,
+            peer_rate: self.peer_rate,
             spread_limits: SpreadLimits {
                 min_interval: duration("min-spread-interval", &self.min_spread_interval)?,
                 max_bytes: self.max_spread_bytes,

@@ -11,6 +11,7 @@ pub mod pages;
 pub mod pods;
 mod references;
 mod rollout;
+pub mod served;
 pub mod watch;
 pub mod watched;
 pub mod workload;

@@ -2,6 +2,7 @@
 
 mod answers;
 pub mod client;
+mod client_ca;
 mod leading;
 mod leaf;
 pub mod lease;

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use kube::Client;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     client::{ClientError, client},
+    client_ca::keep_client_ca,
     leading,
     leaf::{keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
@@ -28,12 +29,13 @@ use crate::{
     observe::{
         content::Contents,
         crds::Definitions,
+        served::older_definitions,
         watch::{Observer, Requests},
     },
     reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
     serve::{
-        Admin, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, admin_router, serve_https,
-        serve_plain,
+        Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
+        admin_router, serve_https, serve_plain,
     },
 };
 
@@ -44,6 +46,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often missing things are looked for at the start.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often definitions are compared with this build, while they are older and once they are not.
+const LOOK_SOON: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Why serving ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +101,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 
     watches::start(&mut tasks, &client, &config, &observer);
     tell_completeness(&mut tasks, &world, &readiness);
+    tell_older_definitions(&mut tasks, &client, &readiness);
     if config.reconciler {
         let parts = Reconciling { client: &client, config: &config, world: &world, queue: &queue };
         reconcile(&mut tasks, parts, &readiness, &mut metrics)?;
@@ -245,6 +251,25 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
+/// Tells readiness of definitions older than this build. They keep nobody waiting: we serve those of the build before,
+/// and a pod that was not ready for them would leave hooks that fail without an answer.
+fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
+    let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
+    tasks.spawn("definitions", async move {
+        while !stop.is_cancelled() {
+            let older = older_definitions(&client).await;
+            let pause = if matches!(older, Ok(None)) { LOOK_AGAIN } else { LOOK_SOON };
+            condition
+                .set(older.map_err(|error| with_causes(&error)).and_then(|older| older.map_or(Ok(()), Err)));
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+}
+
 async fn answer(
     tasks: &mut Tasks,
     client: &Client,
@@ -254,17 +279,22 @@ async fn answer(
     metrics: &mut Registry,
 ) -> Result<(), ServeError> {
     let serving = Arc::new(ServingCert::new());
-    let tls = serving.server_config().map_err(ServeError::Tls)?;
+    let trust = trust_clients(tasks, config, readiness);
+    let tls = serving.server_config(trust.as_ref()).map_err(ServeError::Tls)?;
     let certificate = readiness.require("certificate");
+    let served = serving.clone();
+    readiness.check("certificate", move || served.is_valid_at(SystemTime::now()));
     let stop = tasks.shutdown();
+    let connections = ConnectionMetrics::default();
+    let registry = metrics.sub_registry_with_prefix("webhook");
+    connections.register(registry);
+    serving.register(registry);
     let leaf = keep_leaf(client.clone(), config.clone(), serving, certificate, stop.clone());
     tasks.spawn("certificate", async move {
         leaf.await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;
-    let connections = ConnectionMetrics::default();
-    connections.register(metrics.sub_registry_with_prefix("webhook"));
     let reconciler = format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account);
     let state = AdmitState {
         world: world.clone(),
@@ -279,14 +309,28 @@ async fn answer(
     state.metrics.register(metrics);
     let router = admit::router(state);
     let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };
+    let callers = Callers { trust, rate: PeerRate::new(config.peer_rate) };
     tasks.spawn("webhook", async move {
-        let drained = serve_https(listener, tls, router, drain, Limits::default(), connections).await;
+        let drained =
+            serve_https(listener, tls, callers, router, drain, Limits::default(), connections).await;
         if drained.cut_off > 0 {
             tracing::warn!(connections = drained.cut_off, "connections were cut off");
         }
         Ok::<(), Infallible>(())
     });
     Ok(())
+}
+
+/// Demands client certificates, where the configuration says of whom.
+fn trust_clients(tasks: &mut Tasks, config: &Config, readiness: &Readiness) -> Option<ClientTrust> {
+    let file = config.client_ca.clone()?;
+    let trust = ClientTrust::new(config.client_names.iter().cloned());
+    let keep = keep_client_ca(file, trust.clone(), readiness.require("clientCA"), tasks.shutdown());
+    tasks.spawn("client CA", async move {
+        keep.await;
+        Ok::<(), Infallible>(())
+    });
+    Some(trust)
 }
 
 async fn administer(

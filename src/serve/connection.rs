@@ -1,10 +1,15 @@
 //! One connection, from its first byte to its last.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use http::Request;
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -14,12 +19,26 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
-use tracing::debug;
+use tracing::{debug, warn};
 
+use super::client_trust::{Caller, ClientTrust};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
+use super::peers::PeerRate;
 use super::slow_header::{Phase, SlowHeader};
+
+/// How often the log says that a client certificate is refused, at most.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// Who may call, and how fast. By default anybody, as fast as he can.
+#[derive(Clone, Debug, Default)]
+pub struct Callers {
+    /// Whose certificates are demanded; `None`: of nobody.
+    pub trust: Option<ClientTrust>,
+    /// How fast one address may ask; `None`: no limit.
+    pub rate: Option<PeerRate>,
+}
 
 /// How bytes become HTTP.
 pub(super) enum Transport {
@@ -32,36 +51,68 @@ pub(super) struct Connections {
     pub(super) transport: Transport,
     pub(super) router: Router,
     pub(super) drain: Drain,
+    pub(super) callers: Callers,
     pub(super) limits: Limits,
     pub(super) metrics: ConnectionMetrics,
     /// Cancelled when the listener has closed: finish the request under way, then end.
     pub(super) finish: CancellationToken,
+    /// When the log last told of a refused certificate.
+    pub(super) told: Mutex<Option<Instant>>,
+}
+
+/// One connection: what it is doing, and who is at its other end.
+struct Client {
+    phase: Phase,
+    peer: IpAddr,
+    caller: Option<Caller>,
 }
 
 impl Connections {
     /// Serves one client until it or we have had enough. Failures are its own affair: counted, not returned.
-    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream) {
+    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr) {
         // A response is one small write; waiting to fill a packet only delays it.
         if let Err(error) = socket.set_nodelay(true) {
             debug!(%error, "cannot set TCP_NODELAY");
         }
-        let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket).await };
+        let client = |caller| Client { phase: Phase::default(), peer, caller };
+        let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
+        // Before the handshake: a bundle that comes in the middle of it is asked once more.
+        let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
         match tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)).await {
-            Ok(Ok(stream)) => self.speak(stream).await,
-            Ok(Err(error)) => self.handshake_failed(&error.to_string()),
-            Err(_) => self.handshake_failed("took too long"),
+            Ok(Ok(stream)) => {
+                let caller = caller.map(|caller| caller.presented(stream.get_ref().1.peer_certificates()));
+                self.speak(stream, client(caller)).await
+            }
+            Ok(Err(error)) => self.handshake_failed(&error),
+            Err(_) => self.handshake_failed(&io::Error::from(io::ErrorKind::TimedOut)),
         }
     }
 
-    fn handshake_failed(&self, reason: &str) {
+    fn handshake_failed(&self, error: &io::Error) {
         self.metrics.handshakes_failed.inc();
-        debug!(reason, "TLS handshake failed");
+        debug!(%error, "TLS handshake failed");
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        if let Some(cause @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_))) =
+            cause
+            && self.may_tell()
+        {
+            warn!(%cause, "a caller without a client certificate that is taken (--client-ca) was refused");
+        }
     }
 
-    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let phase = Phase::default();
-        let stream = SlowHeader::new(stream, phase.clone(), self.limits.header);
-        let service = service_fn(|request| self.answer(request, &phase));
+    /// Whoever can connect can fail: he must not fill the log.
+    fn may_tell(&self) -> bool {
+        let (mut told, now) = (self.told.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        let may = told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
+        if may {
+            *told = Some(now);
+        }
+        may
+    }
+
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
+        let stream = SlowHeader::new(stream, client.phase.clone(), self.limits.header);
+        let service = service_fn(|request| self.answer(request, &client));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.idle)
@@ -80,16 +131,42 @@ impl Connections {
         }
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        phase: &Phase,
-    ) -> Result<axum::response::Response, Infallible> {
-        phase.serving();
-        // A router is always ready and cheap to clone; what sheds load is a layer inside it.
-        let mut response = self.router.clone().call(request).await?;
+    async fn answer(&self, request: Request<Incoming>, client: &Client) -> Result<Response, Infallible> {
+        client.phase.serving();
+        let mut response = match self.turned_away(client) {
+            Some(response) => response,
+            // A router is always ready and cheap to clone; what sheds load is a layer inside it.
+            None => self.router.clone().call(request).await?,
+        };
         self.drain.mark(&mut response);
-        phase.idle();
+        client.phase.idle();
         Ok(response)
     }
+
+    /// The answer to a caller who is not trusted any more, or asks too fast.
+    fn turned_away(&self, client: &Client) -> Option<Response> {
+        if client.caller.as_ref().is_some_and(|caller| !caller.is_trusted()) {
+            self.metrics.untrusted.inc();
+            let message = "copyrator: the client certificate of this connection is not trusted any more\n";
+            let mut response = refusal(StatusCode::FORBIDDEN, message);
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            return Some(response);
+        }
+        if self.callers.rate.as_ref().is_some_and(|rate| !rate.admits(client.peer, Instant::now())) {
+            self.metrics.limited.inc();
+            let message = "copyrator: too many requests from this address (--peer-rate)\n";
+            let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, message);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            return Some(response);
+        }
+        None
+    }
+}
+
+fn refusal(status: StatusCode, message: &'static str) -> Response {
+    let mut response = Response::new(Body::from(message));
+    *response.status_mut() = status;
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    response
 }

@@ -1,8 +1,9 @@
 //! The accept loop: it owns every connection it accepted.
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::connection::{Connections, Transport};
+use super::connection::{Callers, Connections, Transport};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
@@ -28,16 +29,18 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped.
+/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped. Where `callers`
+/// have to show certificates, `tls` is one that [asks for them](super::ServingCert::server_config).
 pub async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
+    callers: Callers,
     router: Router,
     drain: Drain,
     limits: Limits,
     metrics: ConnectionMetrics,
 ) -> Drained {
-    serve(listener, Transport::Tls(TlsAcceptor::from(tls)), router, drain, limits, metrics).await
+    serve(listener, Transport::Tls(TlsAcceptor::from(tls)), callers, router, drain, limits, metrics).await
 }
 
 /// Serves a router over plain HTTP/1.1 until drained: for probes and metrics.
@@ -48,12 +51,13 @@ pub async fn serve_plain(
     limits: Limits,
     metrics: ConnectionMetrics,
 ) -> Drained {
-    serve(listener, Transport::Plain, router, drain, limits, metrics).await
+    serve(listener, Transport::Plain, Callers::default(), router, drain, limits, metrics).await
 }
 
 async fn serve(
     listener: TcpListener,
     transport: Transport,
+    callers: Callers,
     router: Router,
     drain: Drain,
     limits: Limits,
@@ -63,11 +67,13 @@ async fn serve(
     let finish = CancellationToken::new();
     let shared = Arc::new(Connections {
         transport,
+        callers,
         router,
         drain: drain.clone(),
         limits,
         metrics,
         finish: finish.clone(),
+        told: Mutex::default(),
     });
     let mut connections = JoinSet::new();
     let closing = drain.propagated();
@@ -77,7 +83,7 @@ async fn serve(
             () = &mut closing => break,
             Some(ended) = connections.join_next() => report(ended),
             accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => admit(socket, &slots, &shared, &mut connections),
+                Ok((socket, peer)) => admit(socket, peer.ip(), &slots, &shared, &mut connections),
                 Err(failure) => pause_after(&failure, &shared.metrics).await,
             },
         }
@@ -98,6 +104,7 @@ async fn serve(
 
 fn admit(
     socket: TcpStream,
+    peer: IpAddr,
     slots: &Arc<Semaphore>,
     shared: &Arc<Connections>,
     connections: &mut JoinSet<()>,
@@ -106,10 +113,15 @@ fn admit(
         shared.metrics.refused.inc();
         return; // closing the socket is the fastest refusal there is
     };
+    // A handshake costs more than a request, and who fails it never gets to make one.
+    if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
+        shared.metrics.limited.inc();
+        return;
+    }
     let shared = shared.clone();
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
-        shared.serve(socket).await;
+        shared.serve(socket, peer).await;
         drop((slot, open)); // a place is free before it stops counting
     });
 }

@@ -13,6 +13,10 @@ pub struct ConnectionMetrics {
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
+    /// Requests and connections turned away since their address asks too fast.
+    pub limited: Counter,
+    /// Requests refused since the certificate of their connection is not trusted any more.
+    pub untrusted: Counter,
     /// Errors of `accept` itself, such as no file descriptor left.
     pub accepts_failed: Counter,
 }
@@ -30,6 +34,16 @@ impl ConnectionMetrics {
             "handshakes_failed",
             "TLS handshakes that failed or took too long",
             self.handshakes_failed.clone(),
+        );
+        registry.register(
+            "requests_limited",
+            "Requests and connections turned away since their address asks too fast",
+            self.limited.clone(),
+        );
+        registry.register(
+            "requests_untrusted",
+            "Requests refused since the client certificate of their connection is not trusted any more",
+            self.untrusted.clone(),
         );
         registry.register(
             "accepts_failed",

@@ -7,11 +7,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
+/// Says whether something holds at this moment, and why not.
+type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// A registry of named conditions, all of which must hold; draining is one of them. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
     remarks: Arc<RwLock<BTreeMap<&'static str, String>>>,
+    checks: Arc<RwLock<Vec<(&'static str, Check)>>>,
     drain: CancellationToken,
 }
 
@@ -25,7 +29,12 @@ pub struct Condition {
 impl Readiness {
     /// A registry without conditions, ready until `drain` is cancelled.
     pub fn new(drain: CancellationToken) -> Self {
-        Self { missing: Arc::default(), remarks: Arc::default(), drain }
+        Self { missing: Arc::default(), remarks: Arc::default(), checks: Arc::default(), drain }
+    }
+
+    /// Adds a condition that is looked at whenever somebody asks: for what ends by itself, while whoever keeps it hangs.
+    pub fn check(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.checks.write().unwrap_or_else(PoisonError::into_inner).push((name, Arc::new(holds)));
     }
 
     /// Adds a condition that does not hold yet.
@@ -49,6 +58,11 @@ impl Readiness {
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
         // A map of texts is whole at any moment, so a panic elsewhere cannot have torn it.
         let mut missing = self.missing.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, check) in &*self.checks.read().unwrap_or_else(PoisonError::into_inner) {
+            if let Err(reason) = check() {
+                missing.entry(name).or_insert(reason);
+            }
+        }
         if self.drain.is_cancelled() {
             missing.insert("drain", "shutting down".to_owned());
         }
@@ -90,6 +104,8 @@ impl fmt::Display for Readiness {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -105,6 +121,26 @@ mod tests {
         assert_eq!((readiness.ready(), readiness.to_string().as_str()), (true, "ready\n"));
         drain.cancel();
         assert_eq!(readiness.to_string(), "drain: shutting down\n");
+    }
+
+    /// A CA that cannot be read holds up whoever renews the certificate, and says nothing of the day that passes.
+    #[test]
+    fn a_check_is_made_whenever_somebody_asks() {
+        let (readiness, ended) = (Readiness::new(CancellationToken::new()), Arc::new(AtomicBool::new(false)));
+        let certificate = readiness.require("certificate");
+        certificate.holds();
+        let seen = ended.clone();
+        let has_ended =
+            move || if seen.load(Ordering::Relaxed) { Err("it has expired".to_owned()) } else { Ok(()) };
+        readiness.check("certificate", has_ended);
+        assert!(readiness.ready());
+        ended.store(true, Ordering::Relaxed);
+        assert_eq!(
+            (readiness.ready(), readiness.to_string().as_str()),
+            (false, "certificate: it has expired\n")
+        );
+        certificate.missing("the reconciler has not made a CA yet");
+        assert_eq!(readiness.to_string(), "certificate: the reconciler has not made a CA yet\n");
     }
 
     #[test]

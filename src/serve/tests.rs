@@ -18,7 +18,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConnectionMetrics, Drain, Drained, Limits, ServingCert, serve_https};
+use super::{Callers, ConnectionMetrics, Drain, Drained, Limits, ServingCert, serve_https};
+
+mod callers;
 
 /// Far more than anything here takes: reaching it means that the condition never comes.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -47,6 +49,10 @@ fn router() -> Router {
 
 impl Server {
     async fn start(limits: Limits, propagation_delay: Duration) -> Self {
+        Self::with(Callers::default(), limits, propagation_delay).await
+    }
+
+    async fn with(callers: Callers, limits: Limits, propagation_delay: Duration) -> Self {
         let authority = Authority::issue("ca", SystemTime::now(), HOUR).unwrap();
         let certificate = ServingCert::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -60,9 +66,10 @@ impl Server {
             tasks: JoinSet::new(),
         };
         server.install("hook.test");
-        let tls = server.certificate.server_config().unwrap();
+        let tls = server.certificate.server_config(callers.trust.as_ref()).unwrap();
         let drain = Drain { signal: drain, propagation_delay, limit: DEADLINE };
-        server.tasks.spawn(serve_https(listener, tls, router(), drain, limits, server.metrics.clone()));
+        let metrics = server.metrics.clone();
+        server.tasks.spawn(serve_https(listener, tls, callers, router(), drain, limits, metrics));
         server
     }
 

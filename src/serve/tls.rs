@@ -5,11 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use copyrator_certs::{CertError, Certificate, PrivateKeyPem};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
+
+use super::client_trust::ClientTrust;
 
 /// Why a certificate was not installed; the one before goes on being served. Says nothing of the key.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,7 @@ pub enum InstallError {
 pub struct ServingCert {
     slot: Arc<Slot>,
     provider: Arc<CryptoProvider>,
+    ends: Gauge,
 }
 
 #[derive(Default)]
@@ -57,7 +62,18 @@ impl ServingCert {
     /// Nothing to serve yet: handshakes fail until [`install`](Self::install) succeeded once.
     pub fn new() -> Self {
         // Given explicitly, so that no process-wide default has to be set for us.
-        Self { slot: Arc::default(), provider: Arc::new(rustls::crypto::ring::default_provider()) }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Self { slot: Arc::default(), provider, ends: Gauge::default() }
+    }
+
+    /// Shows when the certificate ends; give a registry with a prefix that names the listener.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_with_unit(
+            "certificate_not_after",
+            "When the serving certificate ends, since the epoch; 0 while there is none",
+            Unit::Seconds,
+            self.ends.clone(),
+        );
     }
 
     /// Serves another certificate from the next handshake on. The pair is loaded and compared first.
@@ -79,8 +95,10 @@ impl ServingCert {
         let chain = chain.iter().map(|certificate| certificate.der().clone()).collect();
         let key = CertifiedKey::new(chain, signer);
         key.keys_match().map_err(|_| InstallError::Mismatch { subject: subject() })?;
+        let ends = leaf.validity().not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         *self.slot.0.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Installed { key: Arc::new(key), leaf });
+        self.ends.set(i64::try_from(ends.as_secs()).unwrap_or(i64::MAX));
         Ok(())
     }
 
@@ -89,21 +107,47 @@ impl ServingCert {
         self.slot.installed().map(|installed| installed.leaf.validity().not_after())
     }
 
+    /// Whether there is a certificate that callers can take at this time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
+        let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
+        match leaf.validity().contains(now) {
+            true => Ok(()),
+            false => {
+                let ends = jiff::Timestamp::try_from(leaf.validity().not_after())
+                    .map_or_else(|_| "?".to_owned(), |time| time.to_string());
+                Err(format!("the serving certificate has expired, or is not valid yet: it ends {ends}"))
+            }
+        }
+    }
+
     /// The leaf being served; `None` before the first.
     pub fn leaf(&self) -> Option<Certificate> {
         self.slot.installed().map(|installed| installed.leaf)
     }
 
     /// How to listen with it: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server uses no HTTP/2 to webhooks
-    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered.
+    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered. With `clients`
+    /// whoever connects must show a certificate that they trust.
     ///
     /// # Errors
     /// Only if the built-in provider lacked those versions.
-    pub fn server_config(&self) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
-        let mut config = rustls::ServerConfig::builder_with_provider(self.provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_no_client_auth()
-            .with_cert_resolver(self.slot.clone());
+    pub fn server_config(
+        &self,
+        clients: Option<&ClientTrust>,
+    ) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(self.slot.clone());
+        if clients.is_some() {
+            ClientTrust::forbid_resumption(&mut config);
+        }
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -167,6 +211,29 @@ mod tests {
         serving.install(&other.chain_pem, &other.key_pem).unwrap();
         assert_eq!(serving.leaf().unwrap().subject(), "CN=other.test");
         assert_eq!(serving.not_after(), Some(other.validity.not_after()));
+    }
+
+    #[test]
+    fn a_certificate_counts_from_its_beginning_to_its_end_only() {
+        let (serving, day) = (ServingCert::new(), Duration::from_secs(24 * 3600));
+        let now = SystemTime::now();
+        assert!(serving.is_valid_at(now).unwrap_err().contains("no serving certificate yet"));
+        let good = leaf("good.test");
+        serving.install(&good.chain_pem, &good.key_pem).unwrap();
+        serving.is_valid_at(now).unwrap();
+        // A clock that jumps is no reason to say that all is well.
+        for wrong in [now + day, now - day] {
+            assert!(serving.is_valid_at(wrong).unwrap_err().contains("it ends 20"), "{wrong:?}");
+        }
+        let mut registry = Registry::with_prefix("copyrator_webhook");
+        serving.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let ends = good.validity.not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert!(
+            text.contains(&format!("copyrator_webhook_certificate_not_after_seconds {ends}\n")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -13,10 +13,11 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 #[test]
 fn helm_finds_nothing_to_complain_about_in_either_topology() {
     let bed = peaceful();
-    for topology in ["split", "combined"] {
-        let topology = format!("topology={topology}");
-        succeed(helm(bed).args(["lint", "--strict", CHART, "--set", &topology]));
-        let rendered = succeed(helm(bed).args(["template", RELEASE, CHART, "--set", &topology]).args([
+    let demands =
+        "webhook.clientCA.configMapName=kube-root-ca.crt,webhook.clientCA.names={a,b},webhook.peerRate=0";
+    for values in ["topology=split", "topology=combined", demands] {
+        succeed(helm(bed).args(["lint", "--strict", CHART, "--set", values]));
+        let rendered = succeed(helm(bed).args(["template", RELEASE, CHART, "--set", values]).args([
             "--namespace",
             NAMESPACE,
             "--kube-version",
@@ -65,7 +66,7 @@ fn helm_creates_every_object_of_the_chart() {
 
 #[test]
 fn a_wrong_value_is_refused_by_the_charts_schema() {
-    for wrong in ["topology=both", "webhook.replicas=many", "nonsense=1"] {
+    for wrong in ["topology=both", "webhook.replicas=many", "nonsense=1", "webhook.peerRate=-1"] {
         let output = helm(peaceful()).args(["template", CHART, "--set", wrong]).output().expect("helm runs");
         assert!(!output.status.success(), "{wrong} is taken");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 /// An authorizer that says what it is told to, and remembers what it was asked.
@@ -29,6 +30,8 @@ pub struct Table {
     pub refused: BTreeSet<&'static str>,
     /// Panics or fails instead of answering.
     pub fault: Option<&'static str>,
+    /// With the fault `wait`: answers once this is cancelled.
+    pub go_on: CancellationToken,
     /// What was asked: `user verb resource namespace name`.
     pub asked: Mutex<Vec<String>>,
 }
@@ -47,6 +50,10 @@ impl Authorizer for Table {
             match self.fault {
                 Some("panic") => panic!("hunter2-swordfish"),
                 Some("hang") => std::future::pending().await,
+                Some("wait") => {
+                    self.go_on.cancelled().await;
+                    Ok(true)
+                }
                 Some(_) => Err(AskError::TimedOut),
                 None => Ok(!self.refused.contains(&*format!("{} {}", question.verb, question.resource))),
             }

@@ -3,6 +3,14 @@
 {{- $values := .root.Values -}}
 {{- $fullname := include "copyrator.fullname" .root -}}
 {{- $host := and .answers $values.webhook.hostNetwork -}}
+{{- $clientCA := $values.webhook.clientCA -}}
+{{- if and $clientCA.secretName $clientCA.configMapName -}}
+{{- fail "webhook.clientCA: give secretName or configMapName, not both" -}}
+{{- end -}}
+{{- $demands := and .answers (or $clientCA.secretName $clientCA.configMapName) -}}
+{{- if and $clientCA.names (not (or $clientCA.secretName $clientCA.configMapName)) -}}
+{{- fail "webhook.clientCA.names says nothing without secretName or configMapName" -}}
+{{- end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -62,6 +70,13 @@ spec:
         {{- end }}
         {{- if .answers }}
         - --webhook-addr=0.0.0.0:{{ $values.webhook.port }}
+        - --peer-rate={{ int64 $values.webhook.peerRate }}
+        {{- end }}
+        {{- if $demands }}
+        - --client-ca=/etc/copyrator/client-ca/ca.crt
+        {{- with $clientCA.names }}
+        - {{ printf "--client-names=%s" (join "," .) | quote }}
+        {{- end }}
         {{- end }}
         - --owner-cluster-role={{ $fullname }}
         - --reconciler-account={{ include "copyrator.reconciler" .root }}
@@ -108,6 +123,10 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
+        {{- if $demands }}
+        volumeMounts:
+        - {name: client-ca, mountPath: /etc/copyrator/client-ca, readOnly: true}
+        {{- end }}
         {{- with .resources }}
         resources:
           {{- toYaml . | nindent 10 }}
@@ -116,6 +135,15 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
+      {{- if $demands }}
+      volumes:
+      - name: client-ca
+        {{- if $clientCA.secretName }}
+        secret: {secretName: {{ $clientCA.secretName | quote }}, items: [{key: ca.crt, path: ca.crt}]}
+        {{- else }}
+        configMap: {name: {{ $clientCA.configMapName | quote }}, items: [{key: ca.crt, path: ca.crt}]}
+        {{- end }}
+      {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

@@ -160,3 +160,8 @@ pub fn private(name: &str) -> Bed {
 pub fn unstamped(name: &str) -> Bed {
     Bed::start(name, Options::default().mutating_policies(false))
 }
+
+/// A cluster of one's own whose API server has this AdmissionConfiguration.
+pub fn presenting(name: &str, configuration: &Path) -> Bed {
+    Bed::start(name, Options::default().admission_configuration(configuration))
+}

@@ -59,6 +59,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
         tokens: &tokens,
         audit_log: audit_log.as_deref(),
         mutating_policies: options.mutating_policies,
+        admission_configuration: options.admission_configuration.as_deref(),
     };
     let mut processes = Vec::new();
     for (component, user) in [

@@ -1,5 +1,7 @@
 //! What a caller can ask of a cluster.
 
+use std::path::{Path, PathBuf};
+
 /// Somebody who can talk to the API server, with a token of its own. Tokens are read at the API server's
 /// start only, so users are named before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +26,14 @@ pub struct Options {
     pub(crate) audit: bool,
     pub(crate) users: Vec<User>,
     pub(crate) mutating_policies: bool,
+    pub(crate) admission_configuration: Option<PathBuf>,
 }
 
 impl Default for Options {
     /// Two nodes, no audit log, and the users `alice` and `bob` without groups or rights.
     fn default() -> Options {
         let users = vec![User::new("alice", &[]), User::new("bob", &[])];
-        Options { nodes: 2, audit: false, users, mutating_policies: true }
+        Options { nodes: 2, audit: false, users, mutating_policies: true, admission_configuration: None }
     }
 }
 
@@ -51,6 +54,12 @@ impl Options {
     /// nobody acts on them.
     pub fn mutating_policies(mut self, in_force: bool) -> Options {
         self.mutating_policies = in_force;
+        self
+    }
+
+    /// A file with an AdmissionConfiguration: with which certificate the API server calls webhooks, for one.
+    pub fn admission_configuration(mut self, file: &Path) -> Options {
+        self.admission_configuration = Some(file.to_owned());
         self
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) tokens: &'a Path,
     pub(crate) audit_log: Option<&'a Path>,
     pub(crate) mutating_policies: bool,
+    pub(crate) admission_configuration: Option<&'a Path>,
 }
 
 /// Every finished request, once, with who, what and how it ended.
@@ -96,6 +97,7 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
     if !setup.mutating_policies {
         arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".into());
     }
+    arguments.extend(setup.admission_configuration.map(|file| flag("admission-control-config-file", file)));
     if let Some(log) = setup.audit_log {
         let policy = setup.folder.join("audit-policy.yaml");
         fs::write(&policy, AUDIT_POLICY).map_err(Error::file("write", &policy))?;

@@ -1,0 +1,145 @@
+//! Does the API server serve our kinds with all the fields that this build knows? It drops what its definitions lack
+//! without a word: a rule would be stored without what makes it safe, and a status would be written again and again.
+//! Asked of the published schema, which everybody may read, so it takes no right over definitions.
+
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::Value;
+
+use crate::{api::GROUP, crds};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const VERSION: &str = "v1alpha1";
+/// How many fields are named.
+const MOST_NAMED: usize = 4;
+
+/// Why it is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ServedError {
+    /// No answer in time.
+    #[error("cannot read the published schema of {GROUP}/{VERSION} in {} s", TIMEOUT.as_secs())]
+    TimedOut,
+    /// Refused, or not there.
+    #[error("cannot read the published schema of {GROUP}/{VERSION}")]
+    Failed(#[source] Box<kube::Error>),
+    /// No request can be made of the path.
+    #[error("cannot ask for the published schema of {GROUP}/{VERSION}")]
+    Request(#[source] http::Error),
+}
+
+/// What is missing, in a sentence with the way out; `None` where the definitions are as new as this build, or newer.
+///
+/// # Errors
+/// It cannot be told.
+pub async fn older_definitions(client: &Client) -> Result<Option<String>, ServedError> {
+    let path = format!("/openapi/v3/apis/{GROUP}/{VERSION}");
+    let request = http::Request::get(path).body(Vec::new()).map_err(ServedError::Request)?;
+    let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
+    let served =
+        answer.map_err(|_| ServedError::TimedOut)?.map_err(|error| ServedError::Failed(Box::new(error)))?;
+    Ok(told(&lacking(&crds::manifests(), &served)))
+}
+
+fn told(lacking: &[String]) -> Option<String> {
+    let (named, more) = lacking.split_at(lacking.len().min(MOST_NAMED));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    (!named.is_empty()).then(|| {
+        format!(
+            "the CustomResourceDefinitions are older than this binary, and the API server drops {}{more}: \
+             copyrator crds | kubectl apply --server-side -f - (or upgrade the chart that brought them)",
+            named.join(", ")
+        )
+    })
+}
+
+/// Fields that our definitions have and the published schema has not, as in `ConfigPolicy.spec.data[].schema`.
+fn lacking(definitions: &[Value], served: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for definition in definitions.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default();
+        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+        for version in versions.filter(|version| version["name"] == VERSION) {
+            let ours = &version["schema"]["openAPIV3Schema"]["properties"];
+            let theirs = schema(served, kind);
+            for part in ["spec", "status"] {
+                compare(&ours[part], &theirs["properties"][part], &format!("{kind}.{part}"), &mut found);
+            }
+        }
+    }
+    found
+}
+
+fn schema<'a>(served: &'a Value, kind: &str) -> &'a Value {
+    let schemas = served["components"]["schemas"].as_object().into_iter().flatten();
+    let is_it = |schema: &Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten();
+        kinds.into_iter().any(|one| one["group"] == GROUP && one["version"] == VERSION && one["kind"] == kind)
+    };
+    schemas.map(|(_, schema)| schema).find(|schema| is_it(schema)).unwrap_or(&Value::Null)
+}
+
+fn compare(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<String>) {
+    if theirs.is_null() {
+        found.push(path.to_owned());
+        return;
+    }
+    for (name, schema) in ours["properties"].as_object().into_iter().flatten() {
+        compare(schema, &theirs["properties"][name], &format!("{path}.{name}"), found);
+    }
+    for (inner, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if ours[inner].is_object() {
+            compare(&ours[inner], &theirs[inner], &format!("{path}{suffix}"), found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What an API server publishes of these definitions.
+    fn published(definitions: &[Value]) -> Value {
+        let mut schemas = json!({});
+        for definition in definitions.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+            let kind = &definition["spec"]["names"]["kind"];
+            let mut schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+            schema["x-kubernetes-group-version-kind"] =
+                json!([{ "group": GROUP, "version": VERSION, "kind": kind }]);
+            schemas[format!("dev.copyrator.{VERSION}.{}", kind.as_str().unwrap())] = schema;
+        }
+        json!({ "components": { "schemas": schemas } })
+    }
+
+    #[test]
+    fn definitions_of_this_build_lack_nothing_and_older_ones_what_they_do() {
+        let ours = crds::manifests();
+        assert_eq!(told(&lacking(&ours, &published(&ours))), None);
+
+        let mut served = published(&ours);
+        let policy =
+            &mut served["components"]["schemas"]["dev.copyrator.v1alpha1.ConfigPolicy"]["properties"];
+        let spec = policy["spec"]["properties"].as_object_mut().unwrap();
+        spec.remove("limits").unwrap();
+        let rule = spec["data"]["items"]["properties"].as_object_mut().unwrap();
+        rule.remove("format").unwrap();
+        // What an API server of a later build has more is no matter.
+        spec.insert("later".into(), json!({ "type": "string" }));
+        let told = told(&lacking(&ours, &served)).unwrap();
+        assert!(
+            told.contains("drops ConfigPolicy.spec.data[].format, ConfigPolicy.spec.limits: copyrator crds"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_named_and_the_list_is_short() {
+        let ours = crds::manifests();
+        let lacking = lacking(&ours, &json!({}));
+        assert_eq!(lacking.len(), 6, "{lacking:?}");
+        let told = told(&lacking).unwrap();
+        assert!(told.contains("CopyratorRule.spec, ") && told.contains(" and 2 more: "), "{told}");
+    }
+}

@@ -1,0 +1,248 @@
+//! Who may call: whose client certificates are taken, replaceable while serving.
+//!
+//! A connection that was let in outlives the bundle it was let in by, so each asks again at its next request once the
+//! bundle has changed. Sessions are not resumed, since a resumed one is not verified.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    server::{
+        NoServerSessionStorage, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// Why a bundle was not installed; the one before goes on being trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// Something in it begins like PEM and is none, such as the first half of a file.
+    #[error("the bundle is no PEM text, or ends too early")]
+    Torn,
+    /// There is no certificate in it.
+    #[error("the bundle holds no certificate")]
+    Empty,
+    /// A certificate of it cannot be trusted as an authority.
+    #[error("certificate {number} of the bundle cannot be used as an authority")]
+    Unusable {
+        /// Which one, from 1.
+        number: usize,
+        /// What is wrong with it.
+        #[source]
+        source: Error,
+    },
+    /// The verifier cannot be made.
+    #[error("the bundle cannot be used")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
+}
+
+/// A certificate of a trusted authority that names nobody we know.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a client certificate for {0:?} is trusted, but neither its common name nor a SAN is one of --client-names"
+)]
+struct Stranger(BTreeSet<String>);
+
+/// Whose client certificates are taken. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ClientTrust(Arc<Gate>);
+
+struct Gate {
+    /// Empty: whoever has a certificate of the authority.
+    names: BTreeSet<String>,
+    provider: Arc<CryptoProvider>,
+    installed: RwLock<Installed>,
+}
+
+#[derive(Clone, Default)]
+struct Installed {
+    /// Grows with each bundle; 0 while there is none.
+    generation: u64,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl ClientTrust {
+    /// Trusts nobody yet. Of whom it will, only those whose certificate has one of these names (empty: all) as common
+    /// name or as DNS, URI or mail SAN.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Self(Arc::new(Gate { names: names.into_iter().collect(), provider, installed: RwLock::default() }))
+    }
+
+    /// Trusts these authorities, and no others, from now on: how many they are.
+    ///
+    /// # Errors
+    /// What is wrong with the bundle, which then changes nothing.
+    pub fn install(&self, bundle_pem: &[u8]) -> Result<usize, TrustError> {
+        let mut roots = RootCertStore::empty();
+        for (index, certificate) in CertificateDer::pem_slice_iter(bundle_pem).enumerate() {
+            let certificate = certificate.map_err(|_| TrustError::Torn)?;
+            roots.add(certificate).map_err(|source| TrustError::Unusable { number: index + 1, source })?;
+        }
+        let count = roots.len();
+        if count == 0 {
+            return Err(TrustError::Empty);
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.0.provider.clone());
+        let verifier = builder.build().map_err(TrustError::Verifier)?;
+        let mut installed = self.0.installed.write().unwrap_or_else(PoisonError::into_inner);
+        *installed = Installed { generation: installed.generation + 1, verifier: Some(verifier) };
+        Ok(count)
+    }
+
+    /// Whether there is a bundle to trust.
+    pub fn is_installed(&self) -> bool {
+        self.generation() > 0
+    }
+
+    /// How many bundles there have been.
+    pub fn generation(&self) -> u64 {
+        self.0.now().generation
+    }
+
+    /// What asks for certificates in a handshake.
+    pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        self.0.clone()
+    }
+
+    /// Has a listener verify every handshake.
+    pub(super) fn forbid_resumption(config: &mut rustls::ServerConfig) {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+
+    /// A connection about to be made.
+    pub(super) fn caller(&self) -> Caller {
+        let generation = AtomicU64::new(self.generation());
+        Caller { trust: self.clone(), generation, chain: Vec::new() }
+    }
+}
+
+/// Who is at the other end of one connection.
+pub(super) struct Caller {
+    trust: ClientTrust,
+    /// The bundle that it was verified by.
+    generation: AtomicU64,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+impl Caller {
+    /// With what it presented in the handshake.
+    pub(super) fn presented(self, chain: Option<&[CertificateDer<'_>]>) -> Self {
+        let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
+        Self { chain: chain.unwrap_or_default().iter().map(owned).collect(), ..self }
+    }
+
+    /// Whether it would still be let in, by the bundle of now.
+    pub(super) fn is_trusted(&self) -> bool {
+        let installed = self.trust.0.now();
+        if self.generation.load(Ordering::Relaxed) == installed.generation {
+            return true;
+        }
+        let Some((leaf, rest)) = self.chain.split_first() else { return false };
+        let trusted = self.trust.0.verify(&installed, leaf, rest, UnixTime::now()).is_ok();
+        if trusted {
+            self.generation.store(installed.generation, Ordering::Relaxed);
+        }
+        trusted
+    }
+}
+
+impl Gate {
+    fn now(&self) -> Installed {
+        // Replaced whole, so a panic elsewhere cannot have torn it.
+        self.installed.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn verify(
+        &self,
+        installed: &Installed,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let Some(verifier) = &installed.verifier else {
+            return Err(Error::General("no bundle of client authorities has been read yet".to_owned()));
+        };
+        let verified = verifier.verify_client_cert(leaf, rest, now)?;
+        if self.names.is_empty() {
+            return Ok(verified);
+        }
+        let names = names(leaf).ok_or(CertificateError::BadEncoding)?;
+        match names.is_disjoint(&self.names) {
+            false => Ok(verified),
+            true => Err(CertificateError::Other(OtherError(Arc::new(Stranger(names)))).into()),
+        }
+    }
+}
+
+/// The common names of a certificate, and its SANs that are texts.
+fn names(certificate: &CertificateDer<'_>) -> Option<BTreeSet<String>> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let alternative = certificate.subject_alternative_name().ok()?;
+    let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names);
+    let alternative = alternative.filter_map(|name| match name {
+        GeneralName::DNSName(text) | GeneralName::URI(text) | GeneralName::RFC822Name(text) => Some(*text),
+        _ => None,
+    });
+    Some(common.chain(alternative).map(str::to_owned).collect())
+}
+
+impl ClientCertVerifier for Gate {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // No hint: a client with one certificate sends it, and what is trusted can change.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.verify(&self.now(), leaf, rest, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTrust").field("names", &self.names).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! How fast one address may ask, so that nobody is an oracle's customer for long, nor keeps the API server waiting.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Addresses remembered at once. Those beyond share one allowance.
+const MOST: usize = 4096;
+/// How often the table is looked through for those who have been quiet, at most.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How much of its allowance an address can save up.
+const SAVED: Duration = Duration::from_secs(2);
+
+/// How fast one address may ask. Clones share it.
+#[derive(Clone, Debug)]
+pub struct PeerRate {
+    /// What one request costs of an address's time.
+    price: Duration,
+    table: Arc<Mutex<Table>>,
+}
+
+/// Until when each address has used up its time: the generic cell rate algorithm, one instant an address.
+#[derive(Debug, Default)]
+struct Table {
+    used: HashMap<IpAddr, Instant>,
+    /// Of all that are not in the table, once it is full.
+    others: Option<Instant>,
+    swept: Option<Instant>,
+}
+
+impl PeerRate {
+    /// So many requests a second and address, twice as many at once after a pause; `None` for 0: no limit.
+    pub fn new(per_second: u32) -> Option<Self> {
+        let price = Duration::from_secs(1).checked_div(per_second)?;
+        Some(Self { price, table: Arc::default() })
+    }
+
+    /// Whether an address may ask now; if so, it has.
+    pub(super) fn admits(&self, peer: IpAddr, now: Instant) -> bool {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = table.used_by(network(peer), now);
+        let next = (*used).max(now) + self.price;
+        let admitted = next.duration_since(now) <= SAVED;
+        if admitted {
+            *used = next;
+        }
+        admitted
+    }
+}
+
+impl Table {
+    fn used_by(&mut self, peer: IpAddr, now: Instant) -> &mut Instant {
+        let is_due = self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP);
+        if self.used.len() >= MOST && is_due && !self.used.contains_key(&peer) {
+            self.used.retain(|_, used| *used > now);
+            self.swept = Some(now);
+        }
+        match self.used.len() < MOST || self.used.contains_key(&peer) {
+            true => self.used.entry(peer).or_insert(now),
+            false => self.others.get_or_insert(now),
+        }
+    }
+}
+
+/// What one machine has for itself: an address of IPv4, a /64 of IPv6.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(number: u32) -> IpAddr {
+        std::net::Ipv4Addr::from_bits(number).into()
+    }
+
+    /// How many of `tries` get through.
+    fn admitted(rate: &PeerRate, peer: IpAddr, now: Instant, tries: usize) -> usize {
+        (0..tries).filter(|_| rate.admits(peer, now)).count()
+    }
+
+    #[test]
+    fn an_address_has_its_rate_and_twice_that_after_a_pause() {
+        let (rate, start) = (PeerRate::new(10).unwrap(), Instant::now());
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(admitted(&rate, v4(1), start, 100), 20);
+        assert_eq!(admitted(&rate, v4(1), after(99), 100), 0);
+        assert_eq!(admitted(&rate, v4(1), after(100), 100), 1);
+        assert_eq!(admitted(&rate, v4(1), after(1100), 100), 10);
+        assert_eq!(admitted(&rate, v4(1), after(60_000), 100), 20, "no more is saved up");
+        assert!(PeerRate::new(0).is_none());
+    }
+
+    #[test]
+    fn one_address_does_not_use_up_anothers_rate() {
+        let (rate, now) = (PeerRate::new(10).unwrap(), Instant::now());
+        assert_eq!(admitted(&rate, v4(1), now, 1000), 20);
+        assert_eq!(admitted(&rate, v4(2), now, 10), 10);
+        let v6 = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(admitted(&rate, v6("2001:db8::1"), now, 1000), 20);
+        assert_eq!(admitted(&rate, v6("2001:db8::2"), now, 1), 0, "a machine can have a whole /64");
+        assert_eq!(admitted(&rate, v6("2001:db8:0:1::1"), now, 1), 1);
+        assert_eq!(admitted(&rate, v6("::ffff:0.0.0.1"), now, 1), 0, "the same address in other clothes");
+    }
+
+    /// A flood of addresses costs a bounded table, and nobody in it his rate.
+    #[test]
+    fn a_flood_of_addresses_does_not_grow_the_table() {
+        let (rate, start) = (PeerRate::new(1).unwrap(), Instant::now());
+        let most = u32::try_from(MOST).unwrap();
+        for number in 0..10 * most {
+            rate.admits(v4(number), start);
+        }
+        let size = |rate: &PeerRate| rate.table.lock().unwrap().used.len();
+        assert_eq!(size(&rate), MOST);
+        assert!(rate.admits(v4(1), start), "who is known has his second request still");
+        assert!(!rate.admits(v4(11 * most), start), "those beyond share what one has");
+        assert!(rate.admits(v4(11 * most), start + Duration::from_secs(2)), "the quiet are forgotten");
+        assert!(size(&rate) < MOST);
+    }
+}

@@ -1,0 +1,150 @@
+//! More than we can take, and callers that take their time: somebody is told so at once, and nobody holds a place for
+//! long.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use copyrator::serve::{ConnectionMetrics, Drain, Drained, Limits, serve_plain};
+use futures::{StreamExt as _, stream};
+use http::{Request, StatusCode};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    harness::{App, recorded},
+    policies::guarded,
+};
+
+/// Far more than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A body that begins and never ends, said to be of this length.
+fn stalled(path: &str, length: usize) -> Request<Body> {
+    let begin = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"{"))]);
+    Request::post(path)
+        .header("content-type", "application/json")
+        .header("content-length", length)
+        .body(Body::from_stream(begin.chain(stream::pending())))
+        .unwrap()
+}
+
+fn few(most: usize) -> App {
+    let mut cluster = guarded();
+    cluster.most = most;
+    cluster.app()
+}
+
+/// A caller who trickles a body (slow POST) would hold a place until the deadline that he names himself.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stalls_gives_its_place_back() {
+    let app = few(1);
+    for (query, status, seconds) in [
+        ("?timeout=30s", StatusCode::REQUEST_TIMEOUT, 5.0..5.1),
+        ("?timeout=1s", StatusCode::GATEWAY_TIMEOUT, 0.8..1.0),
+    ] {
+        let start = tokio::time::Instant::now();
+        let slow = app.call(stalled(&format!("/validate/policies{query}"), 100));
+        let shed = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            app.send("/validate/policies", "configmap-create").await.status
+        };
+        let (slow, shed) = tokio::join!(slow, shed);
+        let took = start.elapsed().as_secs_f64();
+        assert_eq!((slow.status, shed), (status, StatusCode::TOO_MANY_REQUESTS), "{query}");
+        assert!(seconds.contains(&took), "{query}: {took} s of the test's clock");
+        app.send("/validate/policies", "configmap-create").await.allowed();
+    }
+    assert_eq!(app.metrics.in_flight.get(), 0);
+}
+
+/// Places alone would let 64 bodies of 7 MiB be in memory at once.
+#[tokio::test(start_paused = true)]
+async fn large_bodies_under_way_are_bounded_in_bytes_and_small_ones_pass_meanwhile() {
+    let app = few(64);
+    let path = "/validate/policies?timeout=2s";
+    let large = (0..4).map(|_| app.call(stalled(path, 7 << 20)));
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(app.call(stalled(path, 257 << 10)).await.status, StatusCode::TOO_MANY_REQUESTS);
+        let unknown = Request::post(path).header("content-type", "application/json");
+        let unknown = unknown.body(Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()));
+        assert_eq!(app.call(unknown.unwrap()).await.status, StatusCode::TOO_MANY_REQUESTS, "as the largest");
+        let small = recorded("configmap-create").to_string();
+        let small = Request::post(path)
+            .header("content-type", "application/json")
+            .header("content-length", small.len())
+            .body(Body::from(small));
+        app.call(small.unwrap()).await.allowed();
+    };
+    let (large, ()) = tokio::join!(futures::future::join_all(large), meanwhile);
+    assert!(large.iter().all(|answer| answer.status == StatusCode::GATEWAY_TIMEOUT));
+    assert_eq!(
+        app.call(stalled(path, 7 << 20)).await.status,
+        StatusCode::GATEWAY_TIMEOUT,
+        "there is room again"
+    );
+}
+
+/// A recorded review on a connection of its own: the answer's status.
+async fn ask(address: std::net::SocketAddr, path: &str, review: &str) -> u16 {
+    let body = recorded(review).to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all((head + &body).as_bytes()).await.unwrap();
+    let mut line = [0; 12];
+    socket.read_exact(&mut line).await.unwrap();
+    std::str::from_utf8(&line).unwrap().trim_start_matches("HTTP/1.1 ").parse().unwrap()
+}
+
+/// policy-server waits for a place without a deadline; a queue makes the API server's patience run out for all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_times_too_much_is_answered_or_shed_and_nobody_waits() {
+    const MOST: usize = 8;
+    let mut cluster = guarded().fault("wait");
+    cluster.most = MOST;
+    let app = cluster.app();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let signal = CancellationToken::new();
+    let drain = Drain { propagation_delay: Duration::ZERO, ..Drain::on(signal.clone()) };
+    let mut server: JoinSet<Drained> = JoinSet::new();
+    let counted = ConnectionMetrics::default();
+    server.spawn(serve_plain(listener, app.router.clone(), drain, Limits::default(), counted.clone()));
+
+    let quick = || ask(address, "/validate/policies", "configmap-create");
+    // Until the authorizer answers, which is up to this test.
+    let held = || ask(address, "/validate/own-kinds?timeout=30s", "rule-create");
+    let (mut holding, mut more) = (JoinSet::new(), JoinSet::new());
+    (0..MOST).for_each(|_| drop(holding.spawn(held())));
+    let full = async {
+        // Counted and given a place in one go, so that whoever connects from now on comes later.
+        while app.metrics.in_flight.get() < MOST as i64 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, full).await.unwrap();
+    (0..10 * MOST).for_each(|_| drop(more.spawn(quick())));
+    let shed = tokio::time::timeout(DEADLINE, more.join_all()).await.expect("all are answered, none waits");
+    assert!(shed.iter().all(|status| *status == 429), "every place was taken: {shed:?}");
+    app.table.go_on.cancel();
+    let held = tokio::time::timeout(DEADLINE, holding.join_all()).await.unwrap();
+    assert_eq!(held, [200; MOST], "who had a place keeps it");
+
+    let mut flood = JoinSet::new();
+    (0..40 * MOST).for_each(|_| drop(flood.spawn(quick())));
+    let statuses = tokio::time::timeout(DEADLINE, flood.join_all()).await.expect("none hangs");
+    let answered = statuses.iter().filter(|status| **status == 200).count();
+    let turned_away = statuses.iter().filter(|status| **status == 429).count();
+    assert!(answered > 0 && answered + turned_away == statuses.len(), "{statuses:?}");
+    assert_eq!(app.metrics.shed.get() as usize, turned_away + 10 * MOST);
+    signal.cancel();
+    assert_eq!(server.join_next().await.unwrap().unwrap(), Drained { cut_off: 0 });
+    assert_eq!((app.metrics.in_flight.get(), counted.open.get()), (0, 0));
+}
