@@ -6,6 +6,8 @@
 mod annotations;
 #[path = "reviews/harness.rs"]
 mod harness;
+#[path = "reviews/in_use.rs"]
+mod in_use;
 #[path = "reviews/metadata.rs"]
 mod metadata;
 #[path = "reviews/own_kinds.rs"]
