@@ -126,6 +126,12 @@ impl Person {
         self.send(Method::DELETE, &paths::object(kind, namespace, name), "application/json", None)
     }
 
+    /// Deletes an object without deleting it.
+    pub fn try_delete(&self, kind: &str, namespace: &str, name: &str) -> Answer {
+        let path = paths::object(kind, namespace, name) + "?dryRun=All";
+        self.send(Method::DELETE, &path, "application/json", None)
+    }
+
     /// Deletes every object of a kind in a namespace, as `kubectl delete --all` of old.
     pub fn delete_all(&self, kind: &str, namespace: &str) -> Answer {
         self.send(Method::DELETE, &paths::collection(kind, namespace), "application/json", None)
