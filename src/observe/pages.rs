@@ -113,13 +113,12 @@ impl Objects {
     }
 
     /// Each as its own JSON, with the kind that a list leaves out.
-    pub fn each(&self) -> Vec<String> {
+    pub fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
-        let whole = |item: &&RawValue| {
+        list.items.into_iter().filter_map(|item| {
             let fields = item.get().trim_start().strip_prefix('{')?;
             Some(format!(r#"{{"apiVersion":"v1","kind":"{:?}",{fields}"#, self.kind))
-        };
-        list.items.iter().filter_map(whole).collect()
+        })
     }
 }
 
@@ -158,4 +157,28 @@ async fn fetched(
     let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
     let text = tokio::time::timeout(FETCH_TIMEOUT, client.request_text(request));
     text.await.map_err(|_| ContentError::Pages(plural))?.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items of a list have no kind, and policies judge by it as in a review.
+    #[test]
+    fn each_object_has_its_kind() {
+        let text = r#"{"kind":"SecretList","metadata":{},"items":[ {"metadata":{"name":"a"}},{"data":{}}]}"#;
+        let page = Objects { kind: PolicyKind::Secret, text: text.into(), next: None };
+        let kind = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap()["kind"].clone();
+        assert_eq!(page.each().map(kind).collect::<Vec<_>>(), ["Secret", "Secret"]);
+    }
+
+    /// What has one of a copy's two labels is no copy, and nobody guards it.
+    #[test]
+    fn the_lists_leave_out_copies_and_nothing_else() {
+        let selectors: Vec<_> = Listed::of(PolicyKind::ConfigMap).iter().map(|list| list.labels).collect();
+        let both =
+            [Some("!copyrator.dev/rule"), Some("copyrator.dev/rule,app.kubernetes.io/managed-by!=copyrator")];
+        assert_eq!(selectors, both);
+        assert_eq!(Listed::of(PolicyKind::Namespace).len(), 1);
+    }
 }

@@ -148,3 +148,136 @@ fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
 fn is_exempt(world: &World, namespace: &str) -> bool {
     SYSTEM.contains(&namespace) || world.own_namespace == namespace
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        marks::{MARK, RULE, SOURCE, rule_label},
+        model::{Declared, NamespaceFacts, NamespacedName, ObjectFacts},
+        plan::{Changed, Key, affected},
+    };
+
+    fn world(spec: Value) -> World {
+        let mut world = World::default();
+        world.own_namespace = "copyrator-system".into();
+        for (name, team) in
+            [("shop", "blue"), ("kube-system", "blue"), ("copyrator-system", "blue"), ("red", "red")]
+        {
+            let labels = BTreeMap::from([("team".to_owned(), team.to_owned())]);
+            world.namespaces.insert(name.into(), NamespaceFacts { labels, terminating: false });
+        }
+        let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
+        let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
+        let facts = Declared {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: BTreeMap::new(),
+            spec,
+            compiled,
+            status: None,
+        };
+        world.policies.insert("p".into(), facts);
+        world
+    }
+
+    fn blue() -> Value {
+        json!({
+            "match": {"kinds": ["ConfigMap"], "names": ["app-*"], "namespaceSelector": {"matchLabels": {"team": "blue"}}},
+            "data": [{"name": "url", "keys": ["url"], "format": "url"}],
+            "validations": [
+                {"expression": "object.kind == 'ConfigMap' && object.metadata.name != 'app-3'"},
+                {"expression": "oldObject == null || request.operation == 'never'"},
+            ],
+        })
+    }
+
+    fn config_map(namespace: &str, name: &str, metadata: Value) -> String {
+        let mut object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"url": "x"}});
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["name"] = json!(name);
+        object.to_string()
+    }
+
+    #[test]
+    fn what_no_hook_speaks_of_and_copies_are_not_counted() {
+        let world = world(blue());
+        let mut scan = Scan::begin(&world);
+        assert_eq!(scan.kinds().into_iter().collect::<Vec<_>>(), [PolicyKind::ConfigMap]);
+        assert!(is_unscanned(&world));
+        let rule = NamespacedName::new("a", "b");
+        let copy = json!({
+            "labels": {"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": rule_label(&rule)},
+            "annotations": {MARK: "k.m", RULE: "a/b", SOURCE: "a/app"},
+        });
+        let (plain, leaving) = (json!({}), json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        for (namespace, name, metadata, judged) in [
+            ("shop", "app-1", &plain, true),
+            ("shop", "app-3", &plain, true),
+            ("shop", "other", &plain, false),
+            ("shop", "app-2", &copy, false),
+            ("shop", "app-2", &leaving, false),
+            ("red", "app-1", &plain, false),
+            ("gone", "app-1", &plain, false),
+            ("kube-system", "app-1", &plain, false),
+            ("copyrator-system", "app-1", &plain, false),
+        ] {
+            let text = config_map(namespace, name, metadata.clone());
+            let object = Candidate::decode(PolicyKind::ConfigMap, &text).unwrap();
+            let judges = scan.judges_of(&world, &object);
+            assert_eq!(!judges.is_empty(), judged, "{namespace}/{name}");
+            scan.judge(&judges, &object, Timestamp::UNIX_EPOCH);
+        }
+        let standing = scan.end();
+        let told = standing["p"].first.iter().map(|one| format!("{} {}", one.name, one.rule));
+        assert_eq!(told.collect::<Vec<_>>(), ["app-1 url", "app-3 url", "app-3 validations[0]"]);
+        assert_eq!(standing["p"].count, 3);
+        let mut world = world;
+        world.standing = standing;
+        assert!(!is_unscanned(&world));
+        world.policies.get_mut("p").unwrap().generation = 2;
+        assert!(is_unscanned(&world));
+    }
+
+    #[test]
+    fn only_what_policies_speak_of_is_looked_at_again() {
+        let scans = |world: &World, changed: Changed| affected(world, &changed).contains(&Key::Scan);
+        let object = |world: &mut World, namespace: &str, name: &str| {
+            let key = ObjectKey::new(Kind::ConfigMap, namespace, name);
+            let facts = ObjectFacts {
+                uid: "o".into(),
+                resource_version: "1".into(),
+                labels: BTreeMap::new(),
+                deleting: false,
+                changed_at: Timestamp::UNIX_EPOCH,
+                content_fields: 0,
+                restart: None,
+                marks: None,
+                ownership: None,
+            };
+            world.set_object(key.clone(), Some(facts));
+            Changed::Object(key)
+        };
+        let mut world = world(blue());
+        for (namespace, name, judged) in [
+            ("shop", "app-1", true),
+            ("shop", "other", false),
+            ("red", "app-1", false),
+            ("kube-system", "app-1", false),
+        ] {
+            let changed = object(&mut world, namespace, name);
+            assert_eq!(scans(&world, changed), judged, "{namespace}/{name}");
+        }
+        assert!(scans(&world, Changed::Namespace("red".into())), "its labels bring objects under the policy");
+        assert!(scans(&world, Changed::Policy("p".into())));
+        // What adds and keeps only says nothing of what stands.
+        let mut world = self::world(json!({"match": {"kinds": ["ConfigMap"]}, "whileInUse": "Refuse"}));
+        let changed = object(&mut world, "shop", "app-1");
+        assert!(!scans(&world, changed) && !scans(&world, Changed::Namespace("red".into())));
+    }
+}

@@ -64,21 +64,27 @@ impl Reconciler {
         if wanted.is_empty() {
             return;
         }
-        let live = match live_hooks(&self.client).await {
-            Ok(live) => live,
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "whether policies are in force is not known");
-                return;
-            }
+        let unreached =
+            error.filter(|error| matches!(error, HookError::Unreached(_))).map(ToString::to_string);
+        let live = match unreached {
+            Some(why) => Err(why),
+            None => match live_hooks(&self.client).await {
+                Ok(live) => Ok(live),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "whether policies are in force is not known");
+                    return;
+                }
+            },
         };
-        let unreached = error.filter(|error| matches!(error, HookError::Unreached(_)));
         let world = &mut *self.world_mut();
         for Wanted { name, uid, generation, spec } in wanted {
-            let LiveHooks { validating, mutating } = &live;
-            let off = unreached
-                .map(ToString::to_string)
-                .or_else(|| off(name, spec, validating.as_ref(), mutating.as_ref()));
+            let off = match &live {
+                Ok(LiveHooks { validating, mutating }) => {
+                    off(name, spec, validating.as_ref(), mutating.as_ref())
+                }
+                Err(why) => Some(why.clone()),
+            };
             let seen = Hooked { uid: uid.clone(), generation: *generation, off };
             if world.hooked.get(name) != Some(&seen) && world.policies.contains_key(name) {
                 world.hooked.insert(name.clone(), seen);

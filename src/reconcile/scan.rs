@@ -74,12 +74,13 @@ impl Reconciler {
                     self.give_way().await;
                     let begun = Instant::now();
                     let page = listed(&self.client, list, most, next.as_deref()).await?;
-                    let objects = page.each();
-                    seen += objects.len();
-                    for object in &objects {
-                        self.judge_one(&mut scan, kind, object).await;
+                    let mut objects = 0;
+                    for object in page.each() {
+                        objects += 1;
+                        self.judge_one(&mut scan, kind, &object).await;
                     }
-                    let size = (page.size() / objects.len().max(1) as u64).max(1);
+                    seen += objects;
+                    let size = (page.size() / objects.max(1)).max(1);
                     most = (PAGE_BYTES.0 / size).clamp(1, PAGE) as u32;
                     busy += begun.elapsed();
                     next = page.next;

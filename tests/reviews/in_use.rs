@@ -181,6 +181,34 @@ async fn who_reaches_further_than_a_policy_likes_is_told() {
     assert_eq!(warnings, [copies]);
 }
 
+#[tokio::test]
+async fn a_policy_that_asks_for_reach_of_what_reaches_nobody_is_refused() {
+    let app = Cluster::new().app();
+    let sent = async |spec: Value| {
+        let mut review = recorded("policy-create");
+        review["request"]["object"]["spec"] = spec;
+        app.send_value("/validate/own-kinds", &review).await
+    };
+    let namespaces =
+        json!({"match": {"kinds": ["Namespace"]}, "whileInUse": "Refuse", "warnAbove": {"copies": 1}});
+    let message = sent(namespaces).await.refused(422, "Invalid");
+    for field in [
+        "spec.warnAbove: speaks of ConfigMaps and Secrets",
+        "spec.whileInUse: speaks of ConfigMaps and Secrets",
+    ] {
+        assert!(message.contains(field), "{message}");
+    }
+    let message = sent(json!({"match": {"kinds": ["Secret"]}, "warnAbove": {"copies": -1}})).await;
+    assert!(message.refused(422, "Invalid").contains("spec.warnAbove.copies: is negative"));
+    let message = sent(json!({"match": {"kinds": ["Secret"]}, "warnAbove": {}})).await;
+    assert!(message.refused(422, "Invalid").contains("spec.warnAbove: names no number"));
+    for alone in [json!({"whileInUse": "Refuse"}), json!({"warnAbove": {"restarts": 0}})] {
+        let mut spec = alone;
+        spec["match"] = json!({"kinds": ["Secret"]});
+        sent(spec).await.allowed();
+    }
+}
+
 /// Sources that the webhook does not know are not passed over in silence.
 #[tokio::test]
 async fn a_capped_index_is_said_to_be_capped() {
