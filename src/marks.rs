@@ -29,6 +29,8 @@ pub const PODS_MANAGER: &str = "copyrator-pods";
 pub const GRANT_MANAGER: &str = "copyrator-grant";
 /// Field manager of statuses.
 pub const STATUS_MANAGER: &str = "copyrator-status";
+/// Field manager of [`SOURCE_INDEX`].
+pub const INDEX_MANAGER: &str = "copyrator-index";
 /// Field manager of the webhook configurations.
 pub const HOOKS_MANAGER: &str = "copyrator-hooks";
 
@@ -90,6 +92,8 @@ pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 pub const KEY_SECRET: &str = "copyrator-digest-key";
 /// The Secret of ours that holds the webhook's CA.
 pub const CA_SECRET: &str = "copyrator-webhook-ca";
+/// The ConfigMap of ours that tells the webhook of sources that annotations declare.
+pub const SOURCE_INDEX: &str = "copyrator-annotated-sources";
 
 /// What becomes of a copy when nobody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

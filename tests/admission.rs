@@ -10,6 +10,8 @@ mod check;
 mod harness;
 #[path = "reviews/idempotent.rs"]
 mod idempotent;
+#[path = "reviews/in_use.rs"]
+mod in_use;
 #[path = "reviews/metadata.rs"]
 mod metadata;
 #[path = "reviews/overload.rs"]

@@ -10,5 +10,6 @@ pub mod outcome;
 pub mod report;
 pub mod restart;
 pub mod restart_report;
+pub mod source_index;
 pub mod stamp_guard;
 pub mod status;

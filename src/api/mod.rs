@@ -17,7 +17,7 @@ pub use monitor::{
 };
 pub use policy::{
     Action, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus, DataRule, Defaults, FailurePolicy, Format,
-    LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
+    LabelRules, Limits, PolicyKind, PolicyMatch, StandingViolation, Validation, WarnAbove, WhileInUse,
 };
 pub use rule::{
     ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus,

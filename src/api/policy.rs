@@ -35,6 +35,7 @@ use super::{Problem, Span};
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
+    printcolumn(name = "Violations", type_ = "integer", json_path = ".status.violationCount"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +55,12 @@ pub struct ConfigPolicySpec {
     /// How large an object may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Beyond which reach the writer is warned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn_above: Option<WarnAbove>,
+    /// Whether an object, or a key of it, that a Deployment, StatefulSet or DaemonSet uses may be deleted. Default: Allow.
+    #[serde(default)]
+    pub while_in_use: WhileInUse,
     /// CEL expressions, as in a ValidatingAdmissionPolicy, with the extra variable `text`: the data, decoded, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -196,6 +203,28 @@ pub struct Limits {
     pub max_bytes: Option<i64>,
 }
 
+/// A write that reaches further is warned of. Neither is asked for where absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WarnAbove {
+    /// Copies of the object, by all rules together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub copies: Option<i64>,
+    /// Workloads that restart, where the object is and where its copies are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub restarts: Option<i64>,
+}
+
+/// Whether what a workload uses may be deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum WhileInUse {
+    Refuse,
+    #[default]
+    Allow,
+}
+
 /// One CEL expression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
@@ -245,12 +274,38 @@ pub struct ConfigPolicyStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// By how much the objects that are there already break the policy; absent until they have been looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub violation_count: Option<i64>,
+    /// Those violations, at most 20, by kind, namespace and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub violations: Vec<StandingViolation>,
     /// What keeps the policy from working, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub problems: Vec<Problem>,
-    /// Ready, Stalled.
+    /// Ready, Stalled, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,
+}
+
+/// A violation by an object that is there already. It holds no value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct StandingViolation {
+    /// The object's kind.
+    pub kind: PolicyKind,
+    /// The object's namespace; empty for a Namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// The rule of the policy, by name or by field.
+    pub rule: String,
+    /// The key, where the rule speaks of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What is wrong, where, and what to do about it. Never a value.
+    pub message: String,
 }

@@ -6,7 +6,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{columns::aligned, copies::CopyStanding, restarts::RestartRow, survey::Survey};
 use crate::{
-    api::{ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem},
+    api::{
+        ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem, StandingViolation, WhileInUse,
+    },
     model::{Kind, NamespacedName},
     plan::rule_status,
 };
@@ -105,8 +107,12 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec
         let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster").await?;
         for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
-            let summary = demands(&policy.spec);
-            rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, status.problems));
+            let summary = match status.violation_count {
+                Some(count) if count > 0 => format!("{}; violations {count}", demands(&policy.spec)),
+                _ => demands(&policy.spec),
+            };
+            let problems = status.problems.into_iter().chain(status.violations.into_iter().map(violation));
+            rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, problems.collect()));
         }
     }
     Ok(rows)
@@ -193,6 +199,14 @@ pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<Standing> {
     alone.map(row).collect()
 }
 
+/// An object that breaks a policy already, as a problem of the policy.
+fn violation(found: StandingViolation) -> Problem {
+    let StandingViolation { kind, namespace, name, rule, key, message } = found;
+    let key = key.map(|key| format!(", key {key}")).unwrap_or_default();
+    let message = format!("{kind:?}, rule {rule}{key}: {message}");
+    Problem { namespace, name, reason: "Violation".into(), message }
+}
+
 /// How much a policy demands, in words.
 fn demands(spec: &ConfigPolicySpec) -> String {
     let labels = spec.labels.as_ref().map_or(0, |labels| labels.required.len() + labels.patterns.len());
@@ -202,6 +216,8 @@ fn demands(spec: &ConfigPolicySpec) -> String {
         (labels, "labels"),
         (spec.validations.len(), "CEL"),
         (usize::from(spec.limits.is_some()), "limits"),
+        (usize::from(spec.warn_above.is_some()), "warnAbove"),
+        (usize::from(spec.while_in_use == WhileInUse::Refuse), "whileInUse"),
         (defaults, "defaults"),
     ];
     let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{word} {count}"));

@@ -7,8 +7,8 @@ use k8s_openapi::{
 };
 
 use super::{
-    needs::{NAMESPACES, resources},
-    render::narrow,
+    needs::{NAMESPACES, judged, kept},
+    render::{narrow, with_deletions},
 };
 use crate::{
     api::{ConfigPolicySpec, PolicyMatch},
@@ -28,7 +28,8 @@ pub(super) fn entries(
 ) -> Vec<ValidatingWebhook> {
     if policies.len() > MOST {
         let mut all = written.clone();
-        narrow(&mut all.rules, &policies.iter().flat_map(|(_, policy)| resources(policy)).collect());
+        narrow(&mut all.rules, &policies.iter().flat_map(|(_, policy)| judged(policy)).collect());
+        with_deletions(&mut all.rules, &policies.iter().flat_map(|(_, policy)| kept(policy)).collect());
         return vec![all];
     }
     let both = |(name, policy): &(&str, &ConfigPolicySpec)| {
@@ -41,7 +42,8 @@ pub(super) fn entries(
 fn of_content(written: &ValidatingWebhook, name: &str, policy: &ConfigPolicySpec) -> ValidatingWebhook {
     let PolicyMatch { namespace_selector, object_selector, exclude_namespaces, .. } = &policy.match_;
     let mut entry = entry(written, &format!("{name}.policies-fail.copyrator.dev"), name);
-    narrow(&mut entry.rules, &resources(policy).filter(|one| *one != NAMESPACES).collect());
+    narrow(&mut entry.rules, &judged(policy).filter(|one| *one != NAMESPACES).collect());
+    with_deletions(&mut entry.rules, &kept(policy).collect());
     restrict(&mut entry.namespace_selector, but_for(exclude_namespaces));
     restrict(&mut entry.namespace_selector, requirements(namespace_selector.as_ref()));
     restrict(&mut entry.object_selector, requirements(object_selector.as_ref()));
@@ -54,7 +56,7 @@ fn of_content(written: &ValidatingWebhook, name: &str, policy: &ConfigPolicySpec
 fn of_namespaces(written: &ValidatingWebhook, name: &str, policy: &ConfigPolicySpec) -> ValidatingWebhook {
     let PolicyMatch { namespace_selector, object_selector, exclude_namespaces, .. } = &policy.match_;
     let mut entry = entry(written, &format!("{name}.namespaces-fail.copyrator.dev"), name);
-    narrow(&mut entry.rules, &resources(policy).filter(|one| *one == NAMESPACES).collect());
+    narrow(&mut entry.rules, &judged(policy).filter(|one| *one == NAMESPACES).collect());
     restrict(&mut entry.namespace_selector, but_for(exclude_namespaces));
     restrict(&mut entry.object_selector, requirements(namespace_selector.as_ref()));
     restrict(&mut entry.object_selector, requirements(object_selector.as_ref()));

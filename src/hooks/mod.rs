@@ -2,8 +2,10 @@
 
 mod drift;
 mod fail;
+mod in_force;
 mod needs;
 mod render;
 
 pub use drift::says;
+pub use in_force::off;
 pub use render::{AUTHOR_HOOK, Endpoint, STAMPING, Stamper, render};

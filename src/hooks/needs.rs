@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{ConfigPolicySpec, FailurePolicy, PolicyKind};
+use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, PolicyKind, WhileInUse};
 
 /// Which resources the policies present want to see, by hook. What nobody wants never reaches us.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Needs<'p> {
     /// Of policies that let writes pass while we are away.
     pub(super) ignore: BTreeSet<&'static str>,
+    /// Those of them whose deletions are judged, too.
+    pub(super) ignore_deletions: BTreeSet<&'static str>,
     /// Policies that hold writes up while we are away, by name.
     pub(super) fail: Vec<(&'p str, &'p ConfigPolicySpec)>,
     /// Of policies with defaults.
@@ -20,15 +22,13 @@ impl<'p> Needs<'p> {
     pub(super) fn of(policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>) -> Self {
         let mut needs = Self::default();
         for (name, policy) in policies {
-            let adds = |defaults: &crate::api::Defaults| {
-                !defaults.labels.is_empty() || !defaults.annotations.is_empty()
-            };
-            if policy.defaults.as_ref().is_some_and(adds) {
-                needs.defaults.extend(resources(policy));
-            }
+            needs.defaults.extend(adds(policy));
             match policy.failure_policy {
-                _ if !judges(policy) => {}
-                FailurePolicy::Ignore => needs.ignore.extend(resources(policy)),
+                _ if judged(policy).next().is_none() => {}
+                FailurePolicy::Ignore => {
+                    needs.ignore.extend(judged(policy));
+                    needs.ignore_deletions.extend(kept(policy));
+                }
                 FailurePolicy::Fail => needs.fail.push((name, policy)),
             }
         }
@@ -38,7 +38,7 @@ impl<'p> Needs<'p> {
 }
 
 /// The resources of a policy's kinds.
-pub(super) fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
+fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     policy.match_.kinds.iter().map(|kind| match kind {
         PolicyKind::ConfigMap => "configmaps",
         PolicyKind::Secret => "secrets",
@@ -49,9 +49,25 @@ pub(super) fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'sta
 /// The resource that is in no namespace.
 pub(super) const NAMESPACES: &str = "namespaces";
 
-fn judges(policy: &ConfigPolicySpec) -> bool {
-    !policy.data.is_empty()
+/// The resources whose writes a policy judges: nobody uses a namespace, and none is copied.
+pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
+    let all = !policy.data.is_empty()
         || policy.labels.is_some()
         || policy.limits.is_some()
-        || !policy.validations.is_empty()
+        || !policy.validations.is_empty();
+    let content = policy.warn_above.is_some() || policy.while_in_use == WhileInUse::Refuse;
+    resources(policy).filter(move |one| all || (content && *one != NAMESPACES))
+}
+
+/// The resources that a policy adds something to.
+pub(super) fn adds(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
+    let adds = |defaults: &Defaults| !defaults.labels.is_empty() || !defaults.annotations.is_empty();
+    let adds = policy.defaults.as_ref().is_some_and(adds);
+    resources(policy).filter(move |_| adds)
+}
+
+/// The resources whose deletions a policy judges.
+pub(super) fn kept(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
+    let refuses = policy.while_in_use == WhileInUse::Refuse;
+    resources(policy).filter(move |one| refuses && *one != NAMESPACES)
 }

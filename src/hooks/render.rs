@@ -70,7 +70,10 @@ pub fn render<'p>(
         exempt(hook.namespace_selector.as_mut(), own_namespace);
         match hook.name.as_str() {
             "annotations.copyrator.dev" if !annotations => continue,
-            "policies-ignore.copyrator.dev" => narrow(&mut hook.rules, &needs.ignore),
+            "policies-ignore.copyrator.dev" => {
+                narrow(&mut hook.rules, &needs.ignore);
+                with_deletions(&mut hook.rules, &needs.ignore_deletions);
+            }
             "policies-fail.copyrator.dev" => {
                 hooks.extend(fail::entries(&hook, &needs.fail));
                 continue;
@@ -113,6 +116,15 @@ fn embedded<Configuration: DeserializeOwned>(text: &str) -> Configuration {
 pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
     let Some(rules) = rules else { return };
     rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
+}
+
+/// Has deletions of these resources judged, too: only where a policy asks for it does a deletion wait for us.
+pub(super) fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    for rule in rules.iter_mut().flatten() {
+        if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {
+            rule.operations.get_or_insert_default().push("DELETE".into());
+        }
+    }
 }
 
 fn exempt(selector: Option<&mut LabelSelector>, own_namespace: &str) {
@@ -208,6 +220,38 @@ mod tests {
                 ALWAYS[2],
             ]
         );
+    }
+
+    /// A deletion waits for us only where a policy asks for it, and a namespace's never.
+    #[test]
+    fn deletions_are_judged_only_where_a_policy_keeps_what_is_in_use() {
+        let keeps = |failure: &str, named: &str| -> ConfigPolicySpec {
+            let json = serde_json::json!({
+                "match": {"kinds": named.split(',').collect::<Vec<_>>()},
+                "failurePolicy": failure, "whileInUse": "Refuse",
+            });
+            serde_json::from_value(json).unwrap()
+        };
+        let hooks = rendered(&[
+            ("keeps", keeps("Ignore", "Secret,Namespace")),
+            ("other", policy("Ignore", kinds("ConfigMap,Secret"))),
+            ("strict", keeps("Fail", "ConfigMap,Namespace")),
+        ]);
+        let operations = |hook: &ValidatingWebhook| {
+            let rules = hook.rules.iter().flatten();
+            let brief = rules.map(|rule| {
+                format!(
+                    "{} {}",
+                    rule.resources.clone().unwrap().join(","),
+                    rule.operations.clone().unwrap().join(",")
+                )
+            });
+            brief.collect::<Vec<_>>()
+        };
+        assert_eq!(operations(&hooks[2]), ["configmaps CREATE,UPDATE", "secrets CREATE,UPDATE,DELETE"]);
+        assert_eq!(hooks[3].name, "strict.policies-fail.copyrator.dev");
+        assert_eq!(operations(&hooks[3]), ["configmaps CREATE,UPDATE,DELETE"]);
+        assert_eq!(hooks.len(), 5, "none for Namespaces: {:?}", brief(&hooks));
     }
 
     /// Nothing of ours stands in the way of a rule where the API server stamps by itself.

@@ -9,9 +9,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, Fingerprint, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey, PodRemoved,
-    PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits, Taken, UnderWay,
-    Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
+    Authority, Fingerprint, Hooked, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey,
+    PodRemoved, PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits, Standing,
+    Taken, UnderWay, Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -29,6 +29,7 @@ pub enum Store {
     ConfigMonitors,
     ConfigPolicies,
     DigestKey,
+    SourceIndex,
 }
 
 /// What became of the last attempt to write an object, kept until it succeeds or the object changes.
@@ -76,6 +77,12 @@ pub struct World {
     pub monitors: BTreeMap<NamespacedName, MonitorFacts>,
     /// Policies by name.
     pub policies: BTreeMap<Arc<str>, PolicyFacts>,
+    /// Whether writes are judged by each policy, as last looked at.
+    pub hooked: BTreeMap<Arc<str>, Hooked>,
+    /// By how much what is there already breaks each policy, as last looked at.
+    pub standing: BTreeMap<Arc<str>, Standing>,
+    /// There are sources that only annotations declare and that this process does not know.
+    pub sources_omitted: bool,
     /// Workloads; written by [`World::set_workload`], which keeps `under_way` too.
     pub workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
     /// Restarts of ours under way.

@@ -66,17 +66,17 @@ pub enum ContentError {
     /// The answer was no such object. The decoder's own message could quote values, so it is not kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
-    /// A page of copies could not be had.
-    #[error("cannot read a page of copies ({kind})")]
+    /// A page of objects could not be had.
+    #[error("cannot read a page of {kind}")]
     Page {
-        /// ConfigMaps or Secrets.
+        /// ConfigMaps, Secrets or Namespaces.
         kind: &'static str,
         /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No page of copies in time, or none that can be decoded.
-    #[error("cannot read a page of copies ({0}): no valid answer in {FETCH_TIMEOUT:?}")]
+    /// No page in time, or none that can be decoded.
+    #[error("cannot read a page of {0}: no valid answer in {FETCH_TIMEOUT:?}")]
     Pages(&'static str),
     /// No answer in time.
     #[error("cannot read {0}: no answer in {FETCH_TIMEOUT:?}")]

@@ -188,6 +188,8 @@ impl Watched for DeserializeGuard<ConfigPolicy> {
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Policy(name) = changed {
             world.policies.remove(name);
+            world.hooked.remove(name);
+            world.standing.remove(name);
         }
     }
 

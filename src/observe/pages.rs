@@ -1,4 +1,5 @@
-//! Copies with their content, a page at a time, for the sweep that compares every one with its source.
+//! Objects with their content, a page at a time: copies for the sweep that compares every one with its source, and what
+//! policies judge.
 
 use kube::{
     Client,
@@ -8,8 +9,12 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::content::{Content, ContentError, FETCH_TIMEOUT, decode, plural};
+use super::{
+    content::{Content, ContentError, FETCH_TIMEOUT, decode, plural},
+    object::{CONFIG_MAPS, SECRETS},
+};
 use crate::{
+    api::PolicyKind,
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
     model::{Kind, ObjectKey},
 };
@@ -22,12 +27,18 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct List<'a> {
     #[serde(default)]
     metadata: ListMeta,
     #[serde(borrow)]
     items: Vec<&'a RawValue>,
+}
+
+impl List<'_> {
+    fn next(&self) -> Option<String> {
+        self.metadata.continue_.clone().filter(|token| !token.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -46,21 +57,128 @@ struct Name {
 /// # Errors
 /// The API server did not give it, or not in time; 410 where the last page is too long ago.
 pub async fn page(client: &Client, kind: Kind, most: u32, from: Option<&str>) -> Result<Page, ContentError> {
-    let copies = || ContentError::Pages(plural(kind));
-    let mut params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGED_BY_VALUE}")).limit(most);
-    params.continue_token = from.map(str::to_owned);
-    let failed = |source| ContentError::Page { kind: plural(kind), source: Box::new(source) };
-    let request = Request::new(format!("/api/v1/{}", plural(kind))).list(&params);
-    let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-    let text = tokio::time::timeout(FETCH_TIMEOUT, client.request_text(request));
-    let text = text.await.map_err(|_| copies())?.map_err(failed)?;
-    let list: List<'_> = serde_json::from_str(&text).map_err(|_| copies())?;
+    let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGED_BY_VALUE}"));
+    let text = fetched(client, plural(kind), params, most, from).await?;
+    let list: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural(kind)))?;
     let copy = |item: &&RawValue| {
         let Named { metadata } = serde_json::from_str(item.get()).ok()?;
         Some((ObjectKey::new(kind, metadata.namespace, metadata.name), decode(kind, item.get())?))
     };
-    Ok(Page {
-        copies: list.items.iter().filter_map(copy).collect(),
-        next: list.metadata.continue_.filter(|token| !token.is_empty()),
-    })
+    Ok(Page { copies: list.items.iter().filter_map(copy).collect(), next: list.next() })
+}
+
+/// What policies judge of one kind: everything but what no hook speaks of, and but copies, which are judged at their source
+/// and are many. A copy has two labels, which the API server guards where both are there: so that nothing hides behind one of
+/// them, there are two lists.
+#[derive(Clone, Copy)]
+pub struct Listed {
+    kind: PolicyKind,
+    labels: Option<&'static str>,
+}
+
+impl Listed {
+    /// The lists that come to everything.
+    pub fn of(kind: PolicyKind) -> Vec<Self> {
+        let labels: &[_] = match kind {
+            PolicyKind::Namespace => &[None],
+            _ => &[
+                Some("!copyrator.dev/rule"),
+                Some("copyrator.dev/rule,app.kubernetes.io/managed-by!=copyrator"),
+            ],
+        };
+        labels.iter().map(|labels| Self { kind, labels: *labels }).collect()
+    }
+
+    fn plural(self) -> &'static str {
+        match self.kind {
+            PolicyKind::ConfigMap => plural(Kind::ConfigMap),
+            PolicyKind::Secret => plural(Kind::Secret),
+            PolicyKind::Namespace => "namespaces",
+        }
+    }
+}
+
+/// Objects as the API server writes them, content and all. Has no `Debug`: it cannot reach a formatter.
+pub struct Objects {
+    kind: PolicyKind,
+    text: String,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+impl Objects {
+    /// Bytes of all of them.
+    pub fn size(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// Each as its own JSON, with the kind that a list leaves out.
+    pub fn each(&self) -> impl Iterator<Item = String> {
+        let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
+        list.items.into_iter().filter_map(|item| {
+            let fields = item.get().trim_start().strip_prefix('{')?;
+            Some(format!(r#"{{"apiVersion":"v1","kind":"{:?}",{fields}"#, self.kind))
+        })
+    }
+}
+
+/// A page of what policies judge.
+///
+/// # Errors
+/// The API server did not give it, or not in time; 410 where the last page is too long ago.
+pub async fn listed(
+    client: &Client,
+    list: Listed,
+    most: u32,
+    from: Option<&str>,
+) -> Result<Objects, ContentError> {
+    let mut params = ListParams { label_selector: list.labels.map(str::to_owned), ..ListParams::default() };
+    params.field_selector = match list.kind {
+        PolicyKind::ConfigMap => Some(CONFIG_MAPS.to_owned()),
+        PolicyKind::Secret => Some(SECRETS.to_owned()),
+        PolicyKind::Namespace => None,
+    };
+    let text = fetched(client, list.plural(), params, most, from).await?;
+    let read: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(list.plural()))?;
+    let next = read.next();
+    Ok(Objects { kind: list.kind, next, text })
+}
+
+async fn fetched(
+    client: &Client,
+    plural: &'static str,
+    params: ListParams,
+    most: u32,
+    from: Option<&str>,
+) -> Result<String, ContentError> {
+    let params = ListParams { continue_token: from.map(str::to_owned), ..params.limit(most) };
+    let failed = |source| ContentError::Page { kind: plural, source: Box::new(source) };
+    let request = Request::new(format!("/api/v1/{plural}")).list(&params);
+    let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+    let text = tokio::time::timeout(FETCH_TIMEOUT, client.request_text(request));
+    text.await.map_err(|_| ContentError::Pages(plural))?.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items of a list have no kind, and policies judge by it as in a review.
+    #[test]
+    fn each_object_has_its_kind() {
+        let text = r#"{"kind":"SecretList","metadata":{},"items":[ {"metadata":{"name":"a"}},{"data":{}}]}"#;
+        let page = Objects { kind: PolicyKind::Secret, text: text.into(), next: None };
+        let kind = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap()["kind"].clone();
+        assert_eq!(page.each().map(kind).collect::<Vec<_>>(), ["Secret", "Secret"]);
+    }
+
+    /// What has one of a copy's two labels is no copy, and nobody guards it.
+    #[test]
+    fn the_lists_leave_out_copies_and_nothing_else() {
+        let selectors: Vec<_> = Listed::of(PolicyKind::ConfigMap).iter().map(|list| list.labels).collect();
+        let both =
+            [Some("!copyrator.dev/rule"), Some("copyrator.dev/rule,app.kubernetes.io/managed-by!=copyrator")];
+        assert_eq!(selectors, both);
+        assert_eq!(Listed::of(PolicyKind::Namespace).len(), 1);
+    }
 }

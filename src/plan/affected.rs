@@ -7,6 +7,8 @@ use super::{
     budget::next_in_line,
     claims::{Claim, claims_on, is_source, possible_sources, slot_in, slots_of, sources_of},
     reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using},
+    scan::{hangs_on_namespaces, is_judged},
+    source_index::is_source_index,
     targets::{is_named, takes_copies, targets},
 };
 use crate::{
@@ -34,6 +36,10 @@ pub enum Key {
     MonitorStatus(NamespacedName),
     /// A policy's status.
     Policy(Arc<str>),
+    /// What is there already, which is to be held against the policies once more.
+    Scan,
+    /// The index of sources that annotations declare.
+    SourceIndex,
     /// The webhook's CA and the webhook configurations, which follow the policies present.
     Hooks,
 }
@@ -53,6 +59,8 @@ pub enum Changed {
     Policy(Arc<str>),
     /// A workload was written, made progress, or went.
     Workload(WorkloadKey),
+    /// The index of annotated sources did, where it is read instead of the sources.
+    SourceIndex,
 }
 
 /// What must be looked at again.
@@ -69,8 +77,10 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
             workloads.chain([Key::Monitor(name.clone())]).collect()
         }
-        Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Hooks]),
+        Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Scan, Key::Hooks]),
         Changed::Workload(key) => workload(world, key),
+        // Only warnings are made of it.
+        Changed::SourceIndex => BTreeSet::new(),
     }
 }
 
@@ -102,7 +112,10 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
         .iter()
         .filter(|(_, facts)| facts.restart.is_some() || facts.applied.is_some())
         .map(|(key, _)| Key::Workload(key.clone()));
-    rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain([Key::Hooks]).collect()
+    let scan = (!world.policies.is_empty()).then_some(Key::Scan);
+    let index = world.annotations.then_some(Key::SourceIndex);
+    let once = [Key::Hooks].into_iter().chain(scan).chain(index);
+    rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once).collect()
 }
 
 fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
@@ -110,6 +123,9 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     for kind in [crate::model::Kind::ConfigMap, crate::model::Kind::Secret] {
         let marked = world.objects_in(kind, name).filter(|(_, facts)| facts.marks.is_some());
         keys.extend(marked.map(|(key, _)| Key::Slot(key.clone())));
+    }
+    if hangs_on_namespaces(world) {
+        keys.insert(Key::Scan);
     }
     let Some(facts) = world.namespaces.get(name) else { return keys };
     if !takes_copies(world, name, facts) {
@@ -135,6 +151,13 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if world.rules.contains_key(&own) {
         keys.extend(slots_to_check(world, &own));
         keys.insert(Key::Rule(own));
+        keys.insert(Key::SourceIndex);
+    }
+    if is_source_index(world, key) {
+        keys.insert(Key::SourceIndex);
+    }
+    if is_judged(world, key) {
+        keys.insert(Key::Scan);
     }
     let facts = world.object(key);
     if facts.is_some_and(|facts| facts.marks.is_some()) || !claims_on(world, key).is_empty() {

@@ -1,24 +1,50 @@
-//! The webhook's CA and the hooks: looked at every minute, so that drift is repaired.
+//! The webhook's CA and the hooks: looked at every minute, so that drift is repaired, and so that no policy says it is in force
+//! while nobody asks us about writes.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use super::{Again, Reconciler};
-use crate::act::hooks::{CANARY_AGAIN, HookError};
+use super::{Again, Lane, Reconciler};
+use crate::{
+    act::hooks::{CANARY_AGAIN, HookError},
+    api::ConfigPolicySpec,
+    hooks::off,
+    model::Hooked,
+    observe::hooks::{LiveHooks, live_hooks},
+    plan::Key,
+};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
+/// A policy that hooks are kept for.
+struct Wanted {
+    name: Arc<str>,
+    uid: Box<str>,
+    generation: i64,
+    spec: ConfigPolicySpec,
+}
+
 impl Reconciler {
     pub(super) async fn keep_hooks(&self) -> Again {
-        let policies: Vec<_> = {
+        let wanted: Vec<Wanted> = {
             let world = self.world();
-            world
-                .policies
-                .iter()
-                .filter(|(_, facts)| facts.compiled.is_ok())
-                .map(|(name, facts)| (name.clone(), facts.spec.clone()))
-                .collect()
+            let valid = world.policies.iter().filter(|(_, facts)| facts.compiled.is_ok());
+            let wanted = valid.map(|(name, facts)| Wanted {
+                name: name.clone(),
+                uid: facts.uid.clone(),
+                generation: facts.generation,
+                spec: facts.spec.clone(),
+            });
+            wanted.collect()
         };
-        match self.hooks.keep(&policies, SystemTime::now()).await {
+        let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
+        let kept = self.hooks.keep(&policies, SystemTime::now()).await;
+        if !matches!(kept, Err(HookError::NotLeading)) {
+            self.see_hooks(&wanted, kept.as_ref().err()).await;
+        }
+        match kept {
             Ok(()) => Again::After(LOOK_EVERY),
             Err(HookError::NotLeading) => Again::OnChange,
             Err(error @ HookError::Unreached(_)) => {
@@ -28,6 +54,41 @@ impl Reconciler {
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the hooks are not in order");
                 Again::Backoff(None)
+            }
+        }
+    }
+
+    /// Looks which policies are in force, whatever became of our own attempt: what counts is what is there, and that calls
+    /// arrive.
+    async fn see_hooks(&self, wanted: &[Wanted], error: Option<&HookError>) {
+        if wanted.is_empty() {
+            return;
+        }
+        let unreached =
+            error.filter(|error| matches!(error, HookError::Unreached(_))).map(ToString::to_string);
+        let live = match unreached {
+            Some(why) => Err(why),
+            None => match live_hooks(&self.client).await {
+                Ok(live) => Ok(live),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "whether policies are in force is not known");
+                    return;
+                }
+            },
+        };
+        let world = &mut *self.world_mut();
+        for Wanted { name, uid, generation, spec } in wanted {
+            let off = match &live {
+                Ok(LiveHooks { validating, mutating }) => {
+                    off(name, spec, validating.as_ref(), mutating.as_ref())
+                }
+                Err(why) => Some(why.clone()),
+            };
+            let seen = Hooked { uid: uid.clone(), generation: *generation, off };
+            if world.hooked.get(name) != Some(&seen) && world.policies.contains_key(name) {
+                world.hooked.insert(name.clone(), seen);
+                self.queue.add(Key::Policy(name.clone()), Lane::Change);
             }
         }
     }

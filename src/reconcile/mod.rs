@@ -14,7 +14,9 @@ mod queue;
 mod requests;
 mod restart;
 mod rule;
+mod scan;
 mod slot;
+mod source_index;
 mod stage;
 mod status;
 #[cfg(test)]
@@ -30,7 +32,7 @@ use std::{
 
 use jiff::Timestamp;
 use kube::Client;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use lag::Lag;
@@ -80,6 +82,8 @@ pub struct Reconciler {
     pub lag: Lag,
     /// Copies in numbers.
     pub tallies: Arc<Tallies>,
+    /// Somebody wants what is there held against the policies once more.
+    pub scan_wanted: Notify,
     /// When each status was last written.
     pub status_written: Mutex<HashMap<Key, Instant>>,
 }
@@ -174,6 +178,11 @@ impl Reconciler {
                 None => self.monitor_status(key, monitor).await,
             },
             Key::Policy(name) => self.policy_status(key, name).await,
+            Key::Scan => {
+                self.scan_wanted.notify_one();
+                Again::OnChange
+            }
+            Key::SourceIndex => self.publish_sources(key).await,
             Key::Hooks => self.keep_hooks().await,
         }
     }

@@ -28,6 +28,9 @@ impl Reconciler {
             }
         }
         self.queue.add(Key::RuleStatus(rule.clone()), Lane::Change);
+        if rule.annotated().is_some() {
+            self.queue.add(Key::SourceIndex, Lane::Change);
+        }
         if let Err(error) = settled {
             tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
             forget_old(&mut self.world_mut().rule_authority, rule, account, now());

@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -16,12 +15,9 @@ use crate::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
-    api::{
-        ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus, WORST_PROBLEMS,
-        set_condition,
-    },
+    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus},
     model::NamespacedName,
-    plan::{Key, large_spread, monitor_status, rule_report},
+    plan::{Key, large_spread, monitor_status, policy_status, rule_report},
 };
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
@@ -81,22 +77,7 @@ impl Reconciler {
         let (uid, before, after) = {
             let world = self.world();
             let Some(facts) = world.policies.get(name) else { return self.forget_status(key) };
-            let mut status = facts.status.clone().unwrap_or_default();
-            let (generation, now) = (facts.generation, Time(now()));
-            let problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
-            let first = problems.first().map(|problem| problem.message.clone());
-            let ready = match &first {
-                None => (true, "InForce", "writes are judged by this policy".to_owned()),
-                Some(message) => (false, "Invalid", message.clone()),
-            };
-            let stalled = first.map(|message| (true, "Invalid", message));
-            set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
-            set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
-            status.problems = problems;
-            // One more than the schema takes, and the API server would refuse the whole status.
-            status.problems.truncate(WORST_PROBLEMS);
-            status.observed_generation = Some(generation);
-            (facts.uid.clone(), facts.status.clone(), Some(status))
+            (facts.uid.clone(), facts.status.clone(), policy_status(&world, name, now()))
         };
         let of = StatusOf { namespace: None, name, uid: &uid };
         self.write::<ConfigPolicy, _>(key, of, before, after).await.0

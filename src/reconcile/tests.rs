@@ -221,6 +221,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         reporter: Reporter::new(client, "host", world),
         lag: Lag::default(),
         tallies: Arc::default(),
+        scan_wanted: Notify::new(),
         status_written: Mutex::default(),
     }
 }

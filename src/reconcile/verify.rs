@@ -82,7 +82,7 @@ impl Reconciler {
         differs
     }
 
-    async fn give_way(&self) {
+    pub(super) async fn give_way(&self) {
         for _ in 0..GIVES_WAY {
             tokio::time::sleep(BREATH).await;
             if self.queue.is_calm() {

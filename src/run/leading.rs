@@ -33,6 +33,7 @@ pub(super) async fn lead(
         reconciler.queue.open();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut guarding = pin!(guard(&reconciler));
+        let mut scanning = pin!(reconciler.scan());
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
@@ -43,6 +44,7 @@ pub(super) async fn lead(
                 () = leader.lost() => break,
                 never = &mut sweeping => match never {},
                 never = &mut guarding => match never {},
+                never = &mut scanning => match never {},
                 _ = expire.tick() => reconciler.expire(),
             }
         }

@@ -8,7 +8,7 @@ use std::{
 
 use kube::Client;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -176,6 +176,7 @@ fn reconcile(
         reporter,
         lag,
         tallies,
+        scan_wanted: Notify::new(),
         status_written: Mutex::default(),
     });
     // The lease is released only when no worker writes any more.

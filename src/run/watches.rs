@@ -13,6 +13,7 @@ use super::tasks::Tasks;
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule},
     config::Config,
+    marks::SOURCE_INDEX,
     model::Store,
     observe::{
         object::{CONFIG_MAPS, SECRETS, Slim},
@@ -56,6 +57,10 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
             let api = Api::<DeserializeGuard<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
             watches.run("watch copyratorrules", api, Some(&format!("metadata.name={name}")));
         }
+    }
+    if !config.reconciler && config.annotations {
+        let api = Api::<ConfigMap>::namespaced(client.clone(), &config.namespace);
+        watches.run("watch annotated sources", api, Some(&format!("metadata.name={SOURCE_INDEX}")));
     }
     if config.reconciler {
         watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));

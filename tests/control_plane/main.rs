@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a failing test shows the operator's complaints")]
 
 mod annotated;
+mod annotated_index;
 mod authority;
 mod bed;
 mod brake;
@@ -24,6 +25,7 @@ mod formats;
 mod hooks;
 mod import;
 mod import_restarts;
+mod in_use;
 mod install;
 mod load;
 mod observability;
@@ -34,6 +36,7 @@ mod plan;
 mod plan_restarts;
 mod pods;
 mod policies;
+mod policy_status;
 mod protection;
 mod references;
 mod removal;

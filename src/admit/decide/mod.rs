@@ -7,6 +7,7 @@ mod author;
 mod canary;
 mod defaults;
 mod fields;
+mod in_use;
 mod own_kinds;
 mod policies;
 mod reach;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{DecideError, Purpose, Verdict, WriteCase, verdict::LONGEST_MESSAGE};
+use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::above};
 use crate::{
     admit::decode::{Operation, Review},
-    api::{Action, PolicyKind},
+    api::{Action, PolicyKind, WhileInUse},
     marks::Proof,
     model::{Kind, ObjectKey, World},
     validate::{
@@ -18,25 +18,34 @@ use crate::{
 const MOST_NAMED: usize = 10;
 /// The longest list of violations in the audit log, in bytes.
 const LONGEST_AUDIT: usize = 1024;
+/// The longest warning of a reach, in bytes: kubectl shows so much of one.
+const LONGEST_WARNING: usize = 120;
 
 /// A policy that speaks of the object as it would be, or as it is.
 pub(super) struct Covering {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
     before: bool,
+    /// What the write would take from workloads that use it, where the policy keeps that.
+    in_use: Option<Violation>,
+    /// What is said of a write that reaches further than the policy likes.
+    far: Option<String>,
 }
 
 /// The policies that are to judge a write.
 pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>, DecideError> {
-    let (Some(new), Operation::Create | Operation::Update) = (&case.versions.new, case.review.operation)
-    else {
-        return Ok(Vec::new());
+    let (new, old) = match (case.review.operation, &case.versions.new, &case.versions.old) {
+        (Operation::Create, Some(new), _) => (Some(new), None),
+        (Operation::Update, Some(new), Some(old)) => (Some(new), Some(old)),
+        (Operation::Delete, _, Some(old)) => (None, Some(old)),
+        _ => return Ok(Vec::new()),
     };
-    let old = case.versions.old.as_ref();
-    if is_copy(new, case, world) || old.is_some_and(|old| new.same_but_for_bookkeeping(old)) {
+    let Some(object) = new.or(old) else { return Ok(Vec::new()) };
+    let is_bookkeeping = new.zip(old).is_some_and(|(new, old)| new.same_but_for_bookkeeping(old));
+    if is_copy(object, case, world) || is_bookkeeping {
         return Ok(Vec::new());
     }
-    let namespace = world.namespaces.get(&*new.namespace).map(|facts| &facts.labels);
+    let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
     let asked = world.policies.iter().filter(|(name, _)| match case.purpose {
         Purpose::Policy(only) => ***name == **only,
         _ => true,
@@ -47,9 +56,21 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         let covers =
             |object: &Candidate<'_>| policy.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
         let before = old.map(covers).transpose()?.unwrap_or(false);
-        if covers(new)? || before {
-            covering.push(Covering { name: name.clone(), policy: policy.clone(), before });
+        let after = new.map(covers).transpose()?.unwrap_or(false);
+        if !before && !after {
+            continue;
         }
+        let keeps = facts.spec.while_in_use == WhileInUse::Refuse;
+        let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before)) {
+            (Some(kind), Some(old)) => in_use::look(world, kind, old, new)?,
+            _ => None,
+        };
+        let above_what = facts.spec.warn_above.as_ref().zip(new).zip(content_kind(case.kind));
+        let far = above_what.and_then(|((limits, new), kind)| {
+            above(world, kind, old, new, limits, &case.parties.trusted)
+                .map(|far| format!("copyrator: {far}, policy {name}"))
+        });
+        covering.push(Covering { name: name.clone(), policy: policy.clone(), before, in_use, far });
     }
     Ok(covering)
 }
@@ -80,14 +101,20 @@ pub enum Effect {
 
 /// Has each of them judge the write.
 pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breach> {
-    let (Some(new), [_, ..]) = (&case.versions.new, covering) else { return Vec::new() };
+    let old = case.versions.old.as_ref();
+    let new = case.versions.new.as_ref().filter(|_| case.review.operation != Operation::Delete);
+    let (Some(object), [_, ..]) = (new.or(old), covering) else { return Vec::new() };
     let (request, mut budget) = (facts(case.review), Budget::default());
     let mut breaches = Vec::new();
-    for Covering { name, policy, before } in covering {
-        let old = case.versions.old.as_ref();
-        let request = Some(&request);
-        let write = Write { new, old, covered_before: *before, request, now: case.now };
-        for Finding { violation, stands_already } in policy.judge_write(&write, &mut budget) {
+    for Covering { name, policy, before, in_use, far } in covering {
+        let judged = new.map(|new| {
+            let request = Some(&request);
+            let write = Write { new, old, covered_before: *before, request, now: case.now };
+            policy.judge_write(&write, &mut budget)
+        });
+        let taken =
+            in_use.iter().map(|violation| Finding { violation: violation.clone(), stands_already: false });
+        for Finding { violation, stands_already } in judged.into_iter().flatten().chain(taken) {
             let effect = if policy.actions().contains(&Action::Deny) && !stands_already {
                 Effect::Refused
             } else if policy.actions().iter().any(|action| *action != Action::Audit) {
@@ -95,9 +122,15 @@ pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breac
             } else {
                 Effect::Noted
             };
-            let message = violation.message(name, new);
+            let message = violation.message(name, object);
             breaches.push(Breach { policy: name.clone(), violation, effect, message });
         }
+        breaches.extend(far.as_ref().map(|far| Breach {
+            policy: name.clone(),
+            violation: Violation::by_change("warnAbove", None, "reaches far".into(), "change less at once"),
+            effect: Effect::Warned,
+            message: printable(far, LONGEST_WARNING),
+        }));
     }
     breaches
 }
@@ -122,6 +155,15 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     verdict
 }
 
+/// What can be used and copied.
+fn content_kind(kind: PolicyKind) -> Option<Kind> {
+    match kind {
+        PolicyKind::ConfigMap => Some(Kind::ConfigMap),
+        PolicyKind::Secret => Some(Kind::Secret),
+        PolicyKind::Namespace => None,
+    }
+}
+
 /// Whether the object is a copy of ours, which is judged at its source: its proof verifies, or one of our own
 /// accounts writes it. Marks alone prove nothing.
 pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
@@ -129,11 +171,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     if case.parties.own.contains(&case.review.user_info.username) {
         return true;
     }
-    let kind = match object.kind {
-        PolicyKind::ConfigMap => Kind::ConfigMap,
-        PolicyKind::Secret => Kind::Secret,
-        PolicyKind::Namespace => return false,
-    };
+    let Some(kind) = content_kind(object.kind) else { return false };
     let slot = ObjectKey::new(kind, &*object.namespace, &*object.name);
     world.key.as_ref().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }

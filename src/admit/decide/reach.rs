@@ -50,6 +50,7 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
         }
         rules += 1;
     }
+    count.at_least |= world.sources_omitted;
     (count, rules)
 }
 

@@ -3,7 +3,7 @@
 use super::{WriteCase, reach};
 use crate::{
     admit::decode::Operation,
-    api::PolicyKind,
+    api::{PolicyKind, WarnAbove},
     authority::TrustedWriters,
     model::{Bytes, Kind, SpreadLimits, World},
     validate::Candidate,
@@ -27,6 +27,8 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     let (count, rules) = reach::into_namespace(world, object);
     let number = match (count.known, count.at_least) {
         (0, false) => return None,
+        // Of sources that are not known nothing can be said.
+        (0, true) if rules == 0 => return None,
         (0, true) => "objects".to_owned(),
         (known, true) => format!("at least {}", counted(known, "object")),
         (known, false) => counted(known, "object"),
@@ -67,6 +69,36 @@ fn of_change(
         }
         (false, None) => format!("copyrator: {}", used?),
     })
+}
+
+/// What is said of a write that reaches further than a policy likes. What is written for the first time restarts nobody.
+pub(super) fn above(
+    world: &World,
+    kind: Kind,
+    old: Option<&Candidate<'_>>,
+    new: &Candidate<'_>,
+    limits: &WarnAbove,
+    trusted: &TrustedWriters,
+) -> Option<String> {
+    let keys = match old {
+        Some(old) => new.changed_keys(old),
+        None => new.keys().map(str::to_owned).collect(),
+    };
+    if keys.is_empty() {
+        return None;
+    }
+    let reach = reach::of_change(world, kind, old.unwrap_or(new), Some(new), &keys, trusted);
+    let restarts = if old.is_some() { reach.restarts } else { 0 };
+    let beyond = |number: usize, limit: Option<i64>, one, many| {
+        let limit = limit.filter(|limit| i64::try_from(number).is_ok_and(|number| number > *limit))?;
+        Some(format!("{} (above {limit})", plural(number, one, many)))
+    };
+    let said = [
+        beyond(reach.copies, limits.copies, "copy", "copies"),
+        beyond(restarts, limits.restarts, "restart", "restarts"),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("this write reaches {}", said.join(" and ")))
 }
 
 /// What is said of content that is large for so many copies, and nothing of other content.

@@ -140,6 +140,27 @@ impl<'a> Candidate<'a> {
         })
     }
 
+    /// An object of which kind, name and labels are all that is known: whether a policy speaks of it hangs on nothing else.
+    pub fn of_metadata(
+        kind: PolicyKind,
+        namespace: &'a str,
+        name: &'a str,
+        labels: BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: Some(labels),
+            annotations: None,
+            deleting: false,
+            type_: None,
+            immutable: false,
+            data: BTreeMap::new(),
+            raw: "{}",
+        }
+    }
+
     /// The same object without its content, to try other labels on.
     pub fn without_data(&self) -> Candidate<'_> {
         Candidate {

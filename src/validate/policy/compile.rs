@@ -9,7 +9,7 @@ use super::{
     violation::Subject,
 };
 use crate::{
-    api::{Action, ConfigPolicySpec, Defaults, PolicyKind, Problem},
+    api::{Action, ConfigPolicySpec, Defaults, PolicyKind, Problem, WhileInUse},
     marks,
     validate::{
         invalid,
@@ -68,6 +68,7 @@ impl CompiledPolicy {
         check_defaults(&defaults, &mut problems);
         check_actions(&spec.validation_actions, &mut problems);
         check_demands(spec, &mut problems);
+        check_reach(spec, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -158,10 +159,38 @@ fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
         && spec.validations.is_empty()
         && spec.labels.is_none()
         && spec.limits.is_none()
+        && spec.warn_above.is_none()
+        && spec.while_in_use == WhileInUse::Allow
         && spec.defaults.is_none();
     if nothing {
-        problems
-            .push(invalid("spec", "demands nothing; write data, labels, limits, validations or defaults"));
+        problems.push(invalid(
+            "spec",
+            "demands nothing; write data, labels, limits, validations, warnAbove, whileInUse or defaults",
+        ));
+    }
+}
+
+/// What reaches and is used are ConfigMaps and Secrets.
+fn check_reach(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
+    let of_namespaces = spec.match_.kinds.iter().all(|kind| *kind == PolicyKind::Namespace);
+    if of_namespaces && !spec.match_.kinds.is_empty() {
+        let asked = [
+            ("spec.warnAbove", spec.warn_above.is_some()),
+            ("spec.whileInUse", spec.while_in_use == WhileInUse::Refuse),
+        ];
+        for (field, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
+            problems.push(invalid(field, "speaks of ConfigMaps and Secrets; add one of them to match.kinds"));
+        }
+    }
+    if let Some(above) = &spec.warn_above {
+        if above.copies.is_none() && above.restarts.is_none() {
+            problems.push(invalid("spec.warnAbove", "names no number; write copies, restarts or both"));
+        }
+        for (field, limit) in [("copies", above.copies), ("restarts", above.restarts)] {
+            if limit.is_some_and(|limit| limit < 0) {
+                problems.push(invalid(&format!("spec.warnAbove.{field}"), "is negative; write 0 or more"));
+            }
+        }
     }
 }
 

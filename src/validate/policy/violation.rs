@@ -105,6 +105,27 @@ impl Violation {
         }
     }
 
+    /// A violation by what a write takes away or adds, whatever stood there before.
+    pub fn by_change(rule: &'static str, key: Option<String>, what: String, fix: &'static str) -> Self {
+        Self {
+            rule: rule.into(),
+            key,
+            place: None,
+            what: what.into(),
+            fix: fix.into(),
+            subject: Subject::Change,
+        }
+    }
+
+    /// What a status says of it: place, fault and fix; who breaks what by which key is said beside it.
+    pub fn brief(&self) -> String {
+        let place = self
+            .place
+            .map(|place| format!("line {} column {}: ", place.line, place.column))
+            .unwrap_or_default();
+        printable(&format!("{place}{}; {}", self.what, self.fix), LONGEST)
+    }
+
     /// The sentence that a person reads: policy, rule, object, key, place, fault and fix.
     pub fn message(&self, policy: &str, object: &Candidate<'_>) -> String {
         let kind = match object.kind {

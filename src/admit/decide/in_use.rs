@@ -1,0 +1,85 @@
+//! What workloads use is not taken from them, where a policy says so: from what the webhook knows of workloads, which is
+//! their pod templates. Pods without one are not known.
+
+use std::collections::BTreeSet;
+
+use super::DecideError;
+use crate::{
+    model::{Kind, Reference, WorkloadFacts, World},
+    validate::{Candidate, Violation},
+};
+
+/// How many workloads, and how many keys, are named.
+const MOST_NAMED: usize = 3;
+
+/// What a write would take from workloads that use it; nothing where the namespace goes anyway, or the object is on its
+/// way already.
+pub(super) fn look(
+    world: &World,
+    kind: Kind,
+    old: &Candidate<'_>,
+    new: Option<&Candidate<'_>>,
+) -> Result<Option<Violation>, DecideError> {
+    let removed: BTreeSet<&str> = match new {
+        Some(new) => {
+            let kept: BTreeSet<&str> = new.keys().collect();
+            old.keys().filter(|key| !kept.contains(key)).collect()
+        }
+        None => old.keys().collect(),
+    };
+    if old.deleting || (new.is_some() && removed.is_empty()) {
+        return Ok(None);
+    }
+    let namespace = world.namespaces.get_key_value(&*old.namespace);
+    let (namespace, facts) = namespace.ok_or(DecideError::UnknownNamespace)?;
+    if facts.terminating {
+        return Ok(None);
+    }
+    let mut used = BTreeSet::new();
+    let mut users = Vec::new();
+    for (key, facts) in world.workloads_in(namespace).filter(|(_, facts)| !facts.deleting) {
+        let keys = used_keys(facts, kind, &old.name, &removed);
+        if keys.as_ref().is_some_and(|keys| new.is_none() || !keys.is_empty()) {
+            users.push(format!("{} {}", key.kind, key.name));
+            used.extend(keys.unwrap_or_default());
+        }
+    }
+    if users.is_empty() {
+        return Ok(None);
+    }
+    let goes = if new.is_some() { "removed" } else { "deleted" };
+    let what = format!("is used by {} and would be {goes}", named(&users));
+    let keys = new.map(|_| named(&used.into_iter().collect::<Vec<_>>()));
+    let fix = "take it out of their pod templates first, or delete them";
+    Ok(Some(Violation::by_change("whileInUse", keys, what, fix)))
+}
+
+/// Which of these keys a workload uses, where it uses the object at all.
+fn used_keys<'k>(
+    facts: &WorkloadFacts,
+    kind: Kind,
+    name: &str,
+    keys: &BTreeSet<&'k str>,
+) -> Option<BTreeSet<&'k str>> {
+    let pulls = kind == Kind::Secret && facts.pull_secrets.iter().any(|secret| &**secret == name);
+    let uses: Vec<&Reference> =
+        facts.references.iter().filter(|one| one.kind == kind && &*one.name == name).collect();
+    let is_used = |key: &&&'k str| {
+        let names = |reference: &&Reference| match &reference.keys {
+            Some(used) => used.iter().any(|one| one == **key),
+            None => true,
+        };
+        pulls || uses.iter().any(names)
+    };
+    (pulls || !uses.is_empty()).then(|| keys.iter().filter(is_used).copied().collect())
+}
+
+/// The first few, and how many more there are.
+fn named<S: AsRef<str>>(names: &[S]) -> String {
+    let first: Vec<&str> = names.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
+    let first = first.join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

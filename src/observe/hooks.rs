@@ -1,0 +1,61 @@
+//! The webhook configurations as they are in the cluster, whoever wrote them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kube::{Api, Client, Resource, core::ClusterResourceScope};
+use serde::de::DeserializeOwned;
+
+const NAME: &str = "copyrator";
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is there.
+#[derive(Debug)]
+pub struct LiveHooks {
+    /// The validating ones.
+    pub validating: Option<ValidatingWebhookConfiguration>,
+    /// The mutating ones.
+    pub mutating: Option<MutatingWebhookConfiguration>,
+}
+
+/// Why they could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveHooksError {
+    /// The API server refused or could not be reached.
+    #[error("cannot read {kind} {NAME}")]
+    Api {
+        /// The kind.
+        kind: String,
+        /// The cause.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// No answer in time.
+    #[error("cannot read {kind} {NAME}: no answer in {TIMEOUT:?}")]
+    Timeout {
+        /// The kind.
+        kind: String,
+    },
+}
+
+/// Reads both.
+///
+/// # Errors
+/// One of them could not be read; that it is not there is no error.
+pub async fn live_hooks(client: &Client) -> Result<LiveHooks, LiveHooksError> {
+    Ok(LiveHooks { validating: read(client).await?, mutating: read(client).await? })
+}
+
+async fn read<K>(client: &Client) -> Result<Option<K>, LiveHooksError>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let kind = K::kind(&()).into_owned();
+    let api: Api<K> = Api::all(client.clone());
+    match tokio::time::timeout(TIMEOUT, api.get_opt(NAME)).await {
+        Ok(found) => found.map_err(|source| LiveHooksError::Api { kind, source: Box::new(source) }),
+        Err(_) => Err(LiveHooksError::Timeout { kind }),
+    }
+}

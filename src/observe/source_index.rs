@@ -1,0 +1,110 @@
+//! The index of annotated sources, as the webhook reads it: each becomes a rule among the rules, as it does where ConfigMaps
+//! and Secrets are watched. Only warnings are made of them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::watched::Watched;
+use crate::{
+    marks::{COPY_TO, COPY_TO_SELECTOR},
+    model::{Declared, ObjectKey, RuleFacts, Store, World},
+    plan::{Changed, IndexedSource, SourceIndex},
+    validate::annotated_rule,
+};
+
+impl Watched for ConfigMap {
+    const STORE: Store = Store::SourceIndex;
+
+    fn changed(&self) -> Changed {
+        Changed::SourceIndex
+    }
+
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
+        let value = |key: &str| self.data.as_ref()?.get(key).map(String::as_str);
+        match SourceIndex::from_data(value) {
+            Some(index) => take_in(world, &index),
+            // What cannot be read tells nothing, and less than nothing is known.
+            None => {
+                take_in(world, &SourceIndex::default());
+                world.sources_omitted = true;
+            }
+        }
+        true
+    }
+
+    fn forget(_: &Changed, world: &mut World) {
+        take_in(world, &SourceIndex::default());
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        let any = world.sources_omitted || world.rules.keys().any(|rule| rule.annotated().is_some());
+        any.then_some(Changed::SourceIndex).into_iter().collect()
+    }
+}
+
+fn take_in(world: &mut World, index: &SourceIndex) {
+    world.rules.retain(|rule, _| rule.annotated().is_none());
+    world.sources_omitted = index.omitted > 0;
+    for source in &index.sources {
+        let key = ObjectKey::new(source.kind, source.namespace.as_str(), source.name.as_str());
+        if let Some(facts) = declared(source) {
+            world.rules.insert(key.annotation_rule(), facts);
+        }
+    }
+}
+
+fn declared(source: &IndexedSource) -> Option<RuleFacts> {
+    let annotation = |key: &str| match key {
+        COPY_TO => source.copy_to.as_deref(),
+        COPY_TO_SELECTOR => source.copy_to_selector.as_deref(),
+        _ => None,
+    };
+    let (spec, compiled) = annotated_rule(source.kind, &source.name, annotation)?.ok()?;
+    Some(Declared {
+        uid: "".into(),
+        resource_version: "".into(),
+        generation: 0,
+        created: Timestamp::UNIX_EPOCH,
+        annotations: Default::default(),
+        spec,
+        compiled: Ok(Arc::new(compiled)),
+        status: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Kind;
+
+    fn index(sources: &[&str], omitted: usize) -> ConfigMap {
+        let source = |name: &&str| IndexedSource {
+            kind: Kind::ConfigMap,
+            namespace: "shop".into(),
+            name: (*name).into(),
+            copy_to: Some("team-*".into()),
+            copy_to_selector: None,
+        };
+        let index = SourceIndex { sources: sources.iter().map(source).collect(), omitted };
+        ConfigMap { data: Some(index.to_data().unwrap()), ..ConfigMap::default() }
+    }
+
+    #[test]
+    fn sources_come_and_go_with_the_index() {
+        let mut world = World::default();
+        let known = |world: &World| world.rules.keys().map(|rule| rule.name.to_string()).collect::<Vec<_>>();
+        index(&["a", "b"], 3).put(&mut world, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            (known(&world).join(" "), world.sources_omitted),
+            ("configmap:a configmap:b".into(), true)
+        );
+        index(&["b"], 0).put(&mut world, Timestamp::UNIX_EPOCH);
+        assert_eq!((known(&world).join(" "), world.sources_omitted), ("configmap:b".into(), false));
+        ConfigMap::default().put(&mut world, Timestamp::UNIX_EPOCH);
+        assert_eq!((known(&world).len(), world.sources_omitted), (0, true));
+        <ConfigMap as Watched>::forget(&Changed::SourceIndex, &mut world);
+        assert!(!world.sources_omitted);
+    }
+}
