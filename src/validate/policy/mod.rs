@@ -16,6 +16,7 @@ mod format;
 mod labels;
 mod pattern;
 mod pem;
+mod re2;
 mod scope;
 mod violation;
 mod walk;
