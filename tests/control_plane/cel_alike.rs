@@ -119,11 +119,9 @@ fn broken(person: &Person, object: &Value, expressions: &[&str]) -> BTreeSet<usi
             return index.parse().unwrap();
         }
         let failed = said.strip_prefix("expression '").unwrap_or_else(|| panic!("{warning}"));
-        let is_it = |expression: &&str| {
-            let shown: String =
-                expression.chars().take(60).take_while(|one| !"\\\"".contains(*one)).collect();
-            failed.starts_with(&shown)
-        };
+        // The header has each backslash twice.
+        let failed = failed.replace(r"\\", r"\");
+        let is_it = |expression: &&str| failed.starts_with(&expression.chars().take(60).collect::<String>());
         expressions.iter().position(is_it).unwrap_or_else(|| panic!("{warning}"))
     };
     warnings.iter().map(index).collect()

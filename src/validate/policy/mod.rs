@@ -21,6 +21,7 @@ mod labels;
 mod pattern;
 mod pem;
 mod properties;
+mod re2;
 mod schema;
 mod schema_cost;
 mod schema_shape;

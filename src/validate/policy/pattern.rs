@@ -2,6 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 
+use super::re2;
 use crate::{api::Problem, validate::invalid};
 
 /// The longest expression, in bytes: reading one takes a hundred times its memory.
@@ -51,9 +52,10 @@ impl Pattern {
         if pattern.len() > LONGEST {
             return Err(regex::Error::CompiledTooBig(LONGEST));
         }
+        let meant = re2::in_ascii(pattern);
         let mut limit = LIGHTEST.max(pattern.len().next_power_of_two());
         loop {
-            let built = RegexBuilder::new(pattern).size_limit(limit).dfa_size_limit(HEAVIEST).build();
+            let built = RegexBuilder::new(&meant).size_limit(limit).dfa_size_limit(HEAVIEST).build();
             match built {
                 Err(regex::Error::CompiledTooBig(_)) if limit < HEAVIEST => limit *= 2,
                 built => {

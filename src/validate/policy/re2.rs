@@ -1,0 +1,95 @@
+//! Regular expressions mean what they mean to Kubernetes (RE2): `\w`, `\d`, `\s` and `\b` speak of ASCII. The library's speak
+//! of all of Unicode, which would let through what the API server's CEL refuses.
+
+use std::convert::Infallible;
+
+use regex_syntax::ast::{
+    Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, Span, Visitor, parse::Parser,
+    visit,
+};
+
+/// The pattern, with these written out. One that cannot be read stays as it is.
+pub(super) fn in_ascii(pattern: &str) -> String {
+    let Ok(ast) = Parser::new().parse(pattern) else { return pattern.to_owned() };
+    let Ok(found) = visit(&ast, Shorthands::default());
+    let mut written = String::with_capacity(pattern.len());
+    let mut at = 0;
+    for (span, meant) in found {
+        written.push_str(&pattern[at..span.start.offset]);
+        written.push_str(meant);
+        at = span.end.offset;
+    }
+    written.push_str(&pattern[at..]);
+    written
+}
+
+/// Where they are, in the order of the text, and what they mean.
+#[derive(Default)]
+struct Shorthands(Vec<(Span, &'static str)>);
+
+impl Shorthands {
+    fn class(&mut self, class: &ClassPerl) {
+        // A class in a class is their union, so that the same text serves within brackets.
+        let meant = match (&class.kind, class.negated) {
+            (ClassPerlKind::Digit, false) => "[0-9]",
+            (ClassPerlKind::Digit, true) => "[^0-9]",
+            (ClassPerlKind::Space, false) => r"[\t\n\f\r\x20]",
+            (ClassPerlKind::Space, true) => r"[^\t\n\f\r\x20]",
+            (ClassPerlKind::Word, false) => "[0-9A-Za-z_]",
+            (ClassPerlKind::Word, true) => "[^0-9A-Za-z_]",
+        };
+        self.0.push((class.span, meant));
+    }
+}
+
+impl Visitor for Shorthands {
+    type Output = Vec<(Span, &'static str)>;
+    type Err = Infallible;
+
+    fn finish(self) -> Result<Self::Output, Infallible> {
+        Ok(self.0)
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Infallible> {
+        match ast {
+            Ast::ClassPerl(class) => self.class(class),
+            Ast::Assertion(assertion) => {
+                let Assertion { span, kind } = &**assertion;
+                if *kind == AssertionKind::WordBoundary {
+                    self.0.push((*span, r"(?-u:\b)"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Infallible> {
+        if let ClassSetItem::Perl(class) = item {
+            self.class(class);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shorthands_speak_of_ascii_and_nothing_else_changes() {
+        for (pattern, expected) in [
+            (r"^\w+ \d{2}$", r"^[0-9A-Za-z_]+ [0-9]{2}$"),
+            (r"[\w.-]+@[^\s\d]", r"[[0-9A-Za-z_].-]+@[^[\t\n\f\r\x20][0-9]]"),
+            (r"\bä\W(\D|\S)?", r"(?-u:\b)ä[^0-9A-Za-z_]([^0-9]|[^\t\n\f\r\x20])?"),
+            (r"\\w[a-z]\p{L}.", r"\\w[a-z]\p{L}."),
+            (r"(\w", r"(\w"),
+        ] {
+            assert_eq!(in_ascii(pattern), expected);
+        }
+        let matches =
+            |pattern: &str, text: &str| regex::Regex::new(&in_ascii(pattern)).unwrap().is_match(text);
+        assert!(matches(r"\Aa\w\s[\d_]\b", "ab 7") && !matches(r"\w|\d|\s", "ß٣\u{a0}"));
+        assert!(matches(r"\A[^\w]\W[\W]\z", "äöü") && matches(r"a\bß", "aß"));
+    }
+}
