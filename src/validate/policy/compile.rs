@@ -205,3 +205,67 @@ fn check_actions(actions: &[Action], problems: &mut Vec<Problem>) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_judged_as_it_stands_and_as_time_passes() {
+        let issued = SystemTime::now();
+        let authority =
+            copyrator_certs::Authority::issue("test", issued, Duration::from_secs(864_000)).unwrap();
+        let spec = json!({
+            "match": {"kinds": ["ConfigMap"]},
+            "data": [
+                {"name": "ca", "keys": ["ca.crt"], "format": "pem-certificate", "minRemaining": "24h"},
+                {"name": "settings", "keys": ["*.yaml"], "format": "yaml", "schema": {"required": ["a"]}},
+                {"name": "frozen", "keys": ["*"], "immutable": true}
+            ],
+            "validations": [{"expression": "oldObject != null"}, {"expression": "'b' in text"}]
+        });
+        let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
+        let raw =
+            json!({"metadata": {"name": "x"}, "data": {"ca.crt": authority.cert_pem(), "s.yaml": "b: 1"}});
+        let raw = raw.to_string();
+        let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+        let at = |hours| {
+            let now = Timestamp::try_from(issued).unwrap() + SignedDuration::from_hours(hours);
+            let violations = policy.judge_standing(&object, now);
+            violations.into_iter().map(|violation| violation.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(at(0), ["settings", "validations[1]"]);
+        assert_eq!(at(217), ["ca", "settings", "validations[1]"]);
+    }
+
+    #[test]
+    fn fields_that_do_not_go_together_are_refused() {
+        for (rule, says) in [
+            (
+                json!({"keys": ["a"], "format": "url", "schema": {}}),
+                "schema: is taken with format json, yaml or toml only",
+            ),
+            (json!({"keys": ["a"], "schema": {}, "required": true}), "schema: is taken with format"),
+            (
+                json!({"keys": ["a"], "format": "pem-key", "minRemaining": "1h"}),
+                "minRemaining: is taken with format",
+            ),
+            (json!({"format": "tls-pair", "minRemaining": "a week"}), "is no duration"),
+            (
+                json!({"keys": ["a"], "format": "json", "schema": {"$ref": "http://a"}}),
+                "leads out of the schema",
+            ),
+        ] {
+            let mut rule = rule;
+            rule["name"] = "r".into();
+            let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]});
+            let problems = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap_err();
+            assert!(problems.iter().any(|problem| problem.message.contains(says)), "{says}: {problems:?}");
+        }
+    }
+}

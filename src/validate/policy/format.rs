@@ -168,18 +168,20 @@ mod tests {
         }
         let nested = |open: &str, close: &str, n: usize| open.repeat(n) + &close.repeat(n);
         // Each anchor is as deep as may be, and holds the one before.
-        let mut anchors = format!("a0: &a0 {}\n", nested("[", "]", 50));
-        for level in 1..400 {
+        let anchors = |levels| {
             let (open, close) = ("[".repeat(50), "]".repeat(50));
-            anchors += &format!("a{level}: &a{level} {open}*a{}{close}\n", level - 1);
-        }
+            let held = (1..levels).map(|at| format!("a{at}: &a{at} {open}*a{}{close}\n", at - 1));
+            format!("a0: &a0 {}\n", nested("[", "]", 50)) + &held.collect::<String>()
+        };
         let deep: String = (0..2_000).map(|depth| " ".repeat(depth) + "a:\n").collect();
         for (format, value) in [
             (Format::Yaml, laughs),
             (Format::Yaml, "[".repeat(100_000)),
             (Format::Yaml, nested("[", "]", 5_000)),
             (Format::Yaml, deep),
-            (Format::Yaml, anchors),
+            (Format::Yaml, anchors(3)),
+            (Format::Yaml, anchors(30)),
+            (Format::Yaml, anchors(400)),
             (Format::Json, nested("[", "]", 100_000)),
             (Format::Dockerconfigjson, format!("{{\"auths\":{}}}", nested("[", "]", 100_000))),
             (Format::Toml, "a=".to_owned() + &nested("[", "]", 100_000)),

@@ -128,9 +128,9 @@ impl<'c> Cost<'c> {
             }
             ("additionalProperties", one, Value::Object(entries)) => {
                 let named = keywords.get("properties").and_then(Value::as_object);
-                let others =
+                let mut others =
                     entries.iter().filter(|(key, _)| named.is_none_or(|named| !named.contains_key(*key)));
-                others.map(|(key, child)| self.apply(one, child, at.below(key))).collect()
+                others.try_for_each(|(key, child)| self.apply(one, child, at.below(key)))
             }
             ("propertyNames", one, Value::Object(entries)) => entries.keys().try_for_each(|key| {
                 self.budget.spend(key.len() as u64)?;

@@ -39,10 +39,10 @@ impl Shape {
     /// Looks at a schema, or says what is not taken.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut shape = Self::default();
-        if let Some(dialect) = schema.get("$schema") {
-            if dialect.as_str().map(|text| text.trim_end_matches('#')) != Some(DIALECT) {
-                return Err(format!("$schema is {dialect}; only {DIALECT} is taken"));
-            }
+        if let Some(dialect) = schema.get("$schema")
+            && dialect.as_str().map(|text| text.trim_end_matches('#')) != Some(DIALECT)
+        {
+            return Err(format!("$schema is {dialect}; only {DIALECT} is taken"));
         }
         shape.visit(schema, schema, 0)?;
         Ok(shape)

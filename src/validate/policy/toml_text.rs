@@ -113,7 +113,7 @@ mod tests {
                 ".".repeat(200),
                 ".".repeat(200)
             ),
-            "a = [1.5, 2.5]\nb = {c.d = 1.5, e.f = [[1], [2]]}\n".repeat(1)
+            "a = [1.5, 2.5]\nb = {c.d = 1.5, e.f = [[1], [2]]}\n".to_owned()
                 + &(0..300).map(|n| format!("[t{n}.x]\ny.z = [[{n}.5]]\n")).collect::<String>(),
             "a = [\n".to_owned() + &"  { b.c = 1.5 },\n".repeat(300) + "]",
         ] {
