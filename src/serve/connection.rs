@@ -25,7 +25,7 @@ use super::client_trust::{Caller, ClientTrust};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
-use super::peers::PeerRate;
+use super::peers::{OpenByPeer, PeerRate};
 use super::slow_header::{Phase, SlowHeader};
 
 /// How often the log says that a client certificate is refused, at most.
@@ -56,6 +56,8 @@ pub(super) struct Connections {
     pub(super) metrics: ConnectionMetrics,
     /// Cancelled when the listener has closed: finish the request under way, then end.
     pub(super) finish: CancellationToken,
+    /// Whose the open connections are.
+    pub(super) open: OpenByPeer,
     /// When the log last told of a refused certificate.
     pub(super) told: Mutex<Option<Instant>>,
 }

@@ -8,6 +8,9 @@ pub struct Limits {
     /// Connections open at once; one more is closed as soon as it is accepted. The API server opens about
     /// as many as it has calls in flight.
     pub max_connections: usize,
+    /// Of those, how many one address may have, so that whoever hoards them leaves room for others. Behind NAT all API
+    /// servers can be one address.
+    pub max_connections_a_peer: usize,
     /// From accepting to the end of the TLS handshake.
     pub handshake: Duration,
     /// From a request's first byte to the end of its header.
@@ -23,6 +26,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_connections: 1024,
+            max_connections_a_peer: 512,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(10),
             idle: Duration::from_secs(120),

@@ -17,6 +17,7 @@ use super::connection::{Callers, Connections, Transport};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
+use super::peers::OpenByPeer;
 
 /// Pause after `accept` failed for a reason of our own (no file descriptor, no memory): it would fail
 /// again at once, and a loop that spins makes it worse.
@@ -73,6 +74,7 @@ async fn serve(
         limits,
         metrics,
         finish: finish.clone(),
+        open: OpenByPeer::default(),
         told: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -113,6 +115,10 @@ fn admit(
         shared.metrics.refused.inc();
         return; // closing the socket is the fastest refusal there is
     };
+    let Some(of_peer) = shared.open.take(peer, shared.limits.max_connections_a_peer) else {
+        shared.metrics.refused.inc();
+        return;
+    };
     // A handshake costs more than a request, and who fails it never gets to make one.
     if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
         shared.metrics.limited.inc();
@@ -122,7 +128,7 @@ fn admit(
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
         shared.serve(socket, peer).await;
-        drop((slot, open)); // a place is free before it stops counting
+        drop((of_peer, slot, open)); // a place is free before it stops counting
     });
 }
 

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 pub struct ConnectionMetrics {
     /// Connections open now, handshakes included.
     pub open: Gauge,
-    /// Connections closed at once because there were too many.
+    /// Connections closed at once because there were too many, of all or of one address.
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
@@ -27,7 +27,7 @@ impl ConnectionMetrics {
         registry.register("connections", "Connections open now", self.open.clone());
         registry.register(
             "connections_refused",
-            "Connections closed at once because there were too many",
+            "Connections closed at once because there were too many, of all or of one address",
             self.refused.clone(),
         );
         registry.register(

@@ -1,4 +1,5 @@
-//! How fast one address may ask, so that nobody is an oracle's customer for long, nor keeps the API server waiting.
+//! How fast one address may ask and how many connections it may have, so that nobody is an oracle's customer for long,
+//! nor keeps the API server waiting.
 
 use std::{
     collections::HashMap,
@@ -65,6 +66,41 @@ impl Table {
     }
 }
 
+/// How many connections each address has open. Clones share it; as large as there are connections.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenByPeer(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One of them, until dropped.
+pub(super) struct OpenOfPeer {
+    all: OpenByPeer,
+    peer: IpAddr,
+}
+
+impl OpenByPeer {
+    /// One more for this address, unless it has `most`.
+    pub(super) fn take(&self, peer: IpAddr, most: usize) -> Option<OpenOfPeer> {
+        let peer = network(peer);
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.get(&peer).is_some_and(|open| *open >= most) {
+            return None;
+        }
+        *open.entry(peer).or_insert(0) += 1;
+        Some(OpenOfPeer { all: self.clone(), peer })
+    }
+}
+
+impl Drop for OpenOfPeer {
+    fn drop(&mut self) {
+        let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.peer);
+            }
+        }
+    }
+}
+
 /// What one machine has for itself: an address of IPv4, a /64 of IPv6.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
@@ -108,6 +144,19 @@ mod tests {
         assert_eq!(admitted(&rate, v6("2001:db8::2"), now, 1), 0, "a machine can have a whole /64");
         assert_eq!(admitted(&rate, v6("2001:db8:0:1::1"), now, 1), 1);
         assert_eq!(admitted(&rate, v6("::ffff:0.0.0.1"), now, 1), 0, "the same address in other clothes");
+    }
+
+    #[test]
+    fn an_address_without_connections_is_not_remembered() {
+        let open = OpenByPeer::default();
+        let first = open.take(v4(1), 2).unwrap();
+        let second = open.take(v4(1), 2).unwrap();
+        assert!(open.take(v4(1), 2).is_none() && open.take(v4(2), 2).is_some());
+        drop(first);
+        let third = open.take(v4(1), 2);
+        assert!(third.is_some() && open.take(v4(1), 2).is_none());
+        drop((second, third));
+        assert!(open.0.lock().unwrap().is_empty());
     }
 
     /// A flood of addresses costs a bounded table, and nobody in it his rate.

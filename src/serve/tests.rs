@@ -189,6 +189,25 @@ async fn one_connection_too_many_is_refused_at_once() {
     server.drained().await;
 }
 
+/// One pod that opens connections and keeps them would shut the API server out.
+#[tokio::test]
+async fn one_address_cannot_have_all_connections() {
+    let limits = Limits { max_connections: 10, max_connections_a_peer: 2, ..Limits::default() };
+    let server = Server::start(limits, Duration::ZERO).await;
+    let hoarded = (TcpStream::connect(server.address).await.unwrap(), soon(server.connect()).await.unwrap());
+    soon(server.connect()).await.unwrap_err();
+    assert_eq!(server.metrics.refused.get(), 1);
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind(([127, 0, 0, 2], 0).into()).unwrap();
+    let other = soon(other.connect(server.address)).await.unwrap();
+    let name = ServerName::try_from("hook.test").unwrap();
+    let mut other = BufReader::new(soon(server.connector(&[]).connect(name, other)).await.unwrap());
+    assert_eq!(soon(ask(&mut other, "/")).await.unwrap(), ("hello".to_owned(), true));
+    drop(hoarded);
+    until(|| server.metrics.open.get() == 1).await;
+    soon(server.connect()).await.unwrap();
+}
+
 #[tokio::test]
 async fn http2_is_not_offered() {
     let server = Server::start(Limits::default(), Duration::ZERO).await;
