@@ -184,7 +184,7 @@ fn bare(live: &Value) -> Value {
 }
 
 /// Whether a call arrives; where that cannot be tried, whether there is a pod to answer it.
-fn answered(facts: &Facts, install: &Install<'_>, is_off: bool, found: &mut Findings) {
+pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_off: bool, found: &mut Findings) {
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);
     let object = format!("{namespace}: {workload}");

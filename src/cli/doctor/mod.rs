@@ -13,6 +13,8 @@ mod install;
 mod leader;
 mod pods;
 mod rights;
+#[cfg(test)]
+mod sound;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -70,7 +72,7 @@ impl Args {
             Err(error) => return fail(&*error, Exit::Unreachable),
         };
         let found = examine::examine(&facts, &self.ignore);
-        let in_order = examine::in_order(&found, &self.ignore);
+        let in_order = examine::in_order(&facts, &found, &self.ignore);
         if facts.server.as_ref().is_ok_and(|server| !server.stamps()) {
             note(
                 "this API server does not stamp authors by itself (from Kubernetes 1.36 on it does): a hook does, and while \

@@ -12,18 +12,23 @@ use crate::marks::KEY_SECRET;
 /// The Lease that one reconciler holds.
 pub(super) const LEASE: &str = "copyrator-reconciler";
 
-/// Everything that is wrong with our processes.
-pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+/// Whether we are here at all.
+pub(super) fn installed(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     match &facts.deployments {
         Err(unread) => found.unknown(&[Id::NotInstalled, Id::PodsNotReady], unread),
         Ok(deployments) if deployments.is_empty() => {
-            let what = "has no Deployment of ours (label app.kubernetes.io/part-of=copyrator): if Copyrator lives in another \
-                        namespace, name it with -n";
+            let what = "has no Deployment of ours (label app.kubernetes.io/part-of=copyrator), and nothing else was looked at: \
+                        if Copyrator lives in another namespace, name it with -n";
             found.error(Id::NotInstalled, format!("Namespace {}", facts.namespace), what, install.repair());
         }
-        Ok(deployments) => {
-            deployments.iter().for_each(|deployment| ready(&facts.namespace, deployment, found))
-        }
+        Ok(_) => {}
+    }
+}
+
+/// Everything that is wrong with our processes.
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    for deployment in facts.deployments.iter().flatten() {
+        ready(&facts.namespace, deployment, found);
     }
     led(facts, install, found);
     match &facts.digest_key {
@@ -31,8 +36,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Ok(true) => {}
         Ok(false) => {
             let namespace = &facts.namespace;
-            let what = "is not there: restore it from a backup before a reconciler starts. A start makes a new one, and \
-                        copies that nobody wants are not removed any more";
+            let what = "is not there: restore it from a backup. Without one, a start makes a new key, and copies that \
+                        nobody wants are not removed any more";
             let restart =
                 format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
             found.error(Id::DigestKeyMissing, format!("Secret {namespace}/{KEY_SECRET}"), what, restart);

@@ -204,16 +204,24 @@ fn covered(right: &Right<'_>, rules: &[&PolicyRule]) -> bool {
     })
 }
 
-/// Rights in words: as many as a line bears.
+/// Rights in words, those to one resource together: as many as a line bears.
 fn listed(rights: &[Right<'_>]) -> String {
     const SHOWN: usize = 8;
-    let word = |right: &Right<'_>| {
+    let mut resources: Vec<(String, Vec<&str>)> = Vec::new();
+    for right in rights {
         let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
         let name = right.name.map(|name| format!("/{name}")).unwrap_or_default();
-        format!("{} {}{group}{name}", right.verb, right.resource)
-    };
-    let mut words: Vec<String> = rights.iter().take(SHOWN).map(word).collect();
-    if let Some(more) = rights.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let resource = format!("{}{group}{name}", right.resource);
+        match resources.iter_mut().find(|(known, _)| *known == resource) {
+            Some((_, verbs)) => verbs.push(right.verb),
+            None => resources.push((resource, vec![right.verb])),
+        }
+    }
+    let more = resources.len().saturating_sub(SHOWN);
+    resources.truncate(SHOWN);
+    let mut words: Vec<String> =
+        resources.iter().map(|(resource, verbs)| format!("{} {resource}", verbs.join("/"))).collect();
+    if more > 0 {
         words.push(format!("and {more} more"));
     }
     words.join(", ")

@@ -1,123 +1,18 @@
 //! A sound install, broken in every way there is an id for.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::ValueEnum as _;
 use copyrator_certs::{Authority, CaSecret};
-use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Resource as _;
 use serde_json::{Value, json};
 
 use super::{
-    chart::{GIVEN, rules},
     examine::{examine, in_order},
-    facts::{Ca, Facts, LeaseFacts, Pair, Rbac, Unread},
+    facts::{Ca, Facts, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
-    install::Role,
+    sound::{DAY, deployment, now, object, sound},
     table::table,
 };
-use crate::{
-    crds::manifests,
-    hooks::{Endpoint, Stamper, render},
-};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-fn now() -> Timestamp {
-    "2026-11-21T12:00:00Z".parse().unwrap()
-}
-
-fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
-}
-
-fn deployment(component: &str) -> Value {
-    let arguments = [
-        "serve".to_owned(),
-        format!("--roles={component}"),
-        "--namespace=$(POD_NAMESPACE)".into(),
-        "--webhook-service=copyrator-webhook:443".into(),
-        "--owner-cluster-role=copyrator".into(),
-        "--annotations=true".into(),
-    ];
-    let name = format!("copyrator-{component}");
-    json!({
-        "metadata": {"name": name, "annotations": {"meta.helm.sh/release-name": "copyrator"}},
-        "spec": {"replicas": 2, "selector": {}, "template": {"spec": {
-            "serviceAccountName": name, "containers": [{"name": "copyrator", "args": arguments}],
-        }}},
-        "status": {"readyReplicas": 2},
-    })
-}
-
-fn rbac() -> Rbac {
-    let mut rbac = Rbac::default();
-    for given in &GIVEN {
-        let name = format!("copyrator{}", given.suffix);
-        let rules = serde_json::to_value(rules(given, "copyrator", "ours", false)).unwrap();
-        let subject = |role: &Role| {
-            let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
-            json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
-        };
-        let subjects: Vec<Value> = given.holders.iter().map(subject).collect();
-        let metadata = json!({"name": name, "namespace": "ours", "uid": "u"});
-        let kind = if given.is_local { "Role" } else { "ClusterRole" };
-        let role = json!({"metadata": metadata, "rules": rules});
-        let binding = json!({"metadata": metadata, "subjects": subjects, "roleRef": {"kind": kind, "name": name, "apiGroup": ""}});
-        match given.is_local {
-            true => (rbac.roles.push(object(role)), rbac.role_bindings.push(object(binding))),
-            false => {
-                (rbac.cluster_roles.push(object(role)), rbac.cluster_role_bindings.push(object(binding)))
-            }
-        };
-    }
-    rbac
-}
-
-fn sound() -> Facts {
-    let ca = CaSecret::new(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
-    let rbac = rbac();
-    let owner = rbac.cluster_roles[0].owner_ref(&());
-    let endpoint =
-        Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
-    let bundle = ca.trust_bundle(SystemTime::from(now()));
-    let (validating, mutating) = render([], Stamper::ApiServer, &endpoint, &bundle, owner, "ours", true);
-    let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
-    let definitions =
-        manifests().into_iter().filter(|wanted| of_kind(wanted, "Definition")).map(|mut one| {
-            one["status"] =
-                json!({"conditions": [{"type": "Established", "status": "True"}], "storedVersions": []});
-            let definition: CustomResourceDefinition = object(one);
-            (definition.metadata.name.clone().unwrap(), Ok(Some(definition)))
-        });
-    let policies = manifests().into_iter().filter(|wanted| of_kind(wanted, "AdmissionPolicy"));
-    Facts {
-        namespace: "ours".into(),
-        now: now(),
-        server: Ok("v1.36.3".parse().unwrap()),
-        deployments: Ok(["webhook", "reconciler"].map(|it| object(deployment(it))).into()),
-        definitions: definitions.collect(),
-        admission: policies.map(|wanted| Pair { live: Ok(Some(wanted.clone())), wanted }).collect(),
-        hooks: Ok(vec![serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()]),
-        endpoints: [
-            (("them".to_owned(), "up".to_owned()), Ok(true)),
-            (("them".to_owned(), "down".to_owned()), Ok(false)),
-        ]
-        .into(),
-        policies: Ok(Vec::new()),
-        canary: Some(Ok(Ok(()))),
-        ca: Ok(Ca::There(Box::new(ca))),
-        digest_key: Ok(true),
-        lease: Ok(LeaseFacts {
-            holder: "copyrator-reconciler-1_abcd".into(),
-            is_renewed: true,
-            is_ours: true,
-            renewed_at: Some(now()),
-        }),
-        rbac: Ok(rbac),
-    }
-}
 
 /// Of our hooks one configuration.
 fn ours(facts: &mut Facts, index: usize) -> &mut Value {
@@ -158,9 +53,10 @@ fn brief(found: &[Finding]) -> Vec<(Severity, Id)> {
 
 #[test]
 fn nothing_is_found_where_nothing_is_wrong() {
-    let found = examine(&sound(), &[]);
+    let facts = sound();
+    let found = examine(&facts, &[]);
     assert_eq!(found, []);
-    assert_eq!(in_order(&found, &[]), Id::value_variants());
+    assert_eq!(in_order(&facts, &found, &[]), Id::value_variants());
     assert_eq!(table(&found, 21), "Nothing found: 21 checks in order.\n");
 }
 
@@ -504,7 +400,7 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     facts.lease = Err(unread());
     facts.rbac = Err(unread());
     let found = examine(&facts, &[]);
-    assert_eq!(in_order(&found, &[]), []);
+    assert_eq!(in_order(&facts, &found, &[]), []);
     assert!(found.iter().all(|finding| finding.severity == Severity::Unknown), "{found:#?}");
     for finding in &found {
         assert!(finding.what.contains("you may not get things/one in namespace ours"), "{finding:?}");
@@ -537,7 +433,7 @@ fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
     assert!(text.ends_with("1 error, 1 warning, 1 not known; 18 checks in order.\n"), "{text}");
     let accepted = [Id::ForeignFailHook, Id::DigestKeyMissing];
     assert_eq!(brief(&examine(&facts, &accepted)), [(Severity::Error, Id::LeaseStale)]);
-    assert!(!in_order(&found, &accepted).contains(&Id::ForeignFailHook));
+    assert!(!in_order(&facts, &found, &accepted).contains(&Id::ForeignFailHook));
 }
 
 /// Every id has a line in the table of docs/operations.md, and the table no other.

@@ -1,0 +1,116 @@
+//! An install in which nothing is wrong, for tests to break.
+
+use std::time::{Duration, SystemTime};
+
+use copyrator_certs::{Authority, CaSecret};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Resource as _;
+use serde_json::{Value, json};
+
+use super::{
+    chart::{GIVEN, rules},
+    facts::{Ca, Facts, LeaseFacts, Pair, Rbac},
+    install::Role,
+};
+use crate::{
+    crds::manifests,
+    hooks::{Endpoint, Stamper, render},
+};
+
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) fn now() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+pub(super) fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+pub(super) fn deployment(component: &str) -> Value {
+    let arguments = [
+        "serve".to_owned(),
+        format!("--roles={component}"),
+        "--namespace=$(POD_NAMESPACE)".into(),
+        "--webhook-service=copyrator-webhook:443".into(),
+        "--owner-cluster-role=copyrator".into(),
+        "--annotations=true".into(),
+    ];
+    let name = format!("copyrator-{component}");
+    json!({
+        "metadata": {"name": name, "annotations": {"meta.helm.sh/release-name": "copyrator"}},
+        "spec": {"replicas": 2, "selector": {}, "template": {"spec": {
+            "serviceAccountName": name, "containers": [{"name": "copyrator", "args": arguments}],
+        }}},
+        "status": {"readyReplicas": 2},
+    })
+}
+
+fn rbac() -> Rbac {
+    let mut rbac = Rbac::default();
+    for given in &GIVEN {
+        let name = format!("copyrator{}", given.suffix);
+        let rules = serde_json::to_value(rules(given, "copyrator", "ours", false)).unwrap();
+        let subject = |role: &Role| {
+            let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
+            json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
+        };
+        let subjects: Vec<Value> = given.holders.iter().map(subject).collect();
+        let metadata = json!({"name": name, "namespace": "ours", "uid": "u"});
+        let kind = if given.is_local { "Role" } else { "ClusterRole" };
+        let role = json!({"metadata": metadata, "rules": rules});
+        let binding = json!({"metadata": metadata, "subjects": subjects, "roleRef": {"kind": kind, "name": name, "apiGroup": ""}});
+        match given.is_local {
+            true => (rbac.roles.push(object(role)), rbac.role_bindings.push(object(binding))),
+            false => {
+                (rbac.cluster_roles.push(object(role)), rbac.cluster_role_bindings.push(object(binding)))
+            }
+        };
+    }
+    rbac
+}
+
+pub(super) fn sound() -> Facts {
+    let ca = CaSecret::new(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
+    let rbac = rbac();
+    let owner = rbac.cluster_roles[0].owner_ref(&());
+    let endpoint =
+        Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
+    let bundle = ca.trust_bundle(SystemTime::from(now()));
+    let (validating, mutating) = render([], Stamper::ApiServer, &endpoint, &bundle, owner, "ours", true);
+    let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
+    let definitions =
+        manifests().into_iter().filter(|wanted| of_kind(wanted, "Definition")).map(|mut one| {
+            one["status"] =
+                json!({"conditions": [{"type": "Established", "status": "True"}], "storedVersions": []});
+            let definition: CustomResourceDefinition = object(one);
+            (definition.metadata.name.clone().unwrap(), Ok(Some(definition)))
+        });
+    let policies = manifests().into_iter().filter(|wanted| of_kind(wanted, "AdmissionPolicy"));
+    Facts {
+        namespace: "ours".into(),
+        now: now(),
+        server: Ok("v1.36.3".parse().unwrap()),
+        deployments: Ok(["webhook", "reconciler"].map(|it| object(deployment(it))).into()),
+        definitions: definitions.collect(),
+        admission: policies.map(|wanted| Pair { live: Ok(Some(wanted.clone())), wanted }).collect(),
+        hooks: Ok(vec![serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()]),
+        endpoints: [
+            (("them".to_owned(), "up".to_owned()), Ok(true)),
+            (("them".to_owned(), "down".to_owned()), Ok(false)),
+        ]
+        .into(),
+        policies: Ok(Vec::new()),
+        canary: Some(Ok(Ok(()))),
+        ca: Ok(Ca::There(Box::new(ca))),
+        digest_key: Ok(true),
+        lease: Ok(LeaseFacts {
+            holder: "copyrator-reconciler-1_abcd".into(),
+            is_renewed: true,
+            is_ours: true,
+            renewed_at: Some(now()),
+        }),
+        rbac: Ok(rbac),
+    }
+}
