@@ -2,11 +2,14 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build image clean prerequisites prerequisites-of-image
+.PHONY: help demo test bench fuzz build image clean prerequisites prerequisites-of-fuzz prerequisites-of-image
 
 # Tests wait for clusters more than they compute.
 TEST_THREADS ?= 6
 IMAGE ?= copyrator:dev
+# What `make fuzz` runs, and for how long each.
+TARGET ?= cel formats globs pem policy review
+SECONDS ?= 60
 STAGE = @printf '\n==> %s\n'
 
 help: ## This list
@@ -35,6 +38,19 @@ bench: prerequisites ## Measure against the budgets (docs/benchmarks.md); ARGS=f
 	@cargo build --locked --release --package copyrator --package benches
 	@cargo run --locked --release --quiet --package benches -- $(ARGS)
 
+# As the product is built: the pinned compiler, the same versions of everything, debug assertions beside. There is hardly any unsafe code
+# for a sanitizer to look at. 2 MiB of stack are what a thread of the webhook has that judges.
+fuzz: prerequisites prerequisites-of-fuzz ## Look for inputs that break it (CONTRIBUTING.md); TARGET=policy for one, SECONDS=60 each
+	@cp Cargo.lock tests/fuzz/Cargo.lock
+	@ulimit -s 2048; for target in $(TARGET); do \
+	  printf '\n==> %s, %s s\n' $$target $(SECONDS); \
+	  found=target/fuzz/corpus/$$target; mkdir -p $$found; \
+	  recorded=; if [ $$target = review ]; then recorded=tests/reviews; fi; \
+	  cargo fuzz run --fuzz-dir tests/fuzz --target-dir target/fuzz --sanitizer none --no-cfg-fuzzing \
+	    $$target $$found tests/fuzz/seeds/$$target $$recorded -- -dict=tests/fuzz/words.dict \
+	    -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 || exit 1; \
+	done
+
 build: prerequisites ## The release binary: target/release/copyrator
 	@cargo build --locked --release --package copyrator
 
@@ -57,6 +73,10 @@ prerequisites:
 	command -v go >/dev/null || lacks 'go' 'it builds Kubernetes for the tests and the demo; get it from https://go.dev/dl'; \
 	command -v cc >/dev/null || lacks 'a C compiler' 'run: apt-get install gcc (or your system'"'"'s like)'; \
 	exit $$missing
+
+prerequisites-of-fuzz:
+	@cargo fuzz --version >/dev/null 2>&1 || { echo 'missing: cargo-fuzz: run: cargo install cargo-fuzz' >&2; exit 1; }
+	@command -v c++ >/dev/null || { echo 'missing: a C++ compiler: run: apt-get install g++' >&2; exit 1; }
 
 prerequisites-of-image:
 	@command -v buildah >/dev/null || command -v docker >/dev/null \

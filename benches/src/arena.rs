@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 
 use copyrator::run::client::{Target, client};
 use devcluster::{Component, Options};
-use kube::Client;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::{Api, Client};
 use serde_json::Value;
-use testbed::{Operator, Role, Testbed};
+use testbed::{Operator, RELEASE, Role, Testbed};
 
 use crate::Outcome;
 use crate::audit::{AuditLog, Request};
 use crate::objects::{HOME, collection, namespace};
 use crate::program::Program;
 use crate::sizes::Sizes;
+use crate::wire::Endpoint;
 use crate::writes::{self, Prepared};
 
 /// Requests under way at once: as many as Copyrator has for anything but new namespaces.
@@ -115,6 +117,17 @@ impl Arena {
             controllers.resume()?
         }
         Ok(())
+    }
+
+    /// Where the webhook listens and whom to trust there, as its hooks say.
+    pub(crate) async fn webhook_endpoint(&self) -> Outcome<Endpoint> {
+        let hooks = Api::<ValidatingWebhookConfiguration>::all(self.admin.clone()).get(RELEASE).await?;
+        let first = hooks.webhooks.unwrap_or_default().into_iter().next().map(|hook| hook.client_config);
+        let first = first.ok_or("there is no hook")?;
+        Endpoint::of(
+            &first.url.ok_or("a hook has no URL")?,
+            &first.ca_bundle.ok_or("a hook trusts nobody")?.0,
+        )
     }
 
     /// `kubectl`, as admin.

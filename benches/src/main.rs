@@ -2,21 +2,26 @@
 //!
 //! `arena` makes a cluster with the product in it; `benchmarks` says what is measured there, with `writes` for the bare
 //! client and for the set-up of `objects`, with the API server's `audit` log as clock and counter, and with `processes`
-//! for CPU and memory, and with `workloads` for what restarts did. `figures` gathers what was found and judges it, `table` shows it, `record` keeps it.
+//! for CPU and memory, with `workloads` for what restarts did, and with `load`, which asks the webhook itself (`reviews` over
+//! `wire`s), with `exposition` for what that tells of itself. `figures` gathers what was found and judges it, `table` shows it, `record` keeps it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line tool")]
 
 mod arena;
 mod audit;
 mod benchmarks;
+mod exposition;
 mod figures;
+mod load;
 mod machine;
 mod objects;
 mod processes;
 mod program;
 mod record;
+mod reviews;
 mod sizes;
 mod statistics;
 mod table;
+mod wire;
 mod workloads;
 mod writes;
 

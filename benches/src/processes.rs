@@ -21,13 +21,22 @@ pub(crate) struct Memory {
     pub(crate) resident: f64,
     /// Of it what belongs to no file: heap and stacks (RssAnon).
     pub(crate) heap: f64,
+    /// The most that was resident (VmHWM), since it began or [`forget_peak`].
+    pub(crate) peak: f64,
 }
 
 /// A process's memory now.
 pub(crate) fn memory(pid: u32) -> Outcome<Memory> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    read_status(&text).ok_or_else(|| format!("{path} names no VmRSS and RssAnon").into())
+    read_status(&text).ok_or_else(|| format!("{path} names no VmRSS, RssAnon and VmHWM").into())
+}
+
+/// The peak of a process's memory counts from now on.
+pub(crate) fn forget_peak(pid: u32) -> Outcome<()> {
+    let path = format!("/proc/{pid}/clear_refs");
+    // What 5 means is the kernel's to say: proc(5).
+    Ok(fs::write(&path, "5").map_err(|error| format!("cannot write {path}: {error}"))?)
 }
 
 fn read_status(text: &str) -> Option<Memory> {
@@ -36,7 +45,7 @@ fn read_status(text: &str) -> Option<Memory> {
         let kibibytes: f64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kibibytes * 1024.0 / 1e6)
     };
-    Some(Memory { resident: field("VmRSS")?, heap: field("RssAnon")? })
+    Some(Memory { resident: field("VmRSS")?, heap: field("RssAnon")?, peak: field("VmHWM")? })
 }
 
 #[cfg(test)]
@@ -45,8 +54,8 @@ mod tests {
 
     #[test]
     fn memory_is_read_from_the_status() {
-        let text = "Name:\tcopyrator\nVmHWM:\t   99999 kB\nVmRSS:\t   15625 kB\nRssAnon:\t    3125 kB\nThreads:\t4\n";
-        assert_eq!(read_status(text), Some(Memory { resident: 16.0, heap: 3.2 }));
+        let text = "Name:\tcopyrator\nVmHWM:\t   31250 kB\nVmRSS:\t   15625 kB\nRssAnon:\t    3125 kB\nThreads:\t4\n";
+        assert_eq!(read_status(text), Some(Memory { resident: 16.0, heap: 3.2, peak: 32.0 }));
         assert_eq!(read_status("Name:\tkthreadd\n"), None);
     }
 

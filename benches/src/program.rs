@@ -18,6 +18,9 @@ pub(crate) struct Program {
     /// What takes the brake off restarts that go on at once, where it has one.
     #[serde(skip)]
     unbraked: Vec<&'static str>,
+    /// What takes the limit for each peer off the webhook, where it has one.
+    #[serde(skip)]
+    for_any_peer: Vec<&'static str>,
 }
 
 impl Program {
@@ -35,12 +38,19 @@ impl Program {
             // A source that changes again and again is the measurement here, and not to be held back.
             serve_flags: known(["--min-spread-interval", "0s"]),
             unbraked: known(["--max-rollouts", "0"]),
+            for_any_peer: known(["--peer-rate", "0"]),
         })
     }
 
     /// The same, without a limit for restarts that go on at once.
     pub(crate) fn unbraked(&self) -> Program {
         let serve_flags = [&self.serve_flags[..], &self.unbraked].concat();
+        Program { serve_flags, ..self.clone() }
+    }
+
+    /// The same, without a limit for what one peer may ask a second: the generator of a load is one.
+    pub(crate) fn for_any_peer(&self) -> Program {
+        let serve_flags = [&self.serve_flags[..], &self.for_any_peer].concat();
         Program { serve_flags, ..self.clone() }
     }
 }

@@ -29,6 +29,9 @@ pub(crate) struct Wishes {
     /// memory: how many foreign Secrets there are, instead of 0, 5000 and 20000.
     #[arg(long, value_name = "N")]
     secrets: Option<usize>,
+    /// admission-load: only this many reviews a second, instead of 100 to 20000.
+    #[arg(long, value_name = "N")]
+    rate: Option<u32>,
 }
 
 /// How much is measured.
@@ -59,6 +62,12 @@ pub(crate) struct Sizes {
     pub(crate) workloads: usize,
     /// Seconds in which is written again and again.
     pub(crate) seconds: u64,
+    /// Reviews that are due a second.
+    pub(crate) rates: Vec<u32>,
+    /// Seconds at each rate.
+    pub(crate) load_seconds: u64,
+    /// Writes through the API server, of each side of a pair.
+    pub(crate) writes: usize,
     /// Seconds without anything to do, before memory is looked at.
     pub(crate) rest_seconds: u64,
     /// Milliseconds without a write of ours, before the next measurement begins: statuses wait for up to two seconds.
@@ -87,6 +96,12 @@ impl From<&Wishes> for Sizes {
             restarts: wishes.workloads.map_or_else(|| sizes(&[50, 500], &[5]), |only| vec![only]),
             workloads: wishes.workloads.unwrap_or(size(1000, 20)).max(1),
             seconds: wishes.seconds.unwrap_or(if quick { 5 } else { 30 }).max(1),
+            rates: wishes.rate.map_or_else(
+                || if quick { vec![100, 1000] } else { vec![100, 500, 1000, 2000, 5000, 10_000, 20_000] },
+                |only| vec![only.max(1)],
+            ),
+            load_seconds: if quick { 1 } else { 10 },
+            writes: size(1000, 40),
             rest_seconds: if quick { 1 } else { 15 },
             quiet_ms: if quick { 300 } else { 2500 },
         }

@@ -1,5 +1,7 @@
 //! What is measured: one file each.
 
+mod admission_hook;
+mod admission_load;
 mod bare;
 mod fan_out;
 mod memory;
@@ -41,10 +43,14 @@ pub(crate) enum Benchmark {
     RestartFlapping,
     /// Restarts beside Helm, kubectl apply and GitOps
     RestartApply,
+    /// The webhook's endpoint under load: small, large and hostile reviews, up to overload
+    AdmissionLoad,
+    /// Writes through the API server, with the webhook's hooks and without
+    AdmissionHook,
 }
 
 /// All of them, in the order of their tables.
-pub(crate) const ALL: [Benchmark; 10] = [
+pub(crate) const ALL: [Benchmark; 12] = [
     Benchmark::FanOut,
     Benchmark::NewNamespace,
     Benchmark::StartUp,
@@ -55,6 +61,8 @@ pub(crate) const ALL: [Benchmark; 10] = [
     Benchmark::RestartNoOps,
     Benchmark::RestartFlapping,
     Benchmark::RestartApply,
+    Benchmark::AdmissionLoad,
+    Benchmark::AdmissionHook,
 ];
 
 impl Benchmark {
@@ -71,6 +79,8 @@ impl Benchmark {
             Benchmark::RestartNoOps => "restart-no-ops",
             Benchmark::RestartFlapping => "restart-flapping",
             Benchmark::RestartApply => "restart-apply",
+            Benchmark::AdmissionLoad => "admission-load",
+            Benchmark::AdmissionHook => "admission-hook",
         }
     }
 
@@ -87,6 +97,8 @@ impl Benchmark {
             Benchmark::RestartNoOps => "Restarts by writes that change no content",
             Benchmark::RestartFlapping => "Restarts by a Secret that does not come to rest",
             Benchmark::RestartApply => "Restarts beside Helm, kubectl apply and GitOps",
+            Benchmark::AdmissionLoad => "The webhook's endpoint under load, open loop",
+            Benchmark::AdmissionHook => "Writes through the API server, with hooks and without",
         }
     }
 
@@ -103,6 +115,8 @@ impl Benchmark {
             Benchmark::RestartNoOps => restart_no_ops::run(program, sizes).await,
             Benchmark::RestartFlapping => restart_flapping::run(program, sizes).await,
             Benchmark::RestartApply => restart_apply::run(program, sizes).await,
+            Benchmark::AdmissionLoad => admission_load::run(program, sizes).await,
+            Benchmark::AdmissionHook => admission_hook::run(program, sizes).await,
         }
     }
 }

@@ -66,11 +66,13 @@ fn regex(text: &str) -> Result<(), Fault> {
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
     let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is no URL", fix)) };
+    // The parser drops what follows `#` unread.
+    let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b':'));
     let parsed = format!("http://{rest}").parse::<http::Uri>();
     match parsed {
-        Ok(uri) if scheme_is_fine && uri.host().is_some_and(|host| !host.is_empty()) => Ok(()),
+        Ok(uri) if is_clean && scheme_is_fine && uri.host().is_some_and(|host| !host.is_empty()) => Ok(()),
         _ => Err(Fault::new("is no URL", fix)),
     }
 }
@@ -105,7 +107,7 @@ mod tests {
             (
                 Format::Url,
                 vec!["https://a.b/c?d=e", "postgres://u:p@db:5432/x", "http://[::1]:80"],
-                vec!["a.b", "https://", "https://a b", "http://a\n", ""],
+                vec!["a.b", "https://", "https://a b", "http://a\n", "http://a/b#c d", "http://a/b#c\n", ""],
             ),
             (Format::Integer, vec!["0", "-12", "+7"], vec!["", "-", "1.0", "1\n", "0x1"]),
             (Format::Boolean, vec!["true", "false"], vec!["True", "yes", "true\n"]),
