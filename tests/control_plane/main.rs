@@ -39,6 +39,7 @@ mod restart_pods;
 mod restarts;
 mod restore;
 mod restored;
+mod rolling;
 mod scale;
 mod stages;
 mod stamps;
