@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what went wrong by failing")]
 #![allow(clippy::print_stdout, reason = "a failing test shows the operator's complaints")]
 
+mod all_dead;
 mod annotated;
 mod authority;
 mod bed;
