@@ -40,6 +40,7 @@ mod restart_pods;
 mod restarts;
 mod restore;
 mod restored;
+mod rights;
 mod rolling;
 mod scale;
 mod stages;
