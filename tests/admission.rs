@@ -4,6 +4,8 @@
 
 #[path = "reviews/annotations.rs"]
 mod annotations;
+#[path = "reviews/discretion.rs"]
+mod discretion;
 #[path = "reviews/harness.rs"]
 mod harness;
 #[path = "reviews/metadata.rs"]
