@@ -31,9 +31,14 @@ impl FromStr for KubeVersion {
 }
 
 impl KubeVersion {
+    /// Whether a server of this version stamps authors by itself.
+    pub fn stamps(self) -> bool {
+        self >= STAMPS
+    }
+
     /// Whether a server of this version takes the file.
     pub(super) fn takes(self, file: &ManifestFile) -> bool {
-        self >= STAMPS || !file.text.contains("\nkind: MutatingAdmissionPolicy\n")
+        self.stamps() || !file.text.contains("\nkind: MutatingAdmissionPolicy\n")
     }
 }
 

@@ -25,6 +25,7 @@ mod load;
 mod observability;
 mod other_writers;
 mod own_kinds;
+mod plain_hooks;
 mod plan;
 mod plan_restarts;
 mod pods;

@@ -162,7 +162,7 @@ impl Testbed {
         let Place { admin, webhook, called } = place;
         let mut command = Command::new(&self.copyrator);
         self.cluster.tie(&mut command);
-        command.args(["serve", "--log", "text", "--namespace", NAMESPACE, "--owner-cluster-role", RELEASE]);
+        command.args(["serve", "--log", "text", "--namespace", NAMESPACE]);
         command.args(["--roles", role.roles()]).arg("--kubeconfig").arg(kubeconfig);
         command.args(["--admin-addr", &format!("127.0.0.1:{admin}")]);
         command.args(["--webhook-addr", &format!("127.0.0.1:{webhook}")]);
@@ -171,6 +171,7 @@ impl Testbed {
             .args(more)
             // Nobody has to hear first that a process of ours goes, but where a test says so.
             .env("COPYRATOR_DRAIN_DELAY", "0s")
+            .env("COPYRATOR_OWNER_CLUSTER_ROLE", RELEASE)
             // Tests change a source again and again, and wait for each change; those about the brake say so.
             .env("COPYRATOR_MIN_SPREAD_INTERVAL", "100ms")
             // As in the chart's pods.
