@@ -142,13 +142,15 @@ impl Testbed {
         replica: u16,
         more: &[&str],
     ) -> Result<Operator, Error> {
-        let called = balancer.port();
-        if role == Role::Webhook {
-            let (webhook, admin) = balancer.places(replica);
-            return self.start_at(&Place { admin, webhook, called }, role, replica, &self.webhook, more);
-        }
-        let place = Place { admin: self.ports.admin(1 + replica), webhook: self.ports.webhook(), called };
-        self.start_at(&place, role, replica, &self.credentials(&replica.to_string())?, more)
+        let (webhook, admin) = match role {
+            Role::Webhook | Role::Both => balancer.places(replica),
+            Role::Reconciler => (self.ports.webhook(), self.ports.admin(1 + replica)),
+        };
+        let own = match role {
+            Role::Webhook => self.webhook.clone(),
+            _ => self.credentials(&replica.to_string())?,
+        };
+        self.start_at(&Place { admin, webhook, called: balancer.port() }, role, replica, &own, more)
     }
 
     fn start_at(
