@@ -6,6 +6,8 @@
 mod annotations;
 #[path = "reviews/check.rs"]
 mod check;
+#[path = "reviews/discretion.rs"]
+mod discretion;
 #[path = "reviews/harness.rs"]
 mod harness;
 #[path = "reviews/idempotent.rs"]

@@ -149,11 +149,14 @@ impl HookWriter {
         let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
         let owner = self.owner().await?;
         let live: Option<ValidatingWebhookConfiguration> = self.live().await?;
-        if live.as_ref().is_some_and(|live| live.annotations().contains_key(HANDS_OFF)) {
-            tracing::warn!(annotation = HANDS_OFF, "the webhook configurations are left as they are");
+        let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
+        if hands_off(live.as_ref()) || hands_off(live_mutating.as_ref()) {
+            tracing::warn!(
+                annotation = HANDS_OFF,
+                "the webhook configurations named {NAME} are left as they are, until neither carries the annotation"
+            );
             return Ok(());
         }
-        let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
         let stamper = self.stamper(live_mutating.as_ref(), now).await?;
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
         let (validating, mutating) =
@@ -285,6 +288,11 @@ pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
 fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
+}
+
+/// Whether somebody has taken it into his own hands. One of the two is enough: in a hurry people mark the one they see.
+fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
+    live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
 }
 
 /// The configuration with nothing in it but the hook that the canary comes by, and that one harmless.

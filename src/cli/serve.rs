@@ -153,14 +153,7 @@ impl Args {
 
     fn config(self) -> Result<Config, UsageError> {
         let namespace = self.home.namespace();
-        let endpoint = match self.webhook_url {
-            Some(url) if url.starts_with("https://") => Endpoint::Url(url.trim_end_matches('/').to_owned()),
-            Some(url) => {
-                let message = format!("{url:?} is no https:// URL, and the API server takes no other");
-                return Err(UsageError::Value { flag: "webhook-url", message });
-            }
-            None => service(&self.webhook_service, &namespace)?,
-        };
+        let endpoint = endpoint(self.webhook_url, &self.webhook_service, &namespace)?;
         let client_ca = self.client_ca.filter(|file| !file.as_os_str().is_empty());
         let client_names: Vec<String> = non_empty(self.client_names).collect();
         if client_ca.is_none() && !client_names.is_empty() {
@@ -206,7 +199,23 @@ pub(super) fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
     entries.into_iter().filter(|entry| !entry.is_empty())
 }
 
-pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
+/// Where the API server finds the webhook: a URL, where one is named.
+pub(super) fn endpoint(
+    url: Option<String>,
+    service_name: &str,
+    namespace: &str,
+) -> Result<Endpoint, UsageError> {
+    match url {
+        Some(url) if url.starts_with("https://") => Ok(Endpoint::Url(url.trim_end_matches('/').to_owned())),
+        Some(url) => {
+            let message = format!("{url:?} is no https:// URL, and the API server takes no other");
+            Err(UsageError::Value { flag: "webhook-url", message })
+        }
+        None => service(service_name, namespace),
+    }
+}
+
+fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
     let parsed = text.split_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
     match parsed {
         Some((name, port)) if !name.is_empty() => {

@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE, Role};
 
 use crate::bed::objects::config_map;
 use crate::bed::{Bed, Story, peaceful, private};
 
+const KUBE: [&str; 2] = ["--kube-version", "1.36.0"];
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 
 #[test]
@@ -15,7 +17,8 @@ fn helm_finds_nothing_to_complain_about_in_either_topology() {
     let bed = peaceful();
     let demands =
         "webhook.clientCA.configMapName=kube-root-ca.crt,webhook.clientCA.names={a,b},webhook.peerRate=0";
-    for values in ["topology=split", "topology=combined", demands] {
+    let guarded = "topology=split,networkPolicy.enabled=true";
+    for values in [guarded, "topology=combined,networkPolicy.enabled=true", demands] {
         succeed(helm(bed).args(["lint", "--strict", CHART, "--set", values]));
         let rendered = succeed(helm(bed).args(["template", RELEASE, CHART, "--set", values]).args([
             "--namespace",
@@ -51,6 +54,63 @@ fn helm_renders_the_stamping_policy_where_it_is_known() {
     let output =
         helm(peaceful()).args(["template", CHART, "--kube-version", "1.29.9"]).output().expect("helm runs");
     assert!(!output.status.success(), "the chart takes a server without ValidatingAdmissionPolicy v1");
+}
+
+/// Only whom the values name reaches the port where reviews are answered; probes and metrics, everybody.
+#[test]
+fn network_policies_select_our_pods_and_name_their_ports() {
+    for (topology, from, expected) in [
+        ("split", "", "copyrator-reconciler: metrics; copyrator-webhook: webhook metrics"),
+        (
+            "split",
+            "10.1.2.0/28",
+            "copyrator-reconciler: metrics; copyrator-webhook: webhook<10.1.2.0/28 metrics",
+        ),
+        ("combined", "10.1.2.0/28", "copyrator-reconciler: webhook<10.1.2.0/28 metrics"),
+    ] {
+        let values = format!("topology={topology},networkPolicy.enabled=true");
+        let from = format!("networkPolicy.from={}", if from.is_empty() { "[]".into() } else { peers(from) });
+        let chart =
+            ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--set", &values, "--set-json", &from];
+        let rendered = succeed(helm(peaceful()).args(chart).args(KUBE));
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered).expect("helm renders YAML");
+        let of = |kind: &str| objects.iter().filter(move |it| it["kind"] == kind).collect::<Vec<_>>();
+        let mut told = Vec::new();
+        for policy in of("NetworkPolicy") {
+            assert_eq!(
+                policy["spec"]["policyTypes"],
+                json!(["Ingress"]),
+                "the API server may be out of reach"
+            );
+            let selector = policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels");
+            let selected = of("Deployment").into_iter().filter(|it| {
+                let labels = &it["spec"]["template"]["metadata"]["labels"];
+                selector.iter().all(|(key, value)| labels[key] == *value)
+            });
+            let [deployment] = selected.collect::<Vec<_>>()[..] else { panic!("not one: {policy}") };
+            let ports = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
+            let opened = policy["spec"]["ingress"].as_array().expect("rules").iter().map(|rule| {
+                let port = rule["ports"][0]["port"].as_str().expect("a name");
+                assert!(ports.to_string().contains(&format!("{port:?}")), "no port {port}: {ports}");
+                let from = rule["from"][0]["ipBlock"]["cidr"].as_str();
+                from.map_or_else(|| port.to_owned(), |from| format!("{port}<{from}"))
+            });
+            let opened: Vec<String> = opened.collect();
+            told.push(format!(
+                "{}: {}",
+                deployment["metadata"]["name"].as_str().unwrap_or(""),
+                opened.join(" ")
+            ));
+        }
+        told.sort();
+        assert_eq!(told.join("; "), expected);
+    }
+    let rendered = succeed(helm(peaceful()).args(["template", RELEASE, CHART]).args(KUBE));
+    assert!(!rendered.contains("kind: NetworkPolicy"), "nobody asked for it");
+}
+
+fn peers(block: &str) -> String {
+    json!([{ "ipBlock": { "cidr": block } }]).to_string()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what went wrong by failing")]
 #![allow(clippy::print_stdout, reason = "a failing test shows the operator's complaints")]
 
+mod all_dead;
 mod annotated;
 mod annotated_index;
 mod authority;
@@ -32,6 +33,7 @@ mod observability;
 mod old_definitions;
 mod other_writers;
 mod own_kinds;
+mod plain_hooks;
 mod plan;
 mod plan_restarts;
 mod pods;
@@ -49,6 +51,8 @@ mod restarts;
 mod restore;
 mod restored;
 mod restricted;
+mod rights;
+mod rolling;
 mod scale;
 mod stages;
 mod stamps;

@@ -23,6 +23,9 @@ fn webhook_configurations_parse_and_carry_no_trust_of_their_own() {
     for (name, text) in hooks.iter().filter(|(name, _)| name.ends_with(".yaml")) {
         for document in documents(name, text) {
             let kind = document["kind"].as_str().unwrap();
+            if kind == "Kustomization" {
+                continue;
+            }
             assert!(kind.ends_with("WebhookConfiguration"), "{name}: {kind}");
             // The CA is generated in each cluster; one that is written down is everybody's.
             assert!(!text.contains("caBundle:"), "{name}");

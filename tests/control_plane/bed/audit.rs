@@ -13,8 +13,12 @@ pub struct Request {
     pub user: String,
     /// What.
     pub verb: String,
+    /// Of which group.
+    pub group: String,
     /// On which kind of object, in the plural.
     pub resource: String,
+    /// On which part of it, where not on the whole.
+    pub subresource: String,
     /// Where.
     pub namespace: String,
     /// On which object.
@@ -31,6 +35,13 @@ pub struct Request {
     pub dry: bool,
     /// What hooks and policies had to say.
     pub annotations: Value,
+}
+
+impl Request {
+    /// Whether the API server refused it for want of a right.
+    pub fn is_forbidden(&self) -> bool {
+        self.annotations["authorization.k8s.io/decision"] == "forbid"
+    }
 }
 
 impl Bed {
@@ -64,7 +75,9 @@ fn request(line: &Value) -> Request {
     Request {
         user: text("/user/username"),
         verb: text("/verb"),
+        group: text("/objectRef/apiGroup"),
         resource: text("/objectRef/resource"),
+        subresource: text("/objectRef/subresource"),
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
         uri: text("/requestURI"),

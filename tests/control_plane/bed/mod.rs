@@ -16,6 +16,7 @@ mod person;
 mod recorder;
 mod story;
 mod tools;
+mod traffic;
 mod workloads;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ pub use gate::{Call, Fate, Gate};
 pub use person::{Answer, Person};
 pub use story::Story;
 pub use tools::chart;
+pub use traffic::Traffic;
 
 /// A cluster with the chart installed.
 pub struct Bed {

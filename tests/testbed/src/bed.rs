@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::{DevCluster, Options};
 
+use crate::balancer::Balancer;
 use crate::error::Error;
 use crate::operator::{Operator, Role};
 use crate::ports::Ports;
@@ -128,26 +129,69 @@ impl Testbed {
             Role::Webhook => 0,
             Role::Reconciler | Role::Both => 1 + replica,
         };
-        let admin = self.ports.admin(slot);
-        let webhook = format!("127.0.0.1:{}", self.ports.webhook());
+        let webhook = self.ports.webhook();
+        let place = Place { admin: self.ports.admin(slot), webhook, called: webhook };
+        self.start_at(&place, role, replica, kubeconfig, more)
+    }
+
+    /// As [`operator`](Self::operator), where the API server finds the webhook behind `balancer`: two replicas of it.
+    pub fn balanced(
+        &self,
+        balancer: &Balancer,
+        role: Role,
+        replica: u16,
+        more: &[&str],
+    ) -> Result<Operator, Error> {
+        let (webhook, admin) = match role {
+            Role::Webhook | Role::Both => balancer.places(replica),
+            Role::Reconciler => (self.ports.webhook(), self.ports.admin(1 + replica)),
+        };
+        let own = match role {
+            Role::Webhook => self.webhook.clone(),
+            _ => self.credentials(&replica.to_string())?,
+        };
+        self.start_at(&Place { admin, webhook, called: balancer.port() }, role, replica, &own, more)
+    }
+
+    fn start_at(
+        &self,
+        place: &Place,
+        role: Role,
+        replica: u16,
+        kubeconfig: &Path,
+        more: &[&str],
+    ) -> Result<Operator, Error> {
+        let Place { admin, webhook, called } = place;
         let mut command = Command::new(&self.copyrator);
         self.cluster.tie(&mut command);
-        command.args(["serve", "--log", "text", "--namespace", NAMESPACE, "--owner-cluster-role", RELEASE]);
+        command.args(["serve", "--log", "text", "--namespace", NAMESPACE]);
         command.args(["--roles", role.roles()]).arg("--kubeconfig").arg(kubeconfig);
-        command.arg("--admin-addr").arg(format!("127.0.0.1:{admin}"));
-        command.arg("--webhook-addr").arg(&webhook).arg("--webhook-url").arg(format!("https://{webhook}"));
-        // Nobody has to hear first that a process of ours goes.
+        command.args(["--admin-addr", &format!("127.0.0.1:{admin}")]);
+        command.args(["--webhook-addr", &format!("127.0.0.1:{webhook}")]);
+        command.args(["--webhook-url", &format!("https://127.0.0.1:{called}")]);
         command
-            .args(["--drain-delay", "0s"])
             .args(more)
+            // Nobody has to hear first that a process of ours goes, but where a test says so.
+            .env("COPYRATOR_DRAIN_DELAY", "0s")
+            .env("COPYRATOR_OWNER_CLUSTER_ROLE", RELEASE)
             // Tests change a source again and again, and wait for each change; those about the brake say so.
             .env("COPYRATOR_MIN_SPREAD_INTERVAL", "100ms")
             // As in the chart's pods.
             .env("MALLOC_ARENA_MAX", "1")
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
-        Operator::start(command, role, admin, log)
+        Operator::start(command, role, *admin, log)
     }
+}
+
+/// Ports of one process.
+struct Place {
+    /// Where it answers probes.
+    admin: u16,
+    /// Where it answers reviews, if it does.
+    webhook: u16,
+    /// Where the API server is told to ask.
+    called: u16,
 }
 
 /// The command that installs the chart.

@@ -37,6 +37,14 @@ pub enum Error {
     /// Every block of loopback ports is taken.
     #[error("no free loopback ports for the operator")]
     NoFreePorts,
+    /// A port of ours cannot be listened on.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Listen {
+        /// The port.
+        port: u16,
+        /// Why not.
+        source: io::Error,
+    },
     /// The reconciler did not put the hooks in force.
     #[error("the webhook configurations are not in force after {seconds} s; see {}", logs.display())]
     NotHooked {

@@ -4,12 +4,14 @@
 //! processes of this machine instead: one a role, each as its own ServiceAccount of the chart and with exactly
 //! the chart's rights. A process can be killed, paused and started again at will, and ends with the cluster.
 
+mod balancer;
 mod bed;
 mod error;
 mod operator;
 mod ports;
 mod probe;
 
+pub use balancer::Balancer;
 pub use bed::{NAMESPACE, RELEASE, Testbed};
 pub use error::Error;
 pub use operator::{Operator, Role};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::bed::RELEASE;
 use crate::error::Error;
 use crate::probe;
 
@@ -51,6 +52,7 @@ pub struct Operator {
     pub(crate) role: Role,
     pub(crate) admin_port: u16,
     pub(crate) log: PathBuf,
+    pod: String,
     child: Child,
 }
 
@@ -68,7 +70,9 @@ impl Operator {
         command.stdin(Stdio::null()).stdout(file).stderr(too).process_group(0);
         let program = PathBuf::from(command.get_program());
         let child = command.spawn().map_err(|source| Error::Run { program, source })?;
-        Ok(Operator { role, admin_port, log, child })
+        // The log is called after role and replica, as the pod is.
+        let called = log.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Operator { role, admin_port, log, pod: format!("{RELEASE}-{called}"), child })
     }
 
     /// Waits until the process says that it is ready.
@@ -104,6 +108,11 @@ impl Operator {
 
     /// Asks the process to end, as the kubelet would, and waits until it has.
     pub fn terminate(mut self) -> std::io::Result<ExitStatus> {
+        self.end()
+    }
+
+    /// The same, where its place is kept for the next one.
+    pub fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         self.child.wait()
     }
@@ -131,6 +140,11 @@ impl Operator {
     /// What the process does.
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// The name of its pod.
+    pub fn pod(&self) -> &str {
+        &self.pod
     }
 
     /// The process's id.
