@@ -3,6 +3,7 @@
 {{- $values := .root.Values -}}
 {{- $fullname := include "copyrator.fullname" .root -}}
 {{- $host := and .answers $values.webhook.hostNetwork -}}
+{{- $mounted := ne $values.certificates.mode "self-managed" -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -63,6 +64,9 @@ spec:
         {{- if .answers }}
         - --webhook-addr=0.0.0.0:{{ $values.webhook.port }}
         {{- end }}
+        {{- if $mounted }}
+        - --tls-dir=/certificates
+        {{- end }}
         - --owner-cluster-role={{ $fullname }}
         - --reconciler-account={{ include "copyrator.reconciler" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
@@ -108,6 +112,10 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
+        {{- if $mounted }}
+        volumeMounts:
+        - {name: certificates, mountPath: /certificates, readOnly: true}
+        {{- end }}
         {{- with .resources }}
         resources:
           {{- toYaml . | nindent 10 }}
@@ -116,6 +124,16 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
+      {{- if $mounted }}
+      volumes:
+      - name: certificates
+        secret:
+          secretName: {{ include "copyrator.certificates" .root }}
+          {{- if not .answers }}
+          # Who answers nobody needs no key.
+          items: [{key: ca.crt, path: ca.crt}]
+          {{- end }}
+      {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
