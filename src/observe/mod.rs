@@ -6,6 +6,7 @@ pub mod content;
 pub mod crds;
 mod declared;
 pub mod listing;
+pub mod mounted;
 pub mod object;
 pub mod pages;
 pub mod pods;

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Again, Reconciler};
-use crate::act::hooks::{CANARY_AGAIN, HookError};
+use crate::act::{
+    certificates::CaError,
+    hooks::{CANARY_AGAIN, HookError},
+};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -19,8 +22,10 @@ impl Reconciler {
                 .collect()
         };
         match self.hooks.keep(&policies, SystemTime::now()).await {
-            Ok(()) => Again::After(LOOK_EVERY),
-            Err(HookError::NotLeading) => Again::OnChange,
+            Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
+            Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => Again::OnChange,
+            // Whoever keeps the CA has told it, once.
+            Err(HookError::Ca(CaError::Torn { .. } | CaError::Mounted(_))) => Again::Backoff(None),
             Err(error @ HookError::Unreached(_)) => {
                 tracing::info!(%error, "waiting for the webhook");
                 Again::After(CANARY_AGAIN)

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use kube::Client;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     client::{ClientError, client},
     leading,
-    leaf::{keep_leaf, with_causes},
+    leaf::{LeafKeeper, find, keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
     tasks::{Tasks, TasksError, signals},
     watches,
@@ -162,7 +162,14 @@ fn reconcile(
         contents: contents.clone(),
         copies: CopyWriter::new(client.clone(), contents, lead.clone()),
         restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks, readiness.remark("authors")),
+        hooks: HookWriter::new(
+            client.clone(),
+            config,
+            lead.clone(),
+            hooks,
+            readiness.remark("authors"),
+            readiness.remark("ca"),
+        ),
         lead,
         definitions: Definitions::new(client.clone()),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
@@ -255,11 +262,13 @@ async fn answer(
 ) -> Result<(), ServeError> {
     let serving = Arc::new(ServingCert::new());
     let tls = serving.server_config().map_err(ServeError::Tls)?;
-    let certificate = readiness.require("certificate");
+    let keeper =
+        LeafKeeper::new(config, serving, readiness.require("certificate"), readiness.remark("renewal"));
     let stop = tasks.shutdown();
-    let leaf = keep_leaf(client.clone(), config.clone(), serving, certificate, stop.clone());
+    keeper.register(metrics.sub_registry_with_prefix("webhook"));
+    let (finder, settings, ended) = (client.clone(), config.clone(), stop.clone());
     tasks.spawn("certificate", async move {
-        leaf.await;
+        keep_leaf(keeper, || find(&finder, &settings), SystemTime::now, ended).await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;

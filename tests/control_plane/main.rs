@@ -7,6 +7,7 @@ mod annotated;
 mod authority;
 mod bed;
 mod brake;
+mod certificates;
 mod conflicts;
 mod copying;
 mod crashes;
