@@ -144,18 +144,7 @@ impl CaKeeper {
         if let Some(dir) = &self.tls_dir {
             self.memory().again = MOUNTED.min(self.times.propagation);
             if self.memory().mounted.is_empty() {
-                // Whoever led before may have had others trusted whose leaves are still served.
-                let carried = self.carried().await?;
-                let all = carried
-                    .iter()
-                    .flat_map(|hook| Certificate::all_from_pem(&hook.bundle).unwrap_or_default());
-                let mut seen: Vec<(Certificate, SystemTime)> = Vec::new();
-                for authority in all {
-                    if !seen.iter().any(|(known, _)| *known == authority) {
-                        seen.push((authority, now));
-                    }
-                }
-                self.memory().mounted = seen;
+                self.take_over(now).await?;
             }
             return self.remember_mounted(mounted::authorities(dir), now);
         }
@@ -276,6 +265,20 @@ impl CaKeeper {
         let hooks = validating.map(|hook| (hook.name, hook.client_config));
         let hooks = hooks.chain(mutating.map(|hook| (hook.name, hook.client_config)));
         Ok(hooks.map(|(hook, config)| Carried { hook, bundle: bundle(config) }).collect())
+    }
+
+    /// Whoever led before may have had others trusted, whose leaves are still served: they count as mounted until now.
+    async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
+        let carried = self.carried().await?;
+        let mut memory = self.memory();
+        for authority in
+            carried.iter().flat_map(|hook| Certificate::all_from_pem(&hook.bundle).unwrap_or_default())
+        {
+            if memory.mounted.iter().all(|(known, _)| *known != authority) {
+                memory.mounted.push((authority, now));
+            }
+        }
+        Ok(())
     }
 
     /// What is mounted, and what was until a while ago: replicas see a new volume one after the other.
