@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
+use copyrator_certs::Times;
+
 use crate::{hooks::Endpoint, model::SpreadLimits, run::client::Target};
 
 /// Configuration of `copyrator serve`.
@@ -23,6 +25,10 @@ pub struct Config {
     pub admin_addr: SocketAddr,
     /// How the API server reaches the webhook.
     pub endpoint: Endpoint,
+    /// Where others mount the webhook's certificates; else we make our own.
+    pub tls_dir: Option<PathBuf>,
+    /// How long certificates last, and how long a changed CA is given to arrive.
+    pub certificate_times: Times,
     /// Bound of admission reviews in flight.
     pub max_in_flight: usize,
     /// Whose client certificates the webhook demands: a PEM bundle, read again when it changes. `None`: of nobody.

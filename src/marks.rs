@@ -88,6 +88,13 @@ pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
 /// Annotation of a hook object: hands off, an emergency.
 pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
+/// Annotation of [`CA_SECRET`]: make a new CA now, in the order in which no call fails. Any value.
+pub const ROTATE: &str = "copyrator.dev/rotate";
+/// Annotation of [`CA_SECRET`]: since when every hook carries the next CA beside the current one; written by us.
+pub const CA_PUBLISHED: &str = "copyrator.dev/ca-published";
+/// Annotation of [`CA_SECRET`]: when the current CA began to sign; written by us.
+pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
+
 /// The Secret of ours that holds the key of digests, marks and grants.
 pub const KEY_SECRET: &str = "copyrator-digest-key";
 /// The Secret of ours that holds the webhook's CA.

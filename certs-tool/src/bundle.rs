@@ -123,12 +123,16 @@ impl CaSecret {
             Authority::issue(name, now, self.current.validity().lifetime())
         };
         let announced = self.next.clone().filter(|next| next.validity().renewal_at() > now);
-        let current = announced.map_or_else(fresh, Ok)?;
+        Ok(self.succeeded_by(announced.map_or_else(fresh, Ok)?, now))
+    }
+
+    /// This with another current authority; the one before becomes the newest of the old.
+    pub(crate) fn succeeded_by(&self, current: Authority, now: SystemTime) -> Self {
         let before = std::iter::once(self.current.certificate()).chain(&self.old);
         let mut old: Vec<_> =
             before.filter(|certificate| !certificate.validity().is_expired(now)).cloned().collect();
         old.truncate(OLD_KEPT);
-        Ok(Self { current, next: None, old })
+        Self { current, next: None, old }
     }
 }
 

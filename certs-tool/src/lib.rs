@@ -9,6 +9,7 @@ pub mod error;
 pub mod inspect;
 pub mod key;
 pub mod leaf;
+pub mod rotation;
 pub mod validity;
 
 pub use bundle::{CaSecret, CaSecretError};
@@ -17,4 +18,5 @@ pub use certificate::Certificate;
 pub use error::CertError;
 pub use key::PrivateKeyPem;
 pub use leaf::{Leaf, service_names};
+pub use rotation::{Carried, Rotation, Step, Times};
 pub use validity::Validity;

@@ -101,3 +101,34 @@ fn wrong_usage_exits_with_two() {
         assert!(!output.stderr.is_empty(), "{wrong:?}");
     }
 }
+
+#[test]
+fn issue_and_rotate_say_what_they_did_and_what_comes_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let said = succeed(dir, &["issue", "--dns", "hook.test", "--out-dir", "certs"]);
+    for part in [
+        "wrote certs/ca.key\n",
+        "wrote certs/tls.crt\n  server CN=hook.test, until ",
+        "1. give ca-bundle.crt",
+    ] {
+        assert!(said.contains(part), "{part:?} is missing in: {said}");
+    }
+    for round in 0..2 {
+        let json = succeed(dir, &["rotate", "--dir", "certs", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(report["wrote"][0], "certs/ca-bundle.crt", "round {round}: whom to trust comes first");
+        assert_eq!(report["wrote"].as_array().unwrap().last().unwrap(), "certs/tls.crt");
+        let certificates = report["certificates"].as_array().unwrap();
+        let bundle = certificates.iter().filter(|it| it["origin"] == "certs/ca-bundle.crt").count();
+        assert_eq!(bundle, round + 2);
+        assert_eq!(report["next"].as_array().unwrap().len(), 3);
+        assert!(!json.contains("PRIVATE"), "{json}");
+    }
+    let refused = run(dir, &["issue", "--dns", "hook.test", "--out-dir", "certs", "-o", "json"]);
+    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true));
+    for command in ["inspect", "issue", "rotate"] {
+        let help = succeed(dir, &[command, "--help"]);
+        assert!(help.contains("Examples:") && help.contains("--output"), "{command}: {help}");
+    }
+}

@@ -1,31 +1,59 @@
-//! The webhook's CA, kept in a Secret of ours: made and renewed by whoever reconciles, with optimistic concurrency.
+//! Keeps what the hooks' callers trust: the CA of our own, in a Secret, one step of its rotation after the other; or the
+//! one that others mount for us.
 
 use std::{
-    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
-use copyrator_certs::{Authority, CaSecret, CaSecretError, CertError};
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use copyrator_certs::{Authority, CaSecretError, Carried, CertError, Certificate, Rotation, Step, Times};
+use k8s_openapi::api::{
+    admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    },
+    core::v1::Secret,
+};
 use kube::{Api, Client, api::PostParams};
 
-use crate::marks::CA_SECRET;
+use super::{
+    ca_secret::{decode, encode, update},
+    hooks::NAME,
+    lead::{Lead, WRITE_TIMEOUT},
+};
+use crate::{
+    config::Config,
+    marks::CA_SECRET,
+    observe::mounted::{self, MountError},
+    serve::Condition,
+};
 
-const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+/// So many propagation times a Secret without a usable CA is left to people before it is replaced.
+const TORN_FOR: u32 = 10;
+/// So many propagation times a mounted CA stays trusted that is not mounted any more.
+const UNMOUNTED_FOR: u32 = 10;
+/// How soon to look again after a step.
+const NEXT_STEP: Duration = Duration::from_secs(1);
+/// How often a mounted CA is looked at.
+const MOUNTED: Duration = Duration::from_secs(15);
 
 /// Why there is no CA.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
     /// The API server refused or could not be reached.
-    #[error("cannot {verb} Secret {namespace}/{CA_SECRET}, which holds the webhook's CA")]
+    #[error("cannot {attempt}")]
     Api {
-        /// What was attempted.
-        verb: &'static str,
-        /// Our namespace.
-        namespace: String,
+        /// What was attempted on which object.
+        attempt: String,
         /// The cause.
         #[source]
         source: Box<kube::Error>,
+    },
+    /// No answer in time.
+    #[error("cannot {attempt}: no answer in {WRITE_TIMEOUT:?}")]
+    Timeout {
+        /// What was attempted on which object.
+        attempt: String,
     },
     /// The Secret does not hold a CA.
     #[error(
@@ -41,70 +69,287 @@ pub enum CaError {
     /// No certificate could be issued.
     #[error("cannot issue the webhook's CA")]
     Issue(#[source] CertError),
+    /// What is mounted is no CA.
+    #[error(transparent)]
+    Mounted(#[from] MountError),
+    /// We do not lead.
+    #[error("not leading")]
+    NotLeading,
 }
 
 /// Reads the CA; `None` where there is none yet.
 ///
 /// # Errors
 /// The Secret cannot be read, or holds no CA.
-pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<CaSecret>, CaError> {
-    let found = secrets(client, namespace).get_opt(CA_SECRET).await.map_err(failed("read", namespace))?;
-    found.map(|secret| decode(&secret, namespace)).transpose()
+pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<copyrator_certs::CaSecret>, CaError> {
+    let found = read(client, namespace).await?;
+    let torn = |source| CaError::Torn { namespace: namespace.to_owned(), source };
+    found.map(|secret| decode(&secret).map(|rotation| rotation.secret).map_err(torn)).transpose()
 }
 
-/// Reads the CA, making it where there is none and renewing it when two thirds of its life are over; the one
-/// before stays trusted for as long as it is valid. Of several replicas one succeeds, and the others read.
-///
-/// # Errors
-/// The Secret cannot be read or written, or holds no CA.
-pub async fn keep_ca(client: &Client, namespace: &str, now: SystemTime) -> Result<CaSecret, CaError> {
-    let api = secrets(client, namespace);
-    let Some(secret) = api.get_opt(CA_SECRET).await.map_err(failed("read", namespace))? else {
-        let ca =
-            CaSecret::new(Authority::issue("copyrator webhook CA", now, LIFETIME).map_err(CaError::Issue)?);
-        let made = Secret {
-            metadata: ObjectMeta { name: Some(CA_SECRET.into()), ..ObjectMeta::default() },
-            data: Some(encode(&ca)),
-            ..Secret::default()
-        };
-        return match api.create(&PostParams::default(), &made).await {
-            Ok(_) => Ok(ca),
-            Err(kube::Error::Api(status)) if status.code == 409 => reread(&api, namespace).await,
-            Err(error) => Err(failed("make", namespace)(error)),
-        };
-    };
-    let ca = decode(&secret, namespace)?;
-    if !ca.renewal_due(now) {
-        return Ok(ca);
+/// Keeps the CA while we lead. Clones share what they remember.
+#[derive(Clone)]
+pub struct CaKeeper {
+    client: Client,
+    namespace: String,
+    lead: Lead,
+    times: Times,
+    tls_dir: Option<PathBuf>,
+    told: Condition,
+    memory: Arc<Mutex<Memory>>,
+}
+
+/// What is only of the moment: a new leader finds out anew.
+#[derive(Default)]
+struct Memory {
+    /// The last one that was read or written.
+    good: Option<Rotation>,
+    /// Since when the Secret holds none.
+    torn: Option<SystemTime>,
+    /// What was mounted, and when last.
+    mounted: Vec<(Certificate, SystemTime)>,
+    again: Duration,
+}
+
+impl CaKeeper {
+    /// Writes through `client` while `lead` holds; `told` hears of what is amiss although there is a CA.
+    pub fn new(client: Client, config: &Config, lead: Lead, told: Condition) -> Self {
+        Self {
+            client,
+            namespace: config.namespace.clone(),
+            lead,
+            times: config.certificate_times,
+            tls_dir: config.tls_dir.clone(),
+            told,
+            memory: Arc::default(),
+        }
     }
-    let renewed = ca.renew(now).map_err(CaError::Issue)?;
-    // With its resourceVersion: a slower replica does not undo a faster one's renewal.
-    let secret = Secret { data: Some(encode(&renewed)), ..secret };
-    match api.replace(CA_SECRET, &PostParams::default(), &secret).await {
-        Ok(_) => Ok(renewed),
-        Err(kube::Error::Api(status)) if status.code == 409 => reread(&api, namespace).await,
-        Err(error) => Err(failed("renew", namespace)(error)),
+
+    /// Leaves the CA to another: what was amiss is not ours to report any more.
+    pub fn rest(&self) {
+        self.told.holds();
+    }
+
+    /// When to look again.
+    pub fn again(&self) -> Duration {
+        self.memory().again
+    }
+
+    /// Takes the step of the rotation that is due, if any: the PEM of all that the hooks are to have trusted after it.
+    /// Where the CA cannot be read it is the last good one.
+    ///
+    /// # Errors
+    /// There is no CA, or what the hooks carry cannot be seen.
+    pub async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
+        if let Some(dir) = &self.tls_dir {
+            self.memory().again = MOUNTED.min(self.times.propagation);
+            if self.memory().mounted.is_empty() {
+                self.take_over(now).await?;
+            }
+            return self.remember_mounted(mounted::authorities(dir), now);
+        }
+        self.memory().again = self.times.propagation;
+        let Some(secret) = read(&self.client, &self.namespace).await? else {
+            // Deleted while we run: somebody wants the CA gone, so the one we remember is not put back.
+            return self.write(Secret::default(), self.fresh(now)?, now).await;
+        };
+        match decode(&secret) {
+            Ok(rotation) => {
+                self.memory().torn = None;
+                self.rotate(secret, rotation, now).await
+            }
+            Err(source) => self.mend(secret, source, now).await,
+        }
+    }
+
+    async fn rotate(&self, secret: Secret, rotation: Rotation, now: SystemTime) -> Result<String, CaError> {
+        let step = rotation.step(&self.carried().await?, &self.times, now);
+        if let Step::Wait { after, lacking } = step {
+            if lacking.is_empty() {
+                self.well();
+            } else {
+                let hooks = lacking.join(", ");
+                self.tell(format!(
+                    "the rotation of the CA waits: its next CA is not in the caBundle of {hooks}; is copyrator.dev/hands-off on \
+                     a webhook configuration, or does another tool write it?"
+                ));
+            }
+            let bundle = rotation.secret.trust_bundle(now);
+            let mut memory = self.memory();
+            memory.again = memory.again.min(after.max(NEXT_STEP));
+            memory.good = Some(rotation);
+            return Ok(bundle);
+        }
+        let next = rotation.take(&step, &self.times, now).map_err(CaError::Issue)?;
+        tracing::info!(?step, ca = next.secret.current.fingerprint(), "a step in the rotation of the CA");
+        self.write(secret, next, now).await
+    }
+
+    /// What cannot be read is left as it is for a while: somebody may be at it. Then it is replaced, for no new
+    /// replica could start, and in the end none could answer.
+    async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
+        let (since, good) = {
+            let mut memory = self.memory();
+            let since = memory.torn.filter(|since| *since <= now).unwrap_or(now);
+            memory.torn = Some(since);
+            (since, memory.good.clone())
+        };
+        let good = good.filter(|good| good.secret.current.validity().contains(now));
+        let due = since + self.times.propagation * TORN_FOR;
+        if due <= now {
+            tracing::warn!(
+                "Secret {}/{CA_SECRET} held no usable CA, and is replaced by {}",
+                self.namespace,
+                if good.is_some() { "the last good one" } else { "a new one" }
+            );
+            let replacement = good.map_or_else(|| self.fresh(now), Ok)?;
+            return self.write(secret, replacement, now).await;
+        }
+        let replacement = if good.is_some() { "the last good one, which is in use" } else { "a new one" };
+        self.tell(format!(
+            "Secret {}/{CA_SECRET} holds no usable CA ({source}): restore it, or delete it and a new one is made; at {} it is \
+             replaced by {replacement}",
+            self.namespace,
+            jiff::Timestamp::try_from(due).map_or_else(|_| "?".to_owned(), |due| format!("{due:.0}")),
+        ));
+        match good {
+            Some(good) => Ok(good.secret.trust_bundle(now)),
+            None => Err(CaError::Torn { namespace: self.namespace.clone(), source }),
+        }
+    }
+
+    /// Writes the Secret on the version it was read at, or makes it; where somebody was faster, his counts.
+    async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let params = PostParams::default();
+        if !self.lead.leads() {
+            return Err(CaError::NotLeading);
+        }
+        let written = if read_as.metadata.resource_version.is_none() {
+            let secret = encode(&next);
+            bounded(format!("make {}", self.name()), api.create(&params, &secret)).await
+        } else {
+            let secret = update(read_as, &next);
+            bounded(format!("write {}", self.name()), api.replace(CA_SECRET, &params, &secret)).await
+        };
+        let next = match written {
+            Ok(_) => next,
+            Err(CaError::Api { source, .. }) if is_conflict(&source) => {
+                let secret = read(&self.client, &self.namespace).await?;
+                let torn = |source| CaError::Torn { namespace: self.namespace.clone(), source };
+                decode(&secret.unwrap_or_default()).map_err(torn)?
+            }
+            Err(error) => return Err(error),
+        };
+        self.well();
+        let bundle = next.secret.trust_bundle(now);
+        let mut memory = self.memory();
+        (memory.good, memory.torn, memory.again) = (Some(next), None, NEXT_STEP);
+        Ok(bundle)
+    }
+
+    fn fresh(&self, now: SystemTime) -> Result<Rotation, CaError> {
+        let authority = Authority::issue("copyrator webhook CA", now, self.times.ca_lifetime);
+        Ok(Rotation::new(authority.map_err(CaError::Issue)?, now))
+    }
+
+    /// What both configurations carry, as the API server has them now.
+    async fn carried(&self) -> Result<Vec<Carried>, CaError> {
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        let attempt = |kind| format!("read {kind} {NAME}");
+        let validating = bounded(attempt("ValidatingWebhookConfiguration"), validating.get_opt(NAME)).await?;
+        let mutating = bounded(attempt("MutatingWebhookConfiguration"), mutating.get_opt(NAME)).await?;
+        let validating = validating.and_then(|it| it.webhooks).unwrap_or_default().into_iter();
+        let mutating = mutating.and_then(|it| it.webhooks).unwrap_or_default().into_iter();
+        let hooks = validating.map(|hook| (hook.name, hook.client_config));
+        let hooks = hooks.chain(mutating.map(|hook| (hook.name, hook.client_config)));
+        Ok(hooks.map(|(hook, config)| Carried { hook, bundle: bundle(config) }).collect())
+    }
+
+    /// Whoever led before may have had others trusted, whose leaves are still served: they count as mounted until now.
+    async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
+        let carried = self.carried().await?;
+        let mut memory = self.memory();
+        for authority in
+            carried.iter().flat_map(|hook| Certificate::all_from_pem(&hook.bundle).unwrap_or_default())
+        {
+            if memory.mounted.iter().all(|(known, _)| *known != authority) {
+                memory.mounted.push((authority, now));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is mounted, and what was until a while ago: replicas see a new volume one after the other.
+    fn remember_mounted(
+        &self,
+        read: Result<Vec<Certificate>, MountError>,
+        now: SystemTime,
+    ) -> Result<String, CaError> {
+        let mut memory = self.memory();
+        match read {
+            Ok(authorities) => {
+                let kept = self.times.propagation * UNMOUNTED_FOR;
+                memory.mounted.retain(|(old, seen)| {
+                    let gone_for = now.duration_since(*seen).unwrap_or_default();
+                    !authorities.contains(old) && gone_for < kept && !old.validity().is_expired(now)
+                });
+                let present = authorities.into_iter().map(|authority| (authority, now));
+                memory.mounted.splice(0..0, present);
+                self.well();
+            }
+            Err(error) if memory.mounted.is_empty() => {
+                self.tell(error.to_string());
+                return Err(error.into());
+            }
+            Err(error) => self.tell(format!("{error}; the last good CA stays trusted")),
+        }
+        Ok(memory.mounted.iter().map(|(authority, _)| authority.pem()).collect())
+    }
+
+    fn tell(&self, text: String) {
+        if self.told.missing(text.as_str()) {
+            tracing::warn!("{text}");
+        }
+    }
+
+    fn well(&self) {
+        if self.told.holds() {
+            tracing::info!("the CA is in order again");
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("Secret {}/{CA_SECRET}, which holds the webhook's CA", self.namespace)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Whole at any moment, so a panic elsewhere cannot have torn it.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn reread(api: &Api<Secret>, namespace: &str) -> Result<CaSecret, CaError> {
-    decode(&api.get(CA_SECRET).await.map_err(failed("read", namespace))?, namespace)
+fn bundle(config: WebhookClientConfig) -> String {
+    config.ca_bundle.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
 }
 
-fn secrets(client: &Client, namespace: &str) -> Api<Secret> {
-    Api::namespaced(client.clone(), namespace)
+async fn read(client: &Client, namespace: &str) -> Result<Option<Secret>, CaError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let attempt = format!("read Secret {namespace}/{CA_SECRET}, which holds the webhook's CA");
+    bounded(attempt, api.get_opt(CA_SECRET)).await
 }
 
-fn failed(verb: &'static str, namespace: &str) -> impl FnOnce(kube::Error) -> CaError {
-    let namespace = namespace.to_owned();
-    move |source| CaError::Api { verb, namespace, source: Box::new(source) }
+async fn bounded<T>(
+    attempt: String,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CaError> {
+    match tokio::time::timeout(WRITE_TIMEOUT, call).await {
+        Ok(result) => result.map_err(|source| CaError::Api { attempt, source: Box::new(source) }),
+        Err(_) => Err(CaError::Timeout { attempt }),
+    }
 }
 
-fn decode(secret: &Secret, namespace: &str) -> Result<CaSecret, CaError> {
-    let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
-    CaSecret::from_data(&data).map_err(|source| CaError::Torn { namespace: namespace.to_owned(), source })
-}
-
-fn encode(ca: &CaSecret) -> BTreeMap<String, ByteString> {
-    ca.to_data().into_iter().map(|(key, value)| (key, ByteString(value))).collect()
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
 }

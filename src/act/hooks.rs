@@ -24,7 +24,7 @@ use serde_json::json;
 
 use super::{
     canary::{self, Canary, Echo},
-    certificates::{CaError, keep_ca},
+    certificates::{CaError, CaKeeper},
     lead::{Lead, WRITE_TIMEOUT},
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// The name of both configurations.
-const NAME: &str = "copyrator";
+pub(super) const NAME: &str = "copyrator";
 /// What readiness says of it, since it is something to know.
 const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
      (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
@@ -94,17 +94,26 @@ pub struct HookWriter {
     annotations: bool,
     owner_cluster_role: Option<String>,
     lead: Lead,
+    ca: CaKeeper,
     condition: Condition,
     stamps: Condition,
 }
 
 impl HookWriter {
     /// Writes through `client` while `lead` holds, and tells `condition` how it stands; `stamps`, where a hook has to
-    /// stamp authors.
-    pub fn new(client: Client, config: &Config, lead: Lead, condition: Condition, stamps: Condition) -> Self {
+    /// stamp authors; `ca`, where something is amiss with the CA.
+    pub fn new(
+        client: Client,
+        config: &Config,
+        lead: Lead,
+        condition: Condition,
+        stamps: Condition,
+        ca: Condition,
+    ) -> Self {
         // Whoever does not lead has no hooks to keep.
         condition.holds();
         Self {
+            ca: CaKeeper::new(client.clone(), config, lead.clone(), ca),
             client,
             endpoint: config.endpoint.clone(),
             own_namespace: config.namespace.clone(),
@@ -120,6 +129,12 @@ impl HookWriter {
     pub fn rest(&self) {
         self.condition.holds();
         self.stamps.holds();
+        self.ca.rest();
+    }
+
+    /// When to look again, where nothing is amiss: a rotation of the CA may have something to do sooner.
+    pub fn again(&self) -> Duration {
+        self.ca.again()
     }
 
     /// Brings CA and hooks in order.
@@ -133,10 +148,10 @@ impl HookWriter {
     ) -> Result<(), HookError> {
         let kept = self.try_keep(policies, now).await;
         match &kept {
-            Err(HookError::NotLeading) => self.condition.holds(),
+            Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => self.condition.holds(),
             Err(error) => self.condition.missing(error.to_string()),
             Ok(()) => self.condition.holds(),
-        }
+        };
         kept
     }
 
@@ -146,7 +161,7 @@ impl HookWriter {
         now: SystemTime,
     ) -> Result<(), HookError> {
         self.still_leads()?;
-        let bundle = keep_ca(&self.client, &self.own_namespace, now).await?.trust_bundle(now);
+        let bundle = self.ca.keep(now).await?;
         let owner = self.owner().await?;
         let live: Option<ValidatingWebhookConfiguration> = self.live().await?;
         let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
@@ -239,7 +254,7 @@ impl HookWriter {
         match stamper {
             Stamper::ApiServer => self.stamps.holds(),
             Stamper::Hook => self.stamps.missing(STAMPED_BY_HOOK),
-        }
+        };
         Ok(stamper)
     }
 

@@ -1,5 +1,6 @@
 //! From a plan to the API server: the only folder that writes to it (the lease aside).
 
+mod ca_secret;
 pub(crate) mod canary;
 pub mod certificates;
 pub mod copies;

@@ -126,7 +126,7 @@ fn bundle(file: &std::path::Path) -> Result<String, String> {
 /// The policies among documents: those that are not valid have no entries, and are refused here.
 fn policies(documents: Vec<Document>) -> Result<Vec<(String, ConfigPolicySpec)>, String> {
     let is_policy = |document: &Document| document.value["kind"] == "ConfigPolicy";
-    let read = |Document { place, value }: Document| {
+    let read = |Document { place, value, .. }: Document| {
         let policy: ConfigPolicy =
             serde_json::from_value(value).map_err(|error| format!("{place}: is no ConfigPolicy: {error}"))?;
         let name = policy.name_any();

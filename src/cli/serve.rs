@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
+use copyrator_certs::Times;
+
 use super::{Exit, Home, Threads, block_on, fail};
 use crate::{
     api::Span,
@@ -55,6 +57,37 @@ pub struct Args {
     /// A URL by which the API server reaches the webhook, instead of a Service.
     #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
+    /// A directory with tls.crt, tls.key and ca.crt that others keep, a mounted Secret say: the webhook serves these, the
+    /// reconciler has them trusted, and no CA of our own is made or read.
+    #[arg(long, env = "COPYRATOR_TLS_DIR", value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
+    /// How long a serving certificate of our own lasts; it is replaced after two thirds. For drills and tests.
+    #[arg(
+        long,
+        env = "COPYRATOR_LEAF_LIFETIME",
+        default_value = "24h",
+        value_name = "DURATION",
+        hide = true
+    )]
+    leaf_lifetime: String,
+    /// How long a CA of our own lasts; it is rotated after two thirds. For drills and tests.
+    #[arg(
+        long,
+        env = "COPYRATOR_CA_LIFETIME",
+        default_value = "8760h",
+        value_name = "DURATION",
+        hide = true
+    )]
+    ca_lifetime: String,
+    /// How long API servers are given to take up a changed CA. For drills and tests.
+    #[arg(
+        long,
+        env = "COPYRATOR_CA_PROPAGATION",
+        default_value = "60s",
+        value_name = "DURATION",
+        hide = true
+    )]
+    ca_propagation: String,
     /// Admission reviews in flight at most; more are shed at once.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
@@ -170,6 +203,12 @@ impl Args {
             webhook_addr: self.webhook_addr,
             admin_addr: self.admin_addr,
             endpoint,
+            tls_dir: self.tls_dir.filter(|dir| !dir.as_os_str().is_empty()),
+            certificate_times: Times {
+                leaf_lifetime: lasting("leaf-lifetime", &self.leaf_lifetime)?,
+                ca_lifetime: lasting("ca-lifetime", &self.ca_lifetime)?,
+                propagation: lasting("ca-propagation", &self.ca_propagation)?,
+            },
             max_in_flight: self.max_in_flight,
             client_ca,
             client_names,
@@ -215,7 +254,7 @@ pub(super) fn endpoint(
     }
 }
 
-fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
+pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
     let parsed = text.split_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
     match parsed {
         Some((name, port)) if !name.is_empty() => {
@@ -225,6 +264,16 @@ fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
             Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") })
         }
     }
+}
+
+/// A duration of a second at least.
+fn lasting(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
+    let span = duration(flag, text)?;
+    if span < Duration::from_secs(1) {
+        let message = format!("{text:?} is less than a second");
+        return Err(UsageError::Value { flag, message });
+    }
+    Ok(span)
 }
 
 fn sweep_interval(text: &str) -> Result<Duration, UsageError> {

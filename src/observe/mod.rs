@@ -7,6 +7,7 @@ pub mod crds;
 mod declared;
 pub mod hooks;
 pub mod listing;
+pub mod mounted;
 pub mod object;
 pub mod pages;
 pub mod pods;

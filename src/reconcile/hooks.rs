@@ -8,7 +8,10 @@ use std::{
 
 use super::{Again, Lane, Reconciler};
 use crate::{
-    act::hooks::{CANARY_AGAIN, HookError},
+    act::{
+        certificates::CaError,
+        hooks::{CANARY_AGAIN, HookError},
+    },
     api::ConfigPolicySpec,
     hooks::off,
     model::Hooked,
@@ -41,12 +44,14 @@ impl Reconciler {
         };
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
         let kept = self.hooks.keep(&policies, SystemTime::now()).await;
-        if !matches!(kept, Err(HookError::NotLeading)) {
+        if !matches!(kept, Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading))) {
             self.see_hooks(&wanted, kept.as_ref().err()).await;
         }
         match kept {
-            Ok(()) => Again::After(LOOK_EVERY),
-            Err(HookError::NotLeading) => Again::OnChange,
+            Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
+            Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => Again::OnChange,
+            // Whoever keeps the CA has told it, once.
+            Err(HookError::Ca(CaError::Torn { .. } | CaError::Mounted(_))) => Again::Backoff(None),
             Err(error @ HookError::Unreached(_)) => {
                 tracing::info!(%error, "waiting for the webhook");
                 Again::After(CANARY_AGAIN)

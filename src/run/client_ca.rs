@@ -39,11 +39,11 @@ pub(super) async fn keep_client_ca(
             }
             last = Some(read.clone());
         }
-        match (trust.is_installed(), read) {
+        let _ = match (trust.is_installed(), read) {
             (true, _) => condition.holds(),
             (false, Err(error)) => condition.missing(format!("{}: {error}", file.display())),
             (false, Ok(_)) => condition.missing(format!("{} holds no usable certificate", file.display())),
-        }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(LOOK_EVERY) => {}

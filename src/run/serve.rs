@@ -15,7 +15,7 @@ use super::{
     client::{ClientError, client},
     client_ca::keep_client_ca,
     leading,
-    leaf::{keep_leaf, with_causes},
+    leaf::{LeafKeeper, find, keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
     tasks::{Tasks, TasksError, signals},
     watches,
@@ -168,7 +168,14 @@ fn reconcile(
         contents: contents.clone(),
         copies: CopyWriter::new(client.clone(), contents, lead.clone()),
         restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), config, lead.clone(), hooks, readiness.remark("authors")),
+        hooks: HookWriter::new(
+            client.clone(),
+            config,
+            lead.clone(),
+            hooks,
+            readiness.remark("authors"),
+            readiness.remark("ca"),
+        ),
         lead,
         definitions: Definitions::new(client.clone()),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
@@ -282,17 +289,18 @@ async fn answer(
     let serving = Arc::new(ServingCert::new());
     let trust = trust_clients(tasks, config, readiness);
     let tls = serving.server_config(trust.as_ref()).map_err(ServeError::Tls)?;
-    let certificate = readiness.require("certificate");
     let served = serving.clone();
     readiness.check("certificate", move || served.is_valid_at(SystemTime::now()));
-    let stop = tasks.shutdown();
     let connections = ConnectionMetrics::default();
     let registry = metrics.sub_registry_with_prefix("webhook");
     connections.register(registry);
     serving.register(registry);
-    let leaf = keep_leaf(client.clone(), config.clone(), serving, certificate, stop.clone());
+    let keeper =
+        LeafKeeper::new(config, serving, readiness.require("certificate"), readiness.remark("renewal"));
+    let stop = tasks.shutdown();
+    let (finder, settings, ended) = (client.clone(), config.clone(), stop.clone());
     tasks.spawn("certificate", async move {
-        leaf.await;
+        keep_leaf(keeper, || find(&finder, &settings), SystemTime::now, ended).await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;

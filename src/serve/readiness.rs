@@ -71,14 +71,16 @@ impl Readiness {
 }
 
 impl Condition {
-    /// It holds.
-    pub fn holds(&self) {
-        self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name);
+    /// It holds. Whether that is news: what is told once, and not each time one looks, is told then.
+    pub fn holds(&self) -> bool {
+        self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
 
-    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values.
-    pub fn missing(&self, reason: impl Into<String>) {
-        self.register.write().unwrap_or_else(PoisonError::into_inner).insert(self.name, reason.into());
+    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values. Whether that is news.
+    pub fn missing(&self, reason: impl Into<String>) -> bool {
+        let reason = reason.into();
+        let mut register = self.register.write().unwrap_or_else(PoisonError::into_inner);
+        register.insert(self.name, reason.clone()).as_ref() != Some(&reason)
     }
 
     /// It holds if `result` is good, and is missing for the error's reason otherwise.
@@ -86,7 +88,7 @@ impl Condition {
         match result {
             Ok(()) => self.holds(),
             Err(reason) => self.missing(reason.to_string()),
-        }
+        };
     }
 }
 
@@ -147,12 +149,12 @@ mod tests {
     fn a_remark_keeps_nobody_waiting() {
         let readiness = Readiness::new(CancellationToken::new());
         let hooks = readiness.remark("hooks");
-        hooks.missing("no call has arrived");
+        assert!(hooks.missing("no call has arrived") && !hooks.missing("no call has arrived"));
         assert_eq!(
             (readiness.ready(), readiness.to_string().as_str()),
             (true, "ready\nhooks: no call has arrived\n")
         );
-        hooks.holds();
+        assert!(hooks.holds() && !hooks.holds());
         assert_eq!(readiness.to_string(), "ready\n");
     }
 }

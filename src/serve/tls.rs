@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use copyrator_certs::{CertError, Certificate, PrivateKeyPem};
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -68,12 +68,8 @@ impl ServingCert {
 
     /// Shows when the certificate ends; give a registry with a prefix that names the listener.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register_with_unit(
-            "certificate_not_after",
-            "When the serving certificate ends, since the epoch; 0 while there is none",
-            Unit::Seconds,
-            self.ends.clone(),
-        );
+        let help = "When the serving certificate ends, in seconds since 1970; 0 while there is none";
+        registry.register("certificate_not_after_timestamp_seconds", help, self.ends.clone());
     }
 
     /// Serves another certificate from the next handshake on. The pair is loaded and compared first.
@@ -231,7 +227,7 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let ends = good.validity.not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         assert!(
-            text.contains(&format!("copyrator_webhook_certificate_not_after_seconds {ends}\n")),
+            text.contains(&format!("copyrator_webhook_certificate_not_after_timestamp_seconds {ends}\n")),
             "{text}"
         );
     }

@@ -10,6 +10,7 @@ mod authority;
 mod bed;
 mod brake;
 mod cel_alike;
+mod certificates;
 mod client_certificates;
 mod conflicts;
 mod copying;

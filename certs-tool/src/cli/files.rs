@@ -72,12 +72,13 @@ pub fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), FileError> 
     })
 }
 
-/// Removes a file that a rotation has used up.
-pub fn remove(dir: &Path, name: &str) -> Result<(), FileError> {
+/// Removes a file that a rotation has used up. Whether it was there.
+pub fn remove(dir: &Path, name: &str) -> Result<bool, FileError> {
     let path = dir.join(name);
     match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FileError::Write { path, source }),
-        _ => Ok(()),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(FileError::Write { path, source }),
+        Ok(()) => Ok(true),
     }
 }
 

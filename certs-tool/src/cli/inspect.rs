@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use copyrator_certs::inspect;
 
-use super::{CliError, Outcome, files};
+use super::{CliError, Format, Outcome, files};
 
 /// Show certificates, and what is wrong with them: expired, or a key of another pair.
 #[derive(Args)]
@@ -21,13 +21,7 @@ pub struct Inspect {
     files: Vec<PathBuf>,
     /// How to print the report.
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+    output: Format,
 }
 
 impl Inspect {
@@ -43,11 +37,11 @@ impl Inspect {
         }
         let mut out = std::io::stdout().lock();
         match self.output {
-            Output::Json => {
+            Format::Json => {
                 serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
                 writeln!(out)?;
             }
-            Output::Text => {
+            Format::Text => {
                 for certificate in &report.certificates {
                     write!(out, "{certificate}")?;
                 }

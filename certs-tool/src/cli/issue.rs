@@ -7,7 +7,13 @@ use std::time::SystemTime;
 use clap::Args;
 use copyrator_certs::{Authority, CaSecret, service_names};
 
-use super::{CliError, Outcome, days, files};
+use super::{CliError, Format, Outcome, Written, days, files};
+
+/// What is left to do.
+const NEXT: [&str; 2] = [
+    "give ca-bundle.crt to every client (a webhook's caBundle)",
+    "have the server load tls.crt and tls.key; keep ca.key to yourself",
+];
 
 /// Make a server certificate, and an authority to sign it unless one is given.
 ///
@@ -16,7 +22,9 @@ use super::{CliError, Outcome, days, files};
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     copyrator-certs issue --service copyrator.copyrator-system --out-dir certs\n  \
-    copyrator-certs issue --dns hook.example.com --ip 192.0.2.7 --ca-cert ca.crt --ca-key ca.key --out-dir certs")]
+    copyrator-certs issue --dns hook.example.com --ip 192.0.2.7 --ca-cert ca.crt --ca-key ca.key --out-dir certs\n  \
+    copyrator-certs issue --dns hook.example.com --out-dir certs -o json | jq -r '.certificates[].notAfter'\n\n\
+    Exit codes: 0 done, 2 wrong usage or unusable input: nothing is written then.")]
 pub struct Issue {
     /// DNS name; may be repeated.
     #[arg(long, value_name = "NAME")]
@@ -45,6 +53,9 @@ pub struct Issue {
     /// Replace files that are there already.
     #[arg(long)]
     force: bool,
+    /// How to say what was written.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
 }
 
 impl Issue {
@@ -75,9 +86,11 @@ impl Issue {
         }
         std::fs::create_dir_all(dir)
             .map_err(|source| files::FileError::Write { path: dir.clone(), source })?;
+        let mut written = Written::new(&NEXT);
         for (name, content) in &contents {
-            files::replace(dir, name, content)?;
+            written.replace(dir, name, content, now)?;
         }
+        written.print(self.output)?;
         Ok(Outcome::Done)
     }
 }

@@ -5,10 +5,15 @@ pub mod inspect;
 pub mod issue;
 pub mod rotate;
 
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use clap::ValueEnum;
+use copyrator_certs::inspect::{CertReport, inspect as read_pem};
 use copyrator_certs::{CaSecretError, CertError};
+use serde::Serialize;
 
 /// What a command that ran to its end found.
 pub enum Outcome {
@@ -24,6 +29,95 @@ impl From<Outcome> for ExitCode {
             Outcome::Done => Self::SUCCESS,
             Outcome::Findings => Self::from(1),
         }
+    }
+}
+
+/// How to print what a command has to say.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// What a command has written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Written {
+    /// The files, in the order in which they were replaced.
+    wrote: Vec<String>,
+    /// The files that a rotation has used up.
+    removed: Vec<String>,
+    /// The certificates in them.
+    certificates: Vec<CertReport>,
+    /// What to do with them, in order.
+    next: Vec<&'static str>,
+}
+
+impl Written {
+    /// Nothing yet, in a directory; then `next`.
+    pub fn new(next: &[&'static str]) -> Self {
+        Self { wrote: Vec::new(), removed: Vec::new(), certificates: Vec::new(), next: next.to_vec() }
+    }
+
+    /// Replaces a file and remembers that.
+    pub fn replace(
+        &mut self,
+        dir: &Path,
+        name: &str,
+        content: &[u8],
+        now: SystemTime,
+    ) -> Result<(), CliError> {
+        files::replace(dir, name, content)?;
+        let path = dir.join(name).display().to_string();
+        // Keys are named and not looked into.
+        if let (false, Ok(text)) = (name.ends_with(".key"), std::str::from_utf8(content)) {
+            self.certificates.extend(read_pem([(path.as_str(), text)], now)?.certificates);
+        }
+        self.wrote.push(path);
+        Ok(())
+    }
+
+    /// Removes a file, and remembers that where it was there.
+    pub fn remove(&mut self, dir: &Path, name: &str) -> Result<(), CliError> {
+        if files::remove(dir, name)? {
+            self.removed.push(dir.join(name).display().to_string());
+        }
+        Ok(())
+    }
+
+    /// Says what was done, on standard output.
+    pub fn print(&self, format: Format) -> Result<(), CliError> {
+        let mut out = std::io::stdout().lock();
+        match format {
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut out, self).map_err(std::io::Error::from)?;
+                writeln!(out)?;
+            }
+            Format::Text => {
+                for path in &self.wrote {
+                    writeln!(out, "wrote {path}")?;
+                    for certificate in self.certificates.iter().filter(|it| it.origin == *path) {
+                        let (subject, until) = (&certificate.subject, certificate.validity.not_after());
+                        let kind = if certificate.is_ca { "authority" } else { "server" };
+                        let until = copyrator_certs::validity::rfc3339(until);
+                        writeln!(
+                            out,
+                            "  {kind} {subject}, until {until}, sha256 {}",
+                            certificate.fingerprint
+                        )?;
+                    }
+                }
+                for path in &self.removed {
+                    writeln!(out, "removed {path}")?;
+                }
+                for (number, step) in self.next.iter().enumerate() {
+                    writeln!(out, "{}. {step}", number + 1)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,14 @@ use std::time::SystemTime;
 use clap::Args;
 use copyrator_certs::{CaSecret, inspect};
 
-use super::{CliError, Outcome, days, files};
+use super::{CliError, Format, Outcome, Written, days, files};
+
+/// What is left to do, in the order in which no call fails.
+const NEXT: [&str; 3] = [
+    "give ca-bundle.crt, which has the old and the new authority, to every client, and let them take it up",
+    "have the server load the new tls.crt and tls.key",
+    "when nobody serves a certificate of the old authority any more, take it out of every client",
+];
 
 /// Replace the authority in a directory that `issue` wrote, keeping the old one trusted.
 ///
@@ -14,7 +21,10 @@ use super::{CliError, Outcome, days, files};
 /// the same names. Give the bundle to every client before the server loads the new certificate.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  copyrator-certs rotate --dir certs\n  copyrator-certs rotate --dir certs --days 30"
+    after_help = "Examples:\n  copyrator-certs rotate --dir certs\n  copyrator-certs rotate --dir certs --days 30 -o json\n\n\
+    The CA that Copyrator keeps by itself is rotated in the cluster:\n  \
+    kubectl -n copyrator-system annotate secret copyrator-webhook-ca copyrator.dev/rotate=now\n\n\
+    Exit codes: 0 done, 2 wrong usage or unusable input."
 )]
 pub struct Rotate {
     /// Directory with ca.crt, ca.key and tls.crt.
@@ -23,6 +33,9 @@ pub struct Rotate {
     /// Days the new server certificate lasts. The new authority lasts as long as the one before.
     #[arg(long, default_value_t = 90)]
     days: u32,
+    /// How to say what was written.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
 }
 
 impl Rotate {
@@ -38,18 +51,20 @@ impl Rotate {
         let renewed = secret.renew(now)?;
         let leaf = renewed.current.issue_leaf(&leaf.dns_names, &leaf.ip_addresses, now, days(self.days))?;
 
-        files::replace(dir, files::BUNDLE, renewed.trust_bundle(now).as_bytes())?;
+        let mut written = Written::new(&NEXT);
+        written.replace(dir, files::BUNDLE, renewed.trust_bundle(now).as_bytes(), now)?;
         let data = renewed.to_data();
         for (name, content) in &data {
-            files::replace(dir, name, content)?;
+            written.replace(dir, name, content, now)?;
         }
         for used_up in ["ca-next.crt", "ca-next.key", "ca-old.crt"] {
             if !data.contains_key(used_up) {
-                files::remove(dir, used_up)?;
+                written.remove(dir, used_up)?;
             }
         }
-        files::replace(dir, files::LEAF_KEY, leaf.key_pem.expose().as_bytes())?;
-        files::replace(dir, files::LEAF_CERT, leaf.chain_pem.as_bytes())?;
+        written.replace(dir, files::LEAF_KEY, leaf.key_pem.expose().as_bytes(), now)?;
+        written.replace(dir, files::LEAF_CERT, leaf.chain_pem.as_bytes(), now)?;
+        written.print(self.output)?;
         Ok(Outcome::Done)
     }
 }

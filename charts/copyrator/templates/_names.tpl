@@ -36,3 +36,12 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- define "copyrator.reconciler" -}}
 {{ include "copyrator.fullname" . }}-reconciler
 {{- end -}}
+
+{{/* The Secret that others keep the webhook's certificates in. */}}
+{{- define "copyrator.certificates" -}}
+{{- if eq .Values.certificates.mode "secret" -}}
+{{- required "certificates.secretName: which Secret has tls.crt, tls.key and ca.crt?" .Values.certificates.secretName -}}
+{{- else -}}
+{{- default (printf "%s-webhook-tls" (include "copyrator.fullname" .)) .Values.certificates.secretName -}}
+{{- end -}}
+{{- end -}}

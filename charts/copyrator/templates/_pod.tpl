@@ -11,6 +11,7 @@
 {{- if and $clientCA.names (not (or $clientCA.secretName $clientCA.configMapName)) -}}
 {{- fail "webhook.clientCA.names says nothing without secretName or configMapName" -}}
 {{- end -}}
+{{- $mounted := ne $values.certificates.mode "self-managed" -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -78,6 +79,9 @@ spec:
         - {{ printf "--client-names=%s" (join "," .) | quote }}
         {{- end }}
         {{- end }}
+        {{- if $mounted }}
+        - --tls-dir=/certificates
+        {{- end }}
         - --owner-cluster-role={{ $fullname }}
         - --reconciler-account={{ include "copyrator.reconciler" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
@@ -123,9 +127,14 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
-        {{- if $demands }}
+        {{- if or $demands $mounted }}
         volumeMounts:
+        {{- if $demands }}
         - {name: client-ca, mountPath: /etc/copyrator/client-ca, readOnly: true}
+        {{- end }}
+        {{- if $mounted }}
+        - {name: certificates, mountPath: /certificates, readOnly: true}
+        {{- end }}
         {{- end }}
         {{- with .resources }}
         resources:
@@ -135,14 +144,25 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
-      {{- if $demands }}
+      {{- if or $demands $mounted }}
       volumes:
+      {{- if $demands }}
       - name: client-ca
         {{- if $clientCA.secretName }}
         secret: {secretName: {{ $clientCA.secretName | quote }}, items: [{key: ca.crt, path: ca.crt}]}
         {{- else }}
         configMap: {name: {{ $clientCA.configMapName | quote }}, items: [{key: ca.crt, path: ca.crt}]}
         {{- end }}
+      {{- end }}
+      {{- if $mounted }}
+      - name: certificates
+        secret:
+          secretName: {{ include "copyrator.certificates" .root }}
+          {{- if not .answers }}
+          # Who answers nobody needs no key.
+          items: [{key: ca.crt, path: ca.crt}]
+          {{- end }}
+      {{- end }}
       {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:

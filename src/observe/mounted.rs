@@ -1,0 +1,136 @@
+//! Certificates that others keep for us, in a directory: a Secret of type `kubernetes.io/tls`, mounted.
+//!
+//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it, so names never change
+//! and neither does anything a watch on a file would see: it is read anew each time, and compared by content.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use copyrator_certs::{CertError, Certificate, PrivateKeyPem};
+use rustls::RootCertStore;
+use rustls::client::{WebPkiServerVerifier, danger::ServerCertVerifier};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+const CHAIN: &str = "tls.crt";
+const KEY: &str = "tls.key";
+const AUTHORITIES: &str = "ca.crt";
+/// A swap between two files is met once; in a row only by somebody who writes all the time.
+const TRIES: usize = 3;
+
+/// Why nothing usable is mounted. Never quotes a key.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}; the mounted Secret needs tls.crt, tls.key and ca.crt", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds no certificate.
+    #[error("cannot use {}: {source}", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: CertError,
+    },
+}
+
+/// A serving certificate as it is mounted.
+pub struct Mounted {
+    /// `tls.crt` as it is.
+    pub chain_pem: String,
+    /// The same, decoded; the leaf is the first.
+    pub chain: Vec<Certificate>,
+    /// `tls.key`, unread.
+    pub key: PrivateKeyPem,
+    /// `ca.crt`: whom callers are to trust.
+    pub authorities: Vec<Certificate>,
+}
+
+/// All that is mounted, of one version.
+///
+/// # Errors
+/// A file is missing, or holds no certificate.
+pub fn pair(dir: &Path) -> Result<Mounted, MountError> {
+    let [chain_pem, key, authorities] = texts(dir, [CHAIN, KEY, AUTHORITIES])?;
+    Ok(Mounted {
+        chain: certificates(dir, CHAIN, &chain_pem)?,
+        chain_pem,
+        key: PrivateKeyPem::new(key),
+        authorities: certificates(dir, AUTHORITIES, &authorities)?,
+    })
+}
+
+/// Whom callers are to trust.
+///
+/// # Errors
+/// The file is missing, or holds no certificate.
+pub fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
+    let [text] = texts(dir, [AUTHORITIES])?;
+    certificates(dir, AUTHORITIES, &text)
+}
+
+/// Whether whoever trusts these authorities accepts this chain for this name at `now`.
+///
+/// # Errors
+/// Why not.
+pub fn accepts(
+    authorities: &[Certificate],
+    chain: &[Certificate],
+    name: &str,
+    now: SystemTime,
+) -> Result<(), String> {
+    let Some((leaf, others)) = chain.split_first() else { return Err("no certificate".into()) };
+    if authorities.contains(leaf) {
+        return Ok(()); // it vouches for itself, which the API server takes too
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities.iter().map(|authority| authority.der().clone()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+    let verifier = verifier.map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
+    let at = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der().clone()).collect();
+    let accepted = verifier.verify_server_cert(leaf.der(), &others, &name, &[], at);
+    accepted.map(drop).map_err(|error| error.to_string())
+}
+
+/// These files, of one version: where the version changes meanwhile, once more.
+fn texts<const N: usize>(dir: &Path, names: [&str; N]) -> Result<[String; N], MountError> {
+    let mut tried = read_all(&version(dir), dir, names);
+    for _ in 1..TRIES {
+        if tried.is_ok() {
+            break;
+        }
+        tried = read_all(&version(dir), dir, names);
+    }
+    tried
+}
+
+/// Where the version lies that is mounted now.
+fn version(dir: &Path) -> PathBuf {
+    fs::canonicalize(dir.join("..data")).unwrap_or_else(|_| dir.to_owned())
+}
+
+fn read_all<const N: usize>(version: &Path, dir: &Path, names: [&str; N]) -> Result<[String; N], MountError> {
+    let mut texts = [const { String::new() }; N];
+    for (text, name) in texts.iter_mut().zip(names) {
+        let read = fs::read_to_string(version.join(name));
+        *text = read.map_err(|source| MountError::Read { path: dir.join(name), source })?;
+    }
+    Ok(texts)
+}
+
+fn certificates(dir: &Path, name: &str, text: &str) -> Result<Vec<Certificate>, MountError> {
+    let failed = |source| MountError::Certificate { path: dir.join(name), source };
+    match Certificate::all_from_pem(text) {
+        Ok(found) if found.is_empty() => Err(failed(CertError::NoCertificate)),
+        found => found.map_err(failed),
+    }
+}

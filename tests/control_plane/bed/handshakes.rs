@@ -1,0 +1,85 @@
+//! What an API server does that has just started: it takes the caBundle of our hooks and calls the webhook on a new
+//! connection. The one of the test bed keeps its connections, and would not notice.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use copyrator_certs::Certificate;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use super::Person;
+
+/// What the handshakes so far have shown.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// Serving certificates, in order, each once.
+    pub leaves: Vec<Certificate>,
+    /// What the hooks had trusted, in order, one after the other.
+    pub bundles: Vec<Vec<Certificate>>,
+    /// Handshakes that failed, and why.
+    pub failures: Vec<String>,
+    /// All of them.
+    pub count: usize,
+}
+
+/// Makes handshakes, one after the other, until told to stop.
+#[derive(Clone, Default)]
+pub struct Handshakes(Arc<Mutex<Seen>>);
+
+impl Handshakes {
+    /// What was seen so far.
+    pub fn seen(&self) -> Seen {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One handshake, with what the hooks carry now.
+    pub fn make(&self, admin: &Person) {
+        let hooks =
+            admin.get("ValidatingWebhookConfiguration", "", "copyrator").expect("the hooks are there");
+        let config = &hooks["webhooks"][0]["clientConfig"];
+        let bundle = STANDARD.decode(config["caBundle"].as_str().unwrap_or_default()).expect("base64");
+        let bundle = Certificate::all_from_pem(&String::from_utf8_lossy(&bundle)).expect("a bundle");
+        let url = config["url"].as_str().expect("the test bed's hooks have a URL");
+        let address = url.trim_start_matches("https://").split('/').next().expect("a host and port");
+        let shaken = shake(address, &bundle);
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.count += 1;
+        match shaken {
+            Ok(leaf) if !seen.leaves.contains(&leaf) => seen.leaves.push(leaf),
+            Ok(_) => {}
+            Err(why) => seen.failures.push(why),
+        }
+        if seen.bundles.last() != Some(&bundle) {
+            seen.bundles.push(bundle);
+        }
+    }
+}
+
+fn shake(address: &str, bundle: &[Certificate]) -> Result<Certificate, String> {
+    let mut roots = RootCertStore::empty();
+    for root in bundle {
+        roots.add(root.der().clone()).map_err(|error| error.to_string())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        config.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth();
+    let host = address.split(':').next().unwrap_or_default().to_owned();
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(|error| error.to_string())?;
+    let mut socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
+    socket.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| error.to_string())?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket).map_err(|error| error.to_string())?;
+    }
+    let leaf = connection.peer_certificates().and_then(|chain| chain.first()).ok_or("no certificate")?;
+    let leaf = Certificate::from_der(leaf.clone().into_owned()).map_err(|error| error.to_string());
+    connection.send_close_notify();
+    // Whoever has closed already heard enough.
+    let _ = connection.complete_io(&mut socket).and_then(|_| socket.flush());
+    leaf
+}

@@ -1,0 +1,374 @@
+//! Certificates change while writes go on that nobody but a webhook with them may let pass.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use copyrator_certs::{Authority, CaSecret, Certificate, Leaf};
+use serde_json::{Value, json};
+use testbed::{NAMESPACE, Operator, Role};
+
+use crate::bed::objects::config_map;
+use crate::bed::{Bed, Crew, Handshakes, Story, eventually, rough, same, steady, strict, within};
+
+const CA: &str = "copyrator-webhook-ca";
+const DAY: Duration = Duration::from_secs(86_400);
+/// Certificates age as fast as a test can wait.
+const FAST: [&str; 4] = ["--leaf-lifetime", "16s", "--ca-propagation", "3s"];
+/// Waits that the product makes on purpose, with room for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn man(bed: &Bed, flags: &[&str]) -> Crew {
+    let start = |role| bed.testbed.operator(role, 0, flags).expect("it starts");
+    let mut crew = Crew { webhook: start(Role::Webhook), reconciler: start(Role::Reconciler) };
+    crew.webhook.wait_ready().expect("the webhook becomes ready");
+    crew.reconciler.wait_ready().expect("the reconciler becomes ready");
+    bed.testbed.wait_hooked().expect("the hooks are applied");
+    crew
+}
+
+fn ca(bed: &Bed) -> Value {
+    bed.admin.get("Secret", NAMESPACE, CA).expect("the CA's Secret")
+}
+
+/// The certificates in a key of the CA's Secret.
+fn certificates(secret: &Value, key: &str) -> Vec<Certificate> {
+    let text = STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).expect("base64");
+    Certificate::all_from_pem(&String::from_utf8_lossy(&text)).expect("certificates")
+}
+
+/// How often a process has logged a warning with these words.
+fn warned(process: &Operator, words: &str) -> usize {
+    process.log().lines().filter(|line| line.contains("WARN") && line.contains(words)).count()
+}
+
+fn readyz(process: &Operator) -> (u16, String) {
+    process.ask("/readyz").unwrap_or_else(|error| (0, error.to_string()))
+}
+
+/// Secrets rotated without overlap refused every write (gatekeeper#3014, AMD-AGI/Primus-SaFE#628); and a leader that dies
+/// half-way leaves the rest to the next.
+#[test]
+fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
+    let (bed, _turn) = rough();
+    let Crew { webhook, reconciler } = man(bed, &FAST);
+    let story = Story::new(bed, "rotating");
+    let place = story.target("a");
+    strict(&story, &place);
+    let first = certificates(&ca(bed), "ca.crt");
+    let handshakes = Handshakes::default();
+    let (reconciler, tally) = steady(&bed.admin, &place, &handshakes, || {
+        within(PATIENCE, "leaves are renewed twice", || {
+            let seen = handshakes.seen();
+            if seen.leaves.len() >= 3 { Ok(()) } else { Err(format!("{} leaves", seen.leaves.len())) }
+        });
+        assert_eq!(certificates(&ca(bed), "ca.crt"), first);
+
+        let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
+        bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
+        within(PATIENCE, "the next CA is announced", || {
+            let secret = ca(bed);
+            if secret["data"]["ca-next.crt"].is_string() { Ok(()) } else { Err("no next CA".into()) }
+        });
+        reconciler.kill();
+        bed.release_lease();
+        let reconciler = bed.testbed.operator(Role::Reconciler, 0, &FAST).expect("it starts again");
+        let second = within(PATIENCE, "the next CA signs, and the one before is trusted", || {
+            let secret = ca(bed);
+            let (now, old) = (certificates(&secret, "ca.crt"), certificates(&secret, "ca-old.crt"));
+            if now != first && old == first { Ok(now) } else { Err(format!("{} old", old.len())) }
+        });
+        within(PATIENCE, "the one before is not trusted any more", || {
+            let seen = handshakes.seen();
+            same(seen.bundles.last().map(Vec::len), Some(1))?;
+            same(ca(bed)["data"]["ca-old.crt"].is_string(), false)
+        });
+        assert_eq!(handshakes.seen().bundles.last(), Some(&second));
+        assert!(
+            ca(bed)["metadata"]["annotations"]["copyrator.dev/rotate"].is_null(),
+            "it would rotate again"
+        );
+        // And with that one alone the next leaves are taken too.
+        let leaves = handshakes.seen().leaves.len();
+        within(PATIENCE, "a leaf of the next CA is renewed", || {
+            let seen = handshakes.seen().leaves.len();
+            if seen > leaves { Ok(()) } else { Err(format!("{seen} leaves")) }
+        });
+        reconciler
+    });
+    let seen = handshakes.seen();
+    assert_eq!((tally.wrong.as_slice(), seen.failures.as_slice()), (&[][..], &[][..]));
+    assert!(tally.right > 500 && seen.count > 100, "{} writes, {} handshakes", tally.right, seen.count);
+    let sizes: Vec<_> = seen.bundles.iter().map(Vec::len).collect();
+    assert!(sizes.first() == Some(&1) && sizes.contains(&2), "never both: {sizes:?}");
+    println!("{} writes, {} handshakes, {} leaves: 0 failed", tally.right, seen.count, seen.leaves.len());
+    end(story, Crew { webhook, reconciler });
+}
+
+/// A hook that we may not write would have its callers refuse the next CA.
+#[test]
+fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
+    let (bed, _turn) = rough();
+    let crew = man(bed, &FAST);
+    let annotate = |kind: &str, value: Value| {
+        let patch = json!({ "metadata": { "annotations": { "copyrator.dev/hands-off": value } } });
+        bed.admin.merge(kind, "", "copyrator", &patch).ok();
+    };
+    annotate("ValidatingWebhookConfiguration", "incident".into());
+    let first = ca(bed)["data"]["ca.crt"].clone();
+    let before = warned(&crew.reconciler, "the rotation of the CA waits");
+    let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
+    bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
+    within(PATIENCE, "readiness says why it waits", || {
+        let (code, said) = readyz(&crew.reconciler);
+        same(
+            (code, said.contains("ca: the rotation of the CA waits") && said.contains("own-kinds")),
+            (200, true),
+        )
+        .map_err(|_| said)
+    });
+    // Twice the time after which it would switch.
+    std::thread::sleep(Duration::from_secs(8));
+    assert_eq!(ca(bed)["data"]["ca.crt"], first, "it has switched all the same");
+    assert_eq!(warned(&crew.reconciler, "the rotation of the CA waits"), before + 1, "told once");
+    annotate("ValidatingWebhookConfiguration", Value::Null);
+    within(PATIENCE, "it goes on", || {
+        if ca(bed)["data"]["ca.crt"] == first { Err("it has not switched".into()) } else { Ok(()) }
+    });
+    within(PATIENCE, "readiness is silent again", || same(readyz(&crew.reconciler), (200, "ready\n".into())));
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+#[test]
+fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
+    let (bed, _turn) = rough();
+    let crew = man(bed, &["--leaf-lifetime", "60s", "--ca-propagation", "2s"]);
+    let story = Story::new(bed, "torn-ca");
+    let place = story.target("a");
+    strict(&story, &place);
+    let good = ca(bed)["data"].clone();
+    let (torn, kept) = ("holds no usable CA (", "the last good serving certificate is kept");
+    let before = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
+    let handshakes = Handshakes::default();
+    let ((), tally) = steady(&bed.admin, &place, &handshakes, || {
+        let patch = json!({ "data": { "ca.key": STANDARD.encode("hunter2") } });
+        bed.admin.merge("Secret", NAMESPACE, CA, &patch).ok();
+        for (process, says) in [(&crew.reconciler, "ca: Secret"), (&crew.webhook, "renewal: Secret")] {
+            within(PATIENCE, "both say what is torn, and the way out, and go on", || {
+                let (code, said) = readyz(process);
+                let told = said.contains(says) && said.contains("restore it, or delete it");
+                same((code, told, said.contains("hunter2")), (200, true, false)).map_err(|_| said)
+            });
+        }
+        within(PATIENCE, "the last good CA is put back", || same(ca(bed)["data"].clone(), good.clone()));
+        for process in [&crew.reconciler, &crew.webhook] {
+            within(PATIENCE, "both are content again", || same(readyz(process), (200, "ready\n".into())));
+        }
+    });
+    assert_eq!((tally.wrong, handshakes.seen().failures), (vec![], vec![]));
+    let after = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
+    assert_eq!(after, (before.0 + 1, before.1 + 1), "each tells it once");
+    end(story, crew);
+}
+
+/// With nobody left who remembers a good one, no replica could ever start again.
+#[test]
+fn a_torn_ca_secret_that_nobody_remembers_is_replaced_by_a_new_one() {
+    let (bed, _turn) = rough();
+    let crew = man(bed, &FAST);
+    crew.reconciler.kill();
+    crew.webhook.kill();
+    let first = ca(bed)["data"]["ca.crt"].clone();
+    let patch = json!({ "data": { "ca.key": Value::Null } });
+    bed.admin.merge("Secret", NAMESPACE, CA, &patch).ok();
+    bed.release_lease();
+
+    let flags = ["--ca-propagation", "1s"];
+    let start = |role| bed.testbed.operator(role, 0, &flags).expect("it starts");
+    let mut crew = Crew { webhook: start(Role::Webhook), reconciler: start(Role::Reconciler) };
+    for (process, says) in [(&crew.webhook, "certificate: "), (&crew.reconciler, "ca: ")] {
+        eventually("it says what is torn, and the way out", || {
+            let (code, said) = readyz(process);
+            let told = said.contains(says) && said.contains("has no `ca.key`") && said.contains("restore it");
+            same((code, told), (503, true)).map_err(|_| said)
+        });
+    }
+    crew.webhook.wait_ready().expect("the webhook becomes ready");
+    crew.reconciler.wait_ready().expect("the reconciler becomes ready");
+    bed.testbed.wait_hooked().expect("the hooks are applied");
+    assert_ne!(ca(bed)["data"]["ca.crt"], first);
+    assert_eq!(warned(&crew.reconciler, "held no usable CA, and is replaced by a new one"), 1);
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+/// As after a year in which the cluster was off (tidb-operator#5520, consul-k8s#857).
+#[test]
+fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
+    let (bed, _turn) = rough();
+    let long_ago = SystemTime::now() - 400 * DAY;
+    let expired = CaSecret::new(Authority::issue("copyrator webhook CA", long_ago, 365 * DAY).expect("a CA"));
+    let data: serde_json::Map<_, _> =
+        expired.to_data().into_iter().map(|(key, value)| (key, STANDARD.encode(value).into())).collect();
+    bed.admin.delete("Secret", NAMESPACE, CA);
+    let metadata = json!({ "namespace": NAMESPACE, "name": CA });
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data });
+    bed.admin.create(&secret).ok();
+
+    let webhook = bed.webhook();
+    eventually("the webhook says why it is not ready", || {
+        let (code, said) = readyz(&webhook);
+        same((code, said.contains("its authority expired at")), (503, true)).map_err(|_| said)
+    });
+    let told = warned(&webhook, "its authority expired at");
+    let mut crew = Crew { webhook, reconciler: bed.reconciler(0) };
+    crew.webhook.wait_ready().expect("the webhook becomes ready");
+    crew.reconciler.wait_ready().expect("the reconciler becomes ready");
+    bed.testbed.wait_hooked().expect("the hooks are applied");
+    let story = Story::new(bed, "expired-ca");
+    let place = story.target("a");
+    strict(&story, &place);
+    bed.admin.create(&config_map(&place, "good", [("number", "1")])).ok();
+    let now = certificates(&ca(bed), "ca.crt");
+    assert!(now[0].validity().contains(SystemTime::now()) && now[0] != *expired.current.certificate());
+    assert_eq!(warned(&crew.webhook, "its authority expired at"), told, "told once");
+    end(story, crew);
+}
+
+/// As the kubelet mounts a Secret: each version in a directory of its own, and a symbolic link swapped.
+fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authority) {
+    let new = dir.join(format!("..{version}"));
+    fs::create_dir_all(&new).expect("a directory");
+    let files = [
+        ("tls.crt", leaf.chain_pem.clone()),
+        ("tls.key", key.key_pem.expose().to_owned()),
+        ("ca.crt", authority.cert_pem()),
+    ];
+    for (name, text) in files {
+        fs::write(new.join(name), text).expect("a file");
+        symlink(format!("..data/{name}"), dir.join(name)).ok();
+    }
+    let before = fs::read_link(dir.join("..data")).ok();
+    symlink(format!("..{version}"), dir.join("..data_tmp")).expect("a link");
+    fs::rename(dir.join("..data_tmp"), dir.join("..data")).expect("the swap");
+    if let Some(before) = before {
+        fs::remove_dir_all(dir.join(before)).expect("the version before goes");
+    }
+}
+
+#[test]
+fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_fails() {
+    let (bed, _turn) = rough();
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("control_plane/mounted");
+    fs::remove_dir_all(&dir).ok();
+    fs::create_dir_all(&dir).expect("a directory");
+    let now = SystemTime::now();
+    let authority = || Authority::issue("somebody's CA", now, DAY).expect("a CA");
+    let leaf = |of: &Authority| of.issue_leaf(&[], &[[127, 0, 0, 1].into()], now, DAY).expect("a leaf");
+    let (one, other) = (authority(), authority());
+    let (first, second, third) = (leaf(&one), leaf(&one), leaf(&other));
+    mount(&dir, "first", &first, &first, &one);
+    bed.admin.delete("Secret", NAMESPACE, CA);
+
+    let dir_text = dir.to_str().expect("a path");
+    let crew = man(bed, &["--tls-dir", dir_text, "--ca-propagation", "5s"]);
+    let story = Story::new(bed, "mounted");
+    let place = story.target("a");
+    strict(&story, &place);
+    let handshakes = Handshakes::default();
+    let served = |leaf: &Leaf, what: &str| {
+        within(PATIENCE, what, || {
+            let seen = handshakes.seen().leaves;
+            if seen.iter().any(|it| it.pem() == leaf.chain_pem) {
+                Ok(())
+            } else {
+                Err(format!("{}", seen.len()))
+            }
+        });
+    };
+    let words = "private key is not its own";
+    let before = warned(&crew.webhook, words);
+    let ((), tally) = steady(&bed.admin, &place, &handshakes, || {
+        served(&first, "the mounted certificate is served");
+        mount(&dir, "second", &second, &second, &one);
+        served(&second, "so is the next");
+        mount(&dir, "torn", &first, &second, &one);
+        eventually("the webhook says what is torn", || {
+            let (code, said) = readyz(&crew.webhook);
+            same((code, said.contains(words)), (200, true)).map_err(|_| said)
+        });
+        mount(&dir, "third", &third, &third, &other);
+        served(&third, "so is one of another CA, once hooks have it trusted");
+        eventually("the webhook is content again", || same(readyz(&crew.webhook), (200, "ready\n".into())));
+    });
+    let seen = handshakes.seen();
+    assert_eq!((tally.wrong, seen.failures), (vec![], vec![]));
+    assert_eq!(warned(&crew.webhook, words), before + 1, "told once");
+    assert_eq!(seen.leaves.len(), 3);
+    let both = [&one, &other].map(Authority::certificate);
+    assert!(seen.bundles.iter().any(|bundle| both.iter().all(|it| bundle.contains(it))), "never both");
+    assert!(bed.admin.get("Secret", NAMESPACE, CA).is_none(), "a CA was made that nobody needs");
+    end(story, crew);
+}
+
+/// Nothing is held up once nobody answers.
+fn end(story: Story<'_>, crew: Crew) {
+    let name = story.called("");
+    story.admin().delete("ConfigPolicy", "", name.trim_end_matches('-')).ok();
+    crew.reconciler.kill();
+    crew.webhook.kill();
+}
+
+/// Whoever answers nobody gets no key, and nobody a right to a CA that is not there.
+#[test]
+fn the_chart_mounts_what_others_keep() {
+    let (bed, _turn) = rough();
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
+    let render = |sets: &[&str]| {
+        let mut arguments =
+            vec!["template", "copyrator", chart, "--namespace", NAMESPACE, "--kube-version", "1.36"];
+        arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+        bed.helm(&arguments)
+    };
+    let own = render(&[]);
+    assert!(
+        own.contains("[copyrator-webhook-ca]")
+            && !own.contains("--tls-dir")
+            && !own.contains("kind: Certificate")
+    );
+
+    let mounted = render(&["certificates.mode=secret", "certificates.secretName=hook-tls"]);
+    assert_eq!(mounted.matches("--tls-dir=/certificates").count(), 2);
+    assert_eq!(mounted.matches("secretName: hook-tls").count(), 2);
+    assert_eq!(mounted.matches("items: [{key: ca.crt, path: ca.crt}]").count(), 1, "the reconciler's");
+    assert!(!mounted.contains("copyrator-webhook-ca") && !mounted.contains("kind: Certificate"));
+
+    let issued = ["certificates.mode=cert-manager", "certificates.issuerRef.name=platform"];
+    let kept = render(&issued);
+    assert_eq!(kept.matches("secretName: copyrator-webhook-tls").count(), 3);
+    let name = format!("copyrator-webhook.{NAMESPACE}");
+    assert!(kept.contains(&format!("dnsNames: [{name}.svc, {name}, {name}.svc.cluster.local]")), "{kept}");
+    for (url, line) in [
+        ("https://192.0.2.7:8443", "ipAddresses: [\"192.0.2.7\"]"),
+        ("https://hook.test/x", "dnsNames: [\"hook.test\"]"),
+    ] {
+        let kept = render(&[issued[0], issued[1], &format!("webhook.url={url}"), "topology=combined"]);
+        assert!(kept.contains(line), "{url}: {kept}");
+        assert!(!kept.contains("items: [{key"), "whoever answers needs the key");
+    }
+    for (wrong, says) in [
+        (&["certificates.mode=secret"][..], "certificates.secretName"),
+        (&["certificates.mode=cert-manager"][..], "certificates.issuerRef.name"),
+        (&["certificates.mode=vault"][..], "certificates/mode"),
+    ] {
+        let mut helm = bed.testbed.cluster().helm().expect("helm is there");
+        helm.args(["template", chart, "--kube-version", "1.36"])
+            .args(wrong.iter().flat_map(|set| ["--set", set]));
+        let output = helm.output().expect("helm runs");
+        let said = String::from_utf8_lossy(&output.stderr).replace('.', "/");
+        assert!(!output.status.success() && said.contains(&says.replace('.', "/")), "{wrong:?}: {said}");
+    }
+}
