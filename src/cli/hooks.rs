@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn document(value: serde_json::Value) -> Document {
-        Document { place: "f.yaml:7".into(), value }
+        Document { place: "f.yaml:7".into(), file: "f.yaml".into(), line: 7, number: 1, value }
     }
 
     #[test]

@@ -56,7 +56,6 @@ impl Bench {
             signed_by: None,
             settled: Vec::new(),
             coming: None,
-            not_after: Gauge::default(),
         };
         Self { keeper, serving, readiness, log: Arc::default() }
     }

@@ -47,7 +47,7 @@ fn facts(spec: ConfigPolicySpec, compiled: CompiledPolicy) -> PolicyFacts {
 pub fn answer(world: &World, purpose: &Purpose, body: &[u8]) -> Option<String> {
     let parties = Parties::default();
     let review = decode(body).ok()?;
-    let verdict = match read(&review, purpose, &parties).ok()? {
+    let verdict = match read(&review, purpose, &parties, jiff::Timestamp::UNIX_EPOCH).ok()? {
         Case::Settled(Decision::Now(verdict)) => verdict,
         Case::Settled(Decision::Ask(inquiry)) => inquiry.allow,
         Case::Write(write) => write.judge(write.look(world).ok()?),
