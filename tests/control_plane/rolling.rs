@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
 use crate::bed::objects::version;
-use crate::bed::{Bed, Story, Traffic, eventually, private};
+use crate::bed::{Bed, Story, Traffic, eventually, private, within};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -74,6 +75,48 @@ fn no_write_fails_while_two_that_do_everything_are_restarted() {
     println!("{accepted} writes were accepted and {refused} refused, and none failed");
     let shares = balancer.connections();
     assert!(shares.iter().all(|share| *share > 2), "one of them got no calls: {shares:?}");
+}
+
+/// Each replica mints its own leaf; the API server may talk to either with a leaf of either CA.
+#[test]
+fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
+    let bed = private("rolling-ca");
+    let balancer = Balancer::open(LAG).expect("the balancer opens");
+    // Certificates age as fast as a test can wait.
+    let flags = [&DRAIN[..], &["--leaf-lifetime", "16s", "--ca-propagation", "3s"]].concat();
+    let start = |role, replica| bed.testbed.balanced(&balancer, role, replica, &flags).expect("it starts");
+    let mut webhooks = [0, 1].map(|replica| start(Role::Webhook, replica));
+    let mut reconciler = start(Role::Reconciler, 0);
+    all_ready(&bed, webhooks.iter_mut().chain([&mut reconciler]));
+    let story = Story::new(&bed, "new-ca");
+    let ca = || {
+        bed.admin.get("Secret", testbed::NAMESPACE, "copyrator-webhook-ca").expect("the CA")["data"].clone()
+    };
+    let first = ca()["ca.crt"].clone();
+    let (accepted, refused) = Traffic::judged(&story, "new-ca").flows_while(|traffic| {
+        let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
+        bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
+        within(Duration::from_secs(180), "another CA signs, and the first is not trusted any more", || {
+            let now = ca();
+            match now["ca.crt"] != first && now["ca-old.crt"].is_null() {
+                true => Ok(()),
+                false => Err(format!("{:?}", now.as_object().map(|data| data.keys().collect::<Vec<_>>()))),
+            }
+        });
+        traffic.none_fails("after the rotation");
+        // Connections that were made before are not asked for a certificate again.
+        for (number, replica) in (0..).zip(&mut webhooks) {
+            assert!(replica.end().expect("it ends").success());
+            *replica = start(Role::Webhook, number);
+            replica.wait_ready().expect("it becomes ready");
+            eventually("both get calls", || match balancer.ready() {
+                2 => Ok(()),
+                other => Err(format!("{other} of 2")),
+            });
+        }
+        traffic.none_fails("with new connections to both");
+    });
+    println!("{accepted} writes were accepted and {refused} refused, and none failed");
 }
 
 fn begin(bed: &Bed, balancer: &Balancer, role: Role, replica: u16) -> Operator {
