@@ -166,6 +166,10 @@ impl HookWriter {
         let live: Option<ValidatingWebhookConfiguration> = self.live().await?;
         let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
         if hands_off(live.as_ref()) || hands_off(live_mutating.as_ref()) {
+            // Policies are in force by what is there only if somebody answers it.
+            if live.as_ref().is_some_and(has_canary) {
+                self.canary(now).await?;
+            }
             tracing::warn!(
                 annotation = HANDS_OFF,
                 "the webhook configurations named {NAME} are left as they are, until neither carries the annotation"
@@ -228,7 +232,16 @@ impl HookWriter {
 
     /// Whether calls arrive.
     async fn canary(&self, now: SystemTime) -> Result<(), HookError> {
-        self.echo(Canary::Arrives, now).await?.heard.map_err(HookError::Unreached)
+        arrives(|| self.echo(Canary::Arrives, now)).await
+    }
+
+    /// What the hooks are to say for these policies, but for whom callers trust and for what else the policies have no part in.
+    pub fn wanted(
+        &self,
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+    ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
+        let policies = policies.iter().map(|(name, policy)| (&**name, policy));
+        render(policies, Stamper::ApiServer, &self.endpoint, "", None, &self.own_namespace, self.annotations)
     }
 
     /// Who stamps authors: the API server, if it does so without a hook of ours. Where that cannot be seen now, whoever
@@ -301,6 +314,15 @@ impl HookWriter {
 /// How long to wait before trying again what a canary waits for: a new hook takes the API server a second or so.
 pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
+/// Whether one of two calls arrives: that one is turned away while there are too many (429) says nothing of the others.
+async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() -> F) -> Result<(), HookError> {
+    if send().await?.heard.is_ok() {
+        return Ok(());
+    }
+    tokio::time::sleep(CANARY_AGAIN).await;
+    send().await?.heard.map_err(HookError::Unreached)
+}
+
 fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
 }
@@ -308,6 +330,11 @@ fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
 /// Whether somebody has taken it into his own hands. One of the two is enough: in a hurry people mark the one they see.
 fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
     live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
+}
+
+/// Whether the canary has a hook to come by.
+fn has_canary(live: &ValidatingWebhookConfiguration) -> bool {
+    live.webhooks.iter().flatten().any(|hook| hook.name == OWN_KINDS)
 }
 
 /// The configuration with nothing in it but the hook that the canary comes by, and that one harmless.
@@ -334,4 +361,28 @@ fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookCo
 fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
     let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
     live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// A webhook that sheds one call under load answers the others: policies would say that they are not in force, and then
+    /// again that they are.
+    #[tokio::test(start_paused = true)]
+    async fn one_canary_that_is_lost_says_nothing() {
+        for (answers, arrived, left) in
+            [(vec![true, false], true, 1), (vec![false, true], true, 0), (vec![false, false, true], false, 1)]
+        {
+            let rest = RefCell::new(answers.clone());
+            let send = || {
+                let heard = if rest.borrow_mut().remove(0) { Ok(()) } else { Err("429".to_owned()) };
+                async { Ok(Echo { heard, stamped: None }) }
+            };
+            let seen = arrives(send).await;
+            assert_eq!((seen.is_ok(), rest.borrow().len()), (arrived, left), "{answers:?}: {seen:?}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ fn includes(live: &Value, wanted: &Value) -> bool {
 }
 
 /// Of what we leave out the API server writes some as empty, and leaves out what we write as empty.
-fn is_same(live: &Value, wanted: &Value) -> bool {
+pub(super) fn is_same(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => live.keys().chain(wanted.keys()).all(|key| {
             is_same(live.get(key).unwrap_or(&Value::Null), wanted.get(key).unwrap_or(&Value::Null))

@@ -3,10 +3,16 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
+    WebhookClientConfig,
 };
+use serde::Serialize;
+use serde_json::Value;
 
-use super::needs::{adds, judged, kept};
+use super::{
+    drift::is_same,
+    needs::{adds, judged, kept},
+};
 use crate::{
     api::{ConfigPolicySpec, FailurePolicy},
     marks::HANDS_OFF,
@@ -15,29 +21,40 @@ use crate::{
 /// Operation and resource.
 type Asked = (String, String);
 
-/// Why writes that a policy speaks of pass by it, if some do.
+/// Why writes that a policy speaks of pass by it, if some do, where this is there and that is `wanted` for all policies.
+///
+/// A hook counts where it says what is wanted but for its rules, of which it may have more or fewer than this policy needs:
+/// with another selector or failure policy, some writes pass.
 pub fn off(
     name: &str,
     policy: &ConfigPolicySpec,
     validating: Option<&ValidatingWebhookConfiguration>,
     mutating: Option<&MutatingWebhookConfiguration>,
+    wanted: &(ValidatingWebhookConfiguration, MutatingWebhookConfiguration),
 ) -> Option<String> {
     let own_path = format!("/validate/policies/{name}");
-    let paths = match policy.failure_policy {
-        FailurePolicy::Ignore => vec!["/validate/policies"],
-        // Beyond a number of such policies one entry serves them all.
-        FailurePolicy::Fail => vec![&*own_path, "/validate/policies"],
+    let failure = match policy.failure_policy {
+        FailurePolicy::Ignore => "Ignore",
+        FailurePolicy::Fail => "Fail",
     };
-    let hooks = validating.and_then(|it| it.webhooks.as_ref()).into_iter().flatten();
-    let asking = hooks.filter(|hook| paths.iter().any(|path| calls(&hook.client_config, path)));
+    // Beyond a number of policies that hold writes up one entry serves them all.
+    let shared = |hook: &ValidatingWebhook| {
+        calls(&hook.client_config, "/validate/policies") && hook.failure_policy.as_deref() == Some(failure)
+    };
+    let speaks = |hook: &&ValidatingWebhook| calls(&hook.client_config, &own_path) || shared(hook);
+    let there = validating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
+    let asking = wanted.0.webhooks.iter().flatten().filter(speaks);
+    let asking = asking.filter_map(|one| there.iter().find(|hook| is_but_for_rules(*hook, one)));
     let asked: BTreeSet<Asked> = asking.flat_map(|hook| asked(&hook.rules)).collect();
-    let hooks = mutating.and_then(|it| it.webhooks.as_ref()).into_iter().flatten();
-    let adding = hooks.filter(|hook| calls(&hook.client_config, "/mutate/defaults"));
+    let there = mutating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
+    let adding = wanted.1.webhooks.iter().flatten();
+    let adding = adding.filter(|hook| calls(&hook.client_config, "/mutate/defaults"));
+    let adding = adding.filter_map(|one| there.iter().find(|hook| is_but_for_rules(*hook, one)));
     let adding: BTreeSet<Asked> = adding.flat_map(|hook| self::asked(&hook.rules)).collect();
 
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
-    let wanted = judged(policy).flat_map(writes).chain(kept(policy).map(|resource| ("DELETE", resource)));
-    let missing = wanted.filter(|one| !has(&asked, *one));
+    let needed = judged(policy).flat_map(writes).chain(kept(policy).map(|resource| ("DELETE", resource)));
+    let missing = needed.filter(|one| !has(&asked, *one));
     let missing = missing.chain(adds(policy).flat_map(writes).filter(|one| !has(&adding, *one)));
     let missing: BTreeSet<_> =
         missing.map(|(operation, resource)| format!("{operation} {resource}")).collect();
@@ -53,7 +70,21 @@ pub fn off(
         false => "they are put right as soon as that can be done".to_owned(),
     };
     let missing: Vec<String> = missing.into_iter().collect();
-    Some(format!("the webhook configurations named copyrator do not ask about {}: {fix}", missing.join(", ")))
+    Some(format!(
+        "the webhook configurations named copyrator do not ask about {} as this policy needs: {fix}",
+        missing.join(", ")
+    ))
+}
+
+/// Whether two hooks are the same but for their rules, and for whom the caller trusts: whether calls arrive is tried.
+fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
+    let bare = |hook: &Hook| {
+        let mut hook = serde_json::to_value(hook).unwrap_or_default();
+        hook["rules"] = Value::Null;
+        hook["clientConfig"]["caBundle"] = Value::Null;
+        hook
+    };
+    is_same(&bare(live), &bare(wanted))
 }
 
 fn has(asked: &BTreeSet<Asked>, (operation, resource): (&str, &str)) -> bool {
@@ -93,12 +124,23 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
+    type Hooks = (ValidatingWebhookConfiguration, MutatingWebhookConfiguration);
+
+    fn hooks(policies: &[(&str, &ConfigPolicySpec)], endpoint: &Endpoint, ca: &str) -> Hooks {
+        render(policies.iter().copied(), Stamper::ApiServer, endpoint, ca, None, "ours", true)
+    }
+
+    fn url() -> Endpoint {
+        Endpoint::Url("https://127.0.0.1:8443/".into())
+    }
+
+    fn off_of(name: &str, policy: &ConfigPolicySpec, live: &Hooks, wanted: &Hooks) -> Option<String> {
+        off(name, policy, Some(&live.0), Some(&live.1), wanted)
+    }
+
     #[test]
     fn what_is_rendered_for_a_policy_brings_it_into_force() {
-        let (url, service) = (
-            Endpoint::Url("https://127.0.0.1:8443/".into()),
-            Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 443 },
-        );
+        let service = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 443 };
         let specs = [
             policy("Ignore", json!({"whileInUse": "Refuse", "defaults": {"labels": {"a": "b"}}})),
             policy(
@@ -106,33 +148,63 @@ mod tests {
                 json!({"match": {"kinds": ["ConfigMap", "Secret", "Namespace"]}, "whileInUse": "Refuse"}),
             ),
         ];
-        for (spec, endpoint) in specs.iter().flat_map(|spec| [(spec, &url), (spec, &service)]) {
-            let (validating, mutating) =
-                render([("app", spec)], Stamper::ApiServer, endpoint, "PEM", None, "ours", true);
-            assert_eq!(off("app", spec, Some(&validating), Some(&mutating)), None);
-            assert!(off("app", spec, None, None).is_some());
-            let (validating, mutating) = render([], Stamper::ApiServer, endpoint, "PEM", None, "ours", true);
-            assert!(off("app", spec, Some(&validating), Some(&mutating)).is_some());
+        for (spec, endpoint) in specs.iter().flat_map(|spec| [(spec, url()), (spec, service.clone())]) {
+            let (live, wanted) =
+                (hooks(&[("app", spec)], &endpoint, "PEM"), hooks(&[("app", spec)], &endpoint, ""));
+            assert_eq!(off_of("app", spec, &live, &wanted), None);
+            assert!(off("app", spec, None, None, &wanted).is_some());
+            assert!(off_of("app", spec, &hooks(&[], &endpoint, "PEM"), &wanted).is_some());
+            // What others need changes nothing.
+            let more = policy("Ignore", json!({"match": {"kinds": ["Secret"]}, "whileInUse": "Refuse"}));
+            let wanted = hooks(&[("app", spec), ("more", &more)], &endpoint, "");
+            assert_eq!(off_of("app", spec, &live, &wanted), None);
         }
         let many: Vec<String> = (0..70).map(|number| format!("p{number}")).collect();
-        let many = many.iter().map(|name| (name.as_str(), &specs[1]));
-        let (validating, _) = render(many, Stamper::ApiServer, &url, "PEM", None, "ours", true);
-        assert_eq!(off("p7", &specs[1], Some(&validating), None), None);
+        let many: Vec<_> = many.iter().map(|name| (name.as_str(), &specs[1])).collect();
+        let mut live = hooks(&many, &url(), "PEM");
+        let wanted = live.clone();
+        assert_eq!(off_of("p7", &specs[1], &live, &wanted), None);
+        for hook in live.0.webhooks.iter_mut().flatten() {
+            hook.failure_policy = Some("Ignore".into());
+        }
+        assert!(off_of("p7", &specs[1], &live, &wanted).is_some(), "nothing is held up any more");
+    }
+
+    /// While somebody says hands off, hooks stay as they were for the policies of then.
+    #[test]
+    fn a_policy_that_hooks_have_not_followed_is_not_in_force() {
+        let scoped = |team: &str| json!({"match": {"kinds": ["ConfigMap"], "namespaceSelector": {"matchLabels": {"team": team}}}});
+        let (loose, strict) = (policy("Ignore", json!({})), policy("Fail", json!({})));
+        let (blue, red) = (policy("Fail", scoped("blue")), policy("Fail", scoped("red")));
+        for (before, after, stays) in [
+            (&loose, &strict, false),
+            (&strict, &loose, false),
+            (&blue, &strict, false),
+            (&blue, &red, false),
+            (&blue, &blue, true),
+        ] {
+            let live = hooks(&[("app", before), ("other", &strict)], &url(), "PEM");
+            let wanted = hooks(&[("app", after), ("other", &strict)], &url(), "");
+            assert_eq!(off_of("app", after, &live, &wanted).is_none(), stays, "{before:?} {after:?}");
+            assert_eq!(off_of("other", &strict, &live, &wanted), None);
+        }
     }
 
     #[test]
     fn what_is_lacking_is_named_with_the_fix() {
         let (loose, keeps) = (policy("Ignore", json!({})), policy("Ignore", json!({"whileInUse": "Refuse"})));
-        let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
-        let (mut validating, _) =
-            render([("app", &loose)], Stamper::ApiServer, &endpoint, "PEM", None, "ours", true);
-        let why = off("app", &keeps, Some(&validating), None).unwrap();
-        assert!(why.contains("do not ask about DELETE configmaps: they are put right as soon"), "{why}");
-        validating.metadata.annotations = Some([(HANDS_OFF.to_owned(), "incident".to_owned())].into());
-        validating.webhooks = None;
-        let why = off("app", &loose, Some(&validating), None).unwrap();
+        let mut live = hooks(&[("app", &loose)], &url(), "PEM");
+        let why = off_of("app", &keeps, &live, &hooks(&[("app", &keeps)], &url(), "")).unwrap();
         assert!(
-            why.contains("CREATE configmaps, UPDATE configmaps: they are annotated copyrator.dev/hands-off"),
+            why.contains("do not ask about DELETE configmaps as this policy needs: they are put"),
+            "{why}"
+        );
+        let wanted = live.clone();
+        live.0.metadata.annotations = Some([(HANDS_OFF.to_owned(), "incident".to_owned())].into());
+        live.0.webhooks = None;
+        let why = off_of("app", &loose, &live, &wanted).unwrap();
+        assert!(
+            why.contains("CREATE configmaps, UPDATE configmaps as this policy needs: they are annotated copyrator.dev/hands-off"),
             "{why}"
         );
     }

@@ -83,6 +83,16 @@ pub enum ContentError {
     Timeout(ObjectKey),
 }
 
+impl ContentError {
+    /// Where a list goes on that has taken longer than the API server remembers where it began (410): as things are now.
+    pub fn goes_on_from(&self) -> Option<String> {
+        let Self::Page { source, .. } = self else { return None };
+        let kube::Error::Api(status) = &**source else { return None };
+        let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
+        token.filter(|token| !token.is_empty())
+    }
+}
+
 /// Fetches content, once for all who ask for the same object at the same time.
 pub struct Contents {
     client: Client,

@@ -172,6 +172,20 @@ mod tests {
         assert_eq!(page.each().map(kind).collect::<Vec<_>>(), ["Secret", "Secret"]);
     }
 
+    /// In a cluster whose objects take longer than five minutes to read, the end would never be reached.
+    #[test]
+    fn a_list_that_took_too_long_goes_on_as_things_are() {
+        let goes_on = |status: &str| {
+            let source = Box::new(kube::Error::Api(serde_json::from_str(status).unwrap()));
+            ContentError::Page { kind: "secrets", source }.goes_on_from()
+        };
+        let expired = r#"{"kind":"Status","metadata":{"continue":"t"},"status":"Failure","reason":"Expired","code":410}"#;
+        assert_eq!(goes_on(expired).as_deref(), Some("t"));
+        assert_eq!(goes_on(&expired.replace("410", "500")), None);
+        assert_eq!(goes_on(&expired.replace("\"t\"", "\"\"")), None);
+        assert_eq!(ContentError::Pages("secrets").goes_on_from(), None);
+    }
+
     /// What has one of a copy's two labels is no copy, and nobody guards it.
     #[test]
     fn the_lists_leave_out_copies_and_nothing_else() {

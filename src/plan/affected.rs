@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     api::ConflictPolicy,
-    model::{NamespacedName, ObjectKey, WorkloadKey, World},
+    marks::CA_SECRET,
+    model::{Kind, NamespacedName, ObjectKey, WorkloadKey, World},
 };
 
 /// A request to look at something. Never a payload: whoever handles it reads the world.
@@ -120,7 +121,7 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
 
 fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
-    for kind in [crate::model::Kind::ConfigMap, crate::model::Kind::Secret] {
+    for kind in [Kind::ConfigMap, Kind::Secret] {
         let marked = world.objects_in(kind, name).filter(|(_, facts)| facts.marks.is_some());
         keys.extend(marked.map(|(key, _)| Key::Slot(key.clone())));
     }
@@ -158,6 +159,10 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     }
     if is_judged(world, key) {
         keys.insert(Key::Scan);
+    }
+    // Webhooks mint with whatever CA is there, and hooks must have it trusted.
+    if key.kind == Kind::Secret && *key.namespace == *world.own_namespace && &*key.name == CA_SECRET {
+        keys.insert(Key::Hooks);
     }
     let facts = world.object(key);
     if facts.is_some_and(|facts| facts.marks.is_some()) || !claims_on(world, key).is_empty() {

@@ -372,3 +372,18 @@ fn a_status_tells_of_spreads() {
         "what is refused is no mere warning: {said}"
     );
 }
+
+/// Restored from a backup: webhooks mint with it at once, and until hooks carry it calls fail.
+#[test]
+fn another_ca_has_the_hooks_looked_at_at_once() {
+    let world = world();
+    for (kind, namespace, name, looked_at) in [
+        (Kind::Secret, "copyrator-system", CA_SECRET, true),
+        (Kind::Secret, "shop", CA_SECRET, false),
+        (Kind::ConfigMap, "copyrator-system", CA_SECRET, false),
+        (Kind::Secret, "copyrator-system", KEY_SECRET, false),
+    ] {
+        let changed = Changed::Object(ObjectKey::new(kind, namespace, name));
+        assert_eq!(affected(&world, &changed).contains(&Key::Hooks), looked_at, "{kind} {namespace}/{name}");
+    }
+}

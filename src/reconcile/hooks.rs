@@ -45,7 +45,7 @@ impl Reconciler {
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
         let kept = self.hooks.keep(&policies, SystemTime::now()).await;
         if !matches!(kept, Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading))) {
-            self.see_hooks(&wanted, kept.as_ref().err()).await;
+            self.see_hooks(&wanted, &policies, kept.as_ref().err()).await;
         }
         match kept {
             Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
@@ -65,7 +65,12 @@ impl Reconciler {
 
     /// Looks which policies are in force, whatever became of our own attempt: what counts is what is there, and that calls
     /// arrive.
-    async fn see_hooks(&self, wanted: &[Wanted], error: Option<&HookError>) {
+    async fn see_hooks(
+        &self,
+        wanted: &[Wanted],
+        policies: &[(Arc<str>, ConfigPolicySpec)],
+        error: Option<&HookError>,
+    ) {
         if wanted.is_empty() {
             return;
         }
@@ -82,11 +87,12 @@ impl Reconciler {
                 }
             },
         };
+        let hooks = self.hooks.wanted(policies);
         let world = &mut *self.world_mut();
         for Wanted { name, uid, generation, spec } in wanted {
             let off = match &live {
                 Ok(LiveHooks { validating, mutating }) => {
-                    off(name, spec, validating.as_ref(), mutating.as_ref())
+                    off(name, spec, validating.as_ref(), mutating.as_ref(), &hooks)
                 }
                 Err(why) => Some(why.clone()),
             };

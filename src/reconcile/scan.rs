@@ -1,17 +1,17 @@
 //! What is there already, held against the policies: read page by page while nothing more urgent waits, judged, and dropped.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::PoisonError, time::Duration};
 
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
-use super::{Lane, Reconciler, now};
+use super::{Lane, Reconciler, now, verify::GIVES_WAY_IN_ALL};
 use crate::{
     api::PolicyKind,
     model::Bytes,
     observe::{
         content::ContentError,
-        pages::{Listed, listed},
+        pages::{Listed, Objects, listed},
     },
     plan::{Key, Scan, is_unscanned},
     validate::Candidate,
@@ -21,9 +21,9 @@ use crate::{
 /// over and over because one object of it keeps changing.
 const REST: Duration = Duration::from_secs(5);
 const REST_TIMES: u32 = 20;
-/// The same where a policy waits for its first.
+/// The same where a policy waits for its first; and as long as the last one took.
 const FIRST: Duration = Duration::from_millis(500);
-/// After one that failed.
+/// After one that failed, at least.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
 /// Objects of the first page; of the next as many as come to so many bytes.
@@ -31,58 +31,69 @@ const FIRST_PAGE: u32 = 10;
 const PAGE: u64 = 200;
 const PAGE_BYTES: Bytes = Bytes(4 << 20);
 
+/// Why not everything could be looked at.
+#[derive(Debug, thiserror::Error)]
+enum ScanError {
+    /// A page could not be had.
+    #[error(transparent)]
+    Page(#[from] ContentError),
+    /// A policy cannot cope with an object. The panic could quote values, so it is not kept.
+    #[error("judging a {0:?} by the policies present ended in a panic")]
+    Panic(PolicyKind),
+}
+
 impl Reconciler {
     /// Looks at what policies speak of whenever somebody asks for it, until dropped.
     pub async fn scan(&self) -> Infallible {
-        let (mut ended, mut took) = (Instant::now(), Ok(Duration::ZERO));
+        let (mut ended, mut last) = (Instant::now(), Ok(Duration::ZERO));
         loop {
             self.scan_wanted.notified().await;
-            loop {
-                let rest = match took {
-                    _ if is_unscanned(&self.world()) && took.is_ok() => FIRST,
-                    Ok(took) => REST.max(took * REST_TIMES),
-                    Err(()) => AGAIN,
-                };
-                if ended.elapsed() >= rest {
-                    break;
-                }
+            while ended.elapsed() < rest(last, is_unscanned(&self.world())) {
                 tokio::time::sleep(STEP).await;
             }
             // Whoever asked until now is answered by this one.
             self.scan_wanted.notified().now_or_never();
-            took = match self.scan_once().await {
-                Ok(took) => Ok(took),
+            let mut busy = Duration::ZERO;
+            last = match self.scan_once(&mut busy).await {
+                Ok(()) => Ok(busy),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "what is there could not be held against the policies");
                     self.scan_wanted.notify_one();
-                    Err(())
+                    Err(busy)
                 }
             };
             ended = Instant::now();
         }
     }
 
-    /// How long it took, without the pauses.
-    async fn scan_once(&self) -> Result<Duration, ContentError> {
+    /// Adds to `busy` how long it took, without the pauses.
+    async fn scan_once(&self, busy: &mut Duration) -> Result<(), ScanError> {
         let mut scan = Scan::begin(&self.world());
-        let (mut busy, mut seen) = (Duration::ZERO, 0);
+        let mut seen = 0;
         for kind in scan.kinds() {
             for list in Listed::of(kind) {
                 let (mut next, mut most) = (None, FIRST_PAGE);
+                let (list_begun, mut pause) = (Instant::now(), Duration::ZERO);
                 loop {
-                    self.give_way().await;
+                    // Whoever has given way for long must hurry: where the list began is forgotten after 5 minutes.
+                    if list_begun.elapsed() < GIVES_WAY_IN_ALL {
+                        tokio::time::sleep(pause).await;
+                        self.give_way().await;
+                    }
                     let begun = Instant::now();
-                    let page = listed(&self.client, list, most, next.as_deref()).await?;
-                    let mut objects = 0;
+                    let page = self.page_of(list, most, next.as_deref()).await?;
+                    let (mut objects, judging) = (0, Instant::now());
                     for object in page.each() {
                         objects += 1;
-                        self.judge_one(&mut scan, kind, &object).await;
+                        scan = self.judge_one(scan, kind, object).await?;
                     }
+                    // What took long is paid for with a pause.
+                    pause = judging.elapsed();
                     seen += objects;
                     let size = (page.size() / objects.max(1)).max(1);
                     most = (PAGE_BYTES.0 / size).clamp(1, PAGE) as u32;
-                    busy += begun.elapsed();
+                    *busy += begun.elapsed();
                     next = page.next;
                     if next.is_none() {
                         break;
@@ -102,19 +113,67 @@ impl Reconciler {
         for name in told {
             self.queue.add(Key::Policy(name), Lane::Change);
         }
-        Ok(busy)
+        Ok(())
     }
 
-    /// An object that cannot be read is left out: whoever reads it will say so.
-    async fn judge_one(&self, scan: &mut Scan, kind: PolicyKind, object: &str) {
-        let Ok(object) = Candidate::decode(kind, object) else { return };
-        let judges = scan.judges_of(&self.world(), &object);
-        if judges.is_empty() {
-            return;
+    /// A page; where the list has taken too long, as things are now: an object that moved meanwhile is seen by the next scan.
+    async fn page_of(&self, list: Listed, most: u32, from: Option<&str>) -> Result<Objects, ContentError> {
+        match listed(&self.client, list, most, from).await {
+            Err(error) => match error.goes_on_from() {
+                Some(token) => listed(&self.client, list, most, Some(&token)).await,
+                None => Err(error),
+            },
+            page => page,
         }
-        let begun = Instant::now();
-        scan.judge(&judges, &object, now());
-        // What took long is paid for with a pause: whoever else runs on this thread comes first.
-        tokio::time::sleep(begun.elapsed()).await;
+    }
+
+    /// An object that cannot be read is left out: whoever reads it will say so. Judging can take half a second for each
+    /// policy, and nothing else may wait for it; it ends by its own budget.
+    async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
+        let world = self.world.clone();
+        let work = move || {
+            if let Ok(object) = Candidate::decode(kind, &text) {
+                let judges = scan.judges_of(&world.read().unwrap_or_else(PoisonError::into_inner), &object);
+                scan.judge(&judges, &object, now());
+            }
+            scan
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| ScanError::Panic(kind))
+    }
+}
+
+/// From the end of one look to the next: by how long the last was busy, whether it failed, and whether a policy waits for
+/// its first.
+fn rest(last: Result<Duration, Duration>, unscanned: bool) -> Duration {
+    match last {
+        Ok(busy) if unscanned => FIRST.max(busy),
+        Ok(busy) => REST.max(busy * REST_TIMES),
+        Err(busy) => AGAIN.max(busy * REST_TIMES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Someone who quarrels over a policy, or an API server that fails each time, must not have everything read all the time.
+    #[test]
+    fn the_more_a_look_cost_the_longer_is_the_rest() {
+        let seconds = Duration::from_secs_f64;
+        for (last, unscanned, rests) in [
+            (Ok(0.0), true, 0.5),
+            (Ok(3.0), true, 3.0),
+            (Ok(0.0), false, 5.0),
+            (Ok(3.0), false, 60.0),
+            (Err(0.0), true, 30.0),
+            (Err(1.0), false, 30.0),
+            (Err(3.0), true, 60.0),
+        ] {
+            assert_eq!(
+                rest(last.map(seconds).map_err(seconds), unscanned),
+                seconds(rests),
+                "{last:?} {unscanned}"
+            );
+        }
     }
 }

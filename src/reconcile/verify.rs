@@ -21,7 +21,7 @@ const PAGE_BYTES: Bytes = Bytes(8 << 20);
 /// Between two pages. The walk must end before the API server forgets where it began (5 minutes).
 const BREATH: Duration = Duration::from_millis(100);
 /// How long a whole walk gives way.
-const GIVES_WAY_IN_ALL: Duration = Duration::from_secs(120);
+pub(super) const GIVES_WAY_IN_ALL: Duration = Duration::from_secs(120);
 /// How long a page gives way to what is more urgent.
 const GIVES_WAY: u32 = 100;
 

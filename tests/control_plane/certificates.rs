@@ -15,10 +15,10 @@ use crate::bed::{Bed, Crew, Handshakes, Story, eventually, rough, same, steady, 
 
 const CA: &str = "copyrator-webhook-ca";
 const DAY: Duration = Duration::from_secs(86_400);
-/// Certificates age as fast as a test can wait.
-const FAST: [&str; 4] = ["--leaf-lifetime", "16s", "--ca-propagation", "3s"];
+/// Certificates age as fast as a test can wait; from its renewal to a leaf's end a starved process has 15 seconds.
+const FAST: [&str; 4] = ["--leaf-lifetime", "45s", "--ca-propagation", "3s"];
 /// Waits that the product makes on purpose, with room for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 fn man(bed: &Bed, flags: &[&str]) -> Crew {
     let start = |role| bed.testbed.operator(role, 0, flags).expect("it starts");
@@ -129,8 +129,13 @@ fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
         )
         .map_err(|_| said)
     });
-    // Twice the time after which it would switch.
-    std::thread::sleep(Duration::from_secs(8));
+    // To announce, to publish, to wait and to switch: it would need as many.
+    let looks = || warned(&crew.reconciler, "are left as they are");
+    let so_far = looks();
+    within(PATIENCE, "it has looked five times more", || match looks() - so_far {
+        5.. => Ok(()),
+        few => Err(format!("{few} looks")),
+    });
     assert_eq!(ca(bed)["data"]["ca.crt"], first, "it has switched all the same");
     assert_eq!(warned(&crew.reconciler, "the rotation of the CA waits"), before + 1, "told once");
     annotate("ValidatingWebhookConfiguration", Value::Null);
