@@ -187,9 +187,8 @@ async fn a_header_beyond_64_kib_is_refused_and_a_shorter_one_is_not() {
     let mut longer = soon(server.connect()).await.unwrap();
     // The server may leave before it has all, and then its answer can be lost.
     soon(longer.write_all(header(200 << 10).as_bytes())).await.ok();
-    let mut answer = Vec::new();
-    soon(longer.read_to_end(&mut answer)).await.ok();
-    let answer = String::from_utf8(answer).unwrap();
+    let mut answer = String::new();
+    soon(longer.read_line(&mut answer)).await.ok();
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
     until(|| server.metrics.open.get() == 1).await;
 }
