@@ -21,10 +21,15 @@ use harness::Cluster;
 /// Counts what is allocated, and the most that was at once.
 struct Counting;
 
+/// The allocator counts all of the process: one test at a time.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+static EVER: AtomicUsize = AtomicUsize::new(0);
+
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 fn grown(by: usize) {
+    EVER.fetch_add(by, Relaxed);
     let now = NOW.fetch_add(by, Relaxed) + by;
     MOST.fetch_max(now, Relaxed);
 }
@@ -104,7 +109,7 @@ async fn peak(kind: &str, value: &str) -> (usize, usize) {
 /// policy-server and controller-runtime hold body, envelope and objects at the same time.
 #[tokio::test]
 async fn a_review_takes_a_bounded_multiple_of_its_body() {
-    // One after the other: the allocator counts all of the process.
+    let _turn = TURN.lock().await;
     for (kind, value, most_percent) in [
         ("ConfigMap", "x".repeat(64 << 10), 110),
         // Half of each value has to be written anew: there it is escaped.
@@ -116,5 +121,55 @@ async fn a_review_takes_a_bounded_multiple_of_its_body() {
             most <= body * most_percent / 100 + (64 << 10),
             "{kind}: {most} bytes for a body of {body}, more than {most_percent} %"
         );
+    }
+}
+
+/// Everything that was allocated while a document was judged, by a format or by a schema of it.
+async fn allocated(format: &str, schema: Option<&Value>, document: &str) -> usize {
+    let mut rule = json!({"name": "d", "keys": ["d"], "format": format});
+    if let Some(schema) = schema {
+        rule["schema"] = schema.clone();
+    }
+    let app = Cluster::new().policy("app", json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]})).app();
+    let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "data": {"d": document}});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"}, "name": "web", "namespace": "shop",
+        "operation": "CREATE", "userInfo": {"username": "alice"}, "object": object}});
+    let body = review.to_string();
+    // What is made once is not the document's.
+    app.send_bytes("/validate/policies", body.clone()).await.allowed();
+    let before = EVER.load(Relaxed);
+    app.send_bytes("/validate/policies", body).await.allowed();
+    EVER.load(Relaxed) - before
+}
+
+/// Time is not counted here: but whoever reads a document again for each of its lines keeps something of it each time.
+#[tokio::test]
+async fn twice_the_document_takes_twice_the_memory_to_read() {
+    let _turn = TURN.lock().await;
+    let line = |format: &str, number: usize| match format {
+        "json" => format!("\"k{number}\": [1, \"a b\"],\n"),
+        "toml" => format!("k{number} = [1, \"a b\"]\n"),
+        "properties" => format!("k{number}=a \\\n  b\n"),
+        _ => format!("k{number}: [1, \"a b\", {{c: d}}]\n"),
+    };
+    let document = |format: &str, lines: usize| {
+        let all: String = (0..lines).map(|number| line(format, number)).collect();
+        if format == "json" { format!("{{{all}\"end\": []}}") } else { all }
+    };
+    let schema = json!({"additionalProperties": {"type": "array"}});
+    for (format, schema) in [
+        ("yaml", None),
+        ("yaml", Some(&schema)),
+        ("json", None),
+        ("json", Some(&schema)),
+        ("toml", None),
+        ("toml", Some(&schema)),
+        ("properties", None),
+    ] {
+        let once = allocated(format, schema, &document(format, 2_000)).await;
+        let twice = allocated(format, schema, &document(format, 4_000)).await;
+        assert!(twice < once * 22 / 10, "{format}: {once} bytes for 2000 lines, {twice} for 4000");
     }
 }

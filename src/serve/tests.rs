@@ -173,6 +173,26 @@ async fn a_trickled_header_is_cut_off_and_an_idle_connection_is_not() {
     server.drained().await;
 }
 
+/// hyper alone would take 400 KiB of each connection.
+#[tokio::test]
+async fn a_header_beyond_64_kib_is_refused_and_a_shorter_one_is_not() {
+    let server = Server::start(Limits::default(), Duration::ZERO).await;
+    let header = |bytes: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(bytes));
+    let mut long = soon(server.connect()).await.unwrap();
+    long.write_all(header(60 << 10).as_bytes()).await.unwrap();
+    let mut line = String::new();
+    soon(long.read_line(&mut line)).await.unwrap();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+
+    let mut longer = soon(server.connect()).await.unwrap();
+    // The server may leave before it has all, and then its answer can be lost.
+    soon(longer.write_all(header(200 << 10).as_bytes())).await.ok();
+    let mut answer = String::new();
+    soon(longer.read_line(&mut answer)).await.ok();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    until(|| server.metrics.open.get() == 1).await;
+}
+
 #[tokio::test]
 async fn one_connection_too_many_is_refused_at_once() {
     let limits = Limits { max_connections: 2, ..Limits::default() };

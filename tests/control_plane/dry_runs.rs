@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, label, namespace, ours, secret, uid, version};
+use crate::bed::objects::{condition, config_map, label, namespace, ours, secret, uid, version};
 use crate::bed::{Answer, Person, Story, eventually, peaceful, same};
 
 /// A write, with every hook of ours called by some of them.
@@ -143,6 +143,15 @@ fn a_dry_run_leaves_no_trace_and_says_what_the_write_is_told() {
         let silent: Vec<&str> = writes.iter().filter(silent).map(|write| write.what).collect();
         if silent.is_empty() { Ok(()) } else { Err(format!("nothing of {silent:?}")) }
     });
+    for name in ["dry-runs", "dry-runs-failing"] {
+        eventually("the policy is in force, and what is there was looked at", || {
+            let policy = admin.get("ConfigPolicy", "", name).ok_or("it does not exist")?;
+            let status = &policy["status"];
+            same(&status["observedGeneration"], &policy["metadata"]["generation"])?;
+            same(condition(&policy, "Ready"), Some(("True".to_owned(), "InForce".to_owned())))?;
+            same(&status["violationCount"], &json!(0))
+        });
+    }
     // Whatever was still to be done is done by then.
     story.marker("mark-before");
     audited(&story, "mark-before");

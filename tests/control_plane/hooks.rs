@@ -27,6 +27,7 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     hooks_are_trusted_and_owned(&bed);
     bad_rules_are_refused_from_now_on(&bed);
     drift_is_repaired(&bed);
+    deleted_hooks_switch_the_webhook_off_and_return(&bed);
 
     bed.admin.delete("ClusterRole", "", "copyrator").ok();
     eventually("the garbage collector takes the hooks", || {
@@ -111,15 +112,14 @@ fn hooks_are_trusted_and_owned(bed: &Bed) {
     }
 }
 
+/// A rule that only the webhook refuses.
+fn bad_rule() -> Value {
+    let spec = json!({ "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }] });
+    ours("CopyratorRule", "default", "bad", spec)
+}
+
 fn bad_rules_are_refused_from_now_on(bed: &Bed) {
-    let rule = ours(
-        "CopyratorRule",
-        "default",
-        "bad",
-        json!({
-            "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }],
-        }),
-    );
+    let rule = bad_rule();
     let refusal = eventually("a bad rule is refused", || {
         let answer = bed.admin.try_create(&rule);
         if answer.code >= 400 { Ok(answer.refused()) } else { Err("accepted".into()) }
@@ -152,4 +152,21 @@ fn drift_is_repaired(bed: &Bed) {
         same(hooks(&object), hooks(&before))?;
         bed.admin.get(MUTATING, "", "copyrator").map(drop).ok_or_else(|| "the mutating ones are gone".into())
     });
+}
+
+/// The first way to switch the webhook off that docs/operations.md tells of.
+fn deleted_hooks_switch_the_webhook_off_and_return(bed: &Bed) {
+    let hooks = |kind: &str| bed.admin.get(kind, "", "copyrator").map(|object| object["webhooks"].clone());
+    let before = [VALIDATING, MUTATING].map(hooks);
+    assert!(before.iter().all(Option::is_some), "{before:?}");
+    eventually("nobody is asked", || {
+        // Again each time, should they have returned between.
+        [VALIDATING, MUTATING].iter().for_each(|kind| drop(bed.admin.delete(kind, "", "copyrator")));
+        let answer = bed.admin.try_create(&bad_rule());
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    within(Duration::from_secs(150), "both return as they were", || {
+        same([VALIDATING, MUTATING].map(hooks), before.clone())
+    });
+    bad_rules_are_refused_from_now_on(bed);
 }

@@ -53,4 +53,17 @@ fn who_changes_a_source_is_told_how_far_it_reaches() {
         story.admin().merge("ConfigMap", &source, "app", &json!({ "data": { "k": "1" } })).ok();
         same(told, vec!["copyrator: this change reaches 3 copies, 1 workload restarts".to_owned()])
     });
+    // And by a policy, where that is further than it likes.
+    let mut policy =
+        story.policy(&["ConfigMap"], json!({ "match": {}, "warnAbove": { "copies": 2, "restarts": 1 } }));
+    policy["spec"]["match"]["namespaceSelector"] =
+        json!({ "matchLabels": { "kubernetes.io/metadata.name": source } });
+    story.admin().create(&policy).ok();
+    let mut next = 2..;
+    let far = "copyrator: this write reaches 3 copies (above 2), policy reaching";
+    eventually("the policy warns, too", || {
+        let patch = json!({ "data": { "k": next.next().map(|number: u32| number.to_string()) } });
+        let told = story.admin().merge("ConfigMap", &source, "app", &patch).warnings;
+        if told.iter().any(|one| one == far) { Ok(()) } else { Err(format!("{told:?}")) }
+    });
 }

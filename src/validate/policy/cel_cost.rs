@@ -175,3 +175,59 @@ fn bytes(length: usize) -> u64 {
 fn product(one: usize, other: usize) -> u64 {
     bytes(one).saturating_mul(bytes(other))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Budget, TIME};
+    use crate::{
+        api::{ConfigPolicySpec, PolicyKind},
+        validate::{Candidate, CompiledPolicy, Write},
+    };
+
+    /// What judging a value takes.
+    fn spent(demand: &Value, value: &str) -> u64 {
+        let mut spec = demand.clone();
+        spec["match"] = json!({"kinds": ["ConfigMap"]});
+        let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
+        let policy = CompiledPolicy::compile(&spec).unwrap();
+        let raw = json!({"metadata": {"name": "a"}, "data": {"a": value}}).to_string();
+        let new = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let write = Write { new: &new, old: None, covered_before: false, request: None, now };
+        let mut budget = Budget::default();
+        assert_eq!(policy.judge_write(&write, &mut budget), [], "{demand}: it is not cut short");
+        TIME - budget.time
+    }
+
+    #[test]
+    fn twice_as_many_lines_take_twice_as_much() {
+        let cel = |expression: &str| json!({"validations": [{"expression": expression}]});
+        let held = |format: &str| {
+            let item = json!({"type": "object", "properties": {"a": {"pattern": "^[a-z]+$"}}, "additionalProperties": false});
+            json!({"data": [{"name": "s", "keys": ["a"], "format": format, "schema": {"items": item}}]})
+        };
+        for (demand, line) in [
+            (
+                cel("text.a.split('\\n').all(line, line == '' || line.matches('^[a-z]+: [0-9]+$'))"),
+                "key: 42\n",
+            ),
+            (
+                cel(
+                    "text.a.split('\\n').filter(line, line.startsWith('k')).map(line, line.size()).size() > 9",
+                ),
+                "key: 42\n",
+            ),
+            (held("yaml"), "- a: word\n"),
+            (held("yaml"), "- {a: word}\n"),
+        ] {
+            let [once, twice] = [500, 1_000].map(|lines| spent(&demand, &line.repeat(lines)));
+            assert!(
+                twice > once * 3 / 2,
+                "{demand}: {once} for 500 lines, {twice} for 1000: they are not counted"
+            );
+            assert!(twice < once * 21 / 10, "{demand}: {once} for 500 lines, {twice} for 1000");
+        }
+    }
+}
