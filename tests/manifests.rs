@@ -1,4 +1,4 @@
-//! What users and charts apply is what the code says: definitions, policies, chart and examples.
+//! What users and charts apply is what the code says: definitions, policies, chart, examples and flags.
 //!
 //! After a change of the kinds or policies: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files.
 
@@ -10,6 +10,8 @@ mod chart;
 mod definitions;
 #[path = "manifests/examples.rs"]
 mod examples;
+#[path = "manifests/flags.rs"]
+mod flags;
 #[path = "manifests/policies.rs"]
 mod policies;
 

@@ -82,9 +82,17 @@ pub enum CaError {
 /// # Errors
 /// The Secret cannot be read, or holds no CA.
 pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<copyrator_certs::CaSecret>, CaError> {
+    Ok(read_rotation(client, namespace).await?.map(|rotation| rotation.secret))
+}
+
+/// Reads the CA with what its Secret says of a rotation; `None` where there is none yet.
+///
+/// # Errors
+/// The Secret cannot be read, or holds no CA.
+pub async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Rotation>, CaError> {
     let found = read(client, namespace).await?;
     let torn = |source| CaError::Torn { namespace: namespace.to_owned(), source };
-    found.map(|secret| decode(&secret).map(|rotation| rotation.secret).map_err(torn)).transpose()
+    found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
 /// Keeps the CA while we lead. Clones share what they remember.

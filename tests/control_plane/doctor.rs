@@ -233,6 +233,13 @@ fn a_stolen_lease(bed: &Bed) {
         let stolen = json!({ "spec": { "holderIdentity": "thief_1", "leaseTransitions": 100 + at } });
         bed.admin.merge("Lease", NAMESPACE, "copyrator-reconciler", &stolen).ok();
     };
+    /// Lets the thief go, also when the test panics: nobody would end otherwise.
+    struct Done<'d>(&'d AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
     let done = AtomicBool::new(false);
     steal(0);
     let said = thread::scope(|scope| {
@@ -245,9 +252,8 @@ fn a_stolen_lease(bed: &Bed) {
                 }
             }
         });
-        let said = doctor(bed, None);
-        done.store(true, Ordering::SeqCst);
-        said
+        let _done = Done(&done);
+        doctor(bed, None)
     });
     assert_eq!(said.ids(), BTreeSet::from(["lease-stolen"]), "{:#?} {}", said.findings, said.notes);
     mend(bed, &said, "lease-stolen");

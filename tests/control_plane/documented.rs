@@ -1,8 +1,8 @@
-//! What docs/operations.md names is there.
+//! What the documents name is there.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use serde_json::json;
@@ -10,7 +10,25 @@ use serde_json::json;
 use crate::bed::objects::config_map;
 use crate::bed::{Story, rough};
 
-const OPERATIONS: &str = include_str!("../../docs/operations.md");
+/// Every document at the root and in docs.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = [root.to_owned(), root.join("docs")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the documents are there"));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let documents = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    documents
+        .map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("documents are text")))
+        .collect()
+}
+
+/// The metrics that a text names. `…_x_total` goes on like one named before it.
+fn named(text: &str) -> BTreeSet<String> {
+    let full = Regex::new(r"\bcopyrator_[a-z_]+[a-z]\b").expect("a pattern");
+    let full = full.find_iter(text).map(|found| found.as_str().to_owned());
+    let short = Regex::new(r"`…(_[a-z_]+[a-z])`").expect("a pattern");
+    full.chain(short.captures_iter(text).map(|found| format!("…{}", &found[1]))).collect()
+}
 
 /// An alert on a metric that nobody exposes never fires, and nobody sees why.
 #[test]
@@ -33,15 +51,18 @@ fn every_metric_that_the_documents_name_is_exposed() {
     let pages =
         [&crew.webhook, &crew.reconciler].map(|process| process.ask("/metrics").expect("it answers").1);
     let exposed: BTreeSet<String> = pages.iter().flat_map(|page| samples(page)).collect();
-    let named = Regex::new(r"\bcopyrator_[a-z_]+[a-z]\b").expect("a pattern");
-    let named: BTreeSet<&str> = named.find_iter(OPERATIONS).map(|found| found.as_str()).collect();
-    assert!(named.len() > 20, "the documents name {named:?} only");
-    let missing: Vec<&&str> =
-        named.iter().filter(|name| !exposed.contains(**name) && !is_registered(name)).collect();
-    assert!(
-        missing.is_empty(),
-        "docs/operations.md names what is not exposed: {missing:?}; there is {exposed:#?}"
-    );
+    let mut count = 0;
+    for (document, text) in documents() {
+        let named = named(&text);
+        count += named.len();
+        let missing: Vec<&String> =
+            named.iter().filter(|name| !is_exposed(name, &exposed) && !is_registered(name)).collect();
+        assert!(
+            missing.is_empty(),
+            "{document} names what is not exposed: {missing:?}; there is {exposed:#?}"
+        );
+    }
+    assert!(count > 30, "the documents name {count} only");
 }
 
 /// The names by which a page's metrics can be asked for, in OpenMetrics: what has samples, and what might.
@@ -56,20 +77,46 @@ fn samples(page: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// A family without any sample is not on the page: it is in the source, at least.
-fn is_registered(name: &str) -> bool {
-    let stem =
-        name.trim_start_matches("copyrator_").trim_start_matches("admission_").trim_start_matches("webhook_");
-    let stem = stem.trim_end_matches("_total");
-    any_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &format!("register(\"{stem}\""))
+fn is_exposed(name: &str, exposed: &BTreeSet<String>) -> bool {
+    match name.strip_prefix('…') {
+        Some(end) => exposed.iter().any(|one| one.ends_with(end)),
+        None => exposed.contains(name),
+    }
 }
 
-fn any_source(folder: &Path, text: &str) -> bool {
+/// A family without any sample is not on the page: it is in the source, at least, where that prefix is given.
+fn is_registered(name: &str) -> bool {
+    let Some(name) = name.strip_prefix("copyrator_") else { return false };
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let prefixed = [("admission_", source.join("admit")), ("webhook_", source.join("serve"))];
+    let of_prefix = prefixed
+        .iter()
+        .any(|(prefix, folder)| name.strip_prefix(prefix).is_some_and(|stem| registers(folder, stem, &[])));
+    of_prefix || registers(&source, name, &prefixed.map(|(_, folder)| folder))
+}
+
+fn registers(folder: &Path, stem: &str, but: &[PathBuf]) -> bool {
     let entries =
         fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("an entry").path());
-    entries.into_iter().any(|path| match path.is_dir() {
-        true => any_source(&path, text),
+    entries.filter(|path| !but.contains(path)).any(|path| match path.is_dir() {
+        true => registers(&path, stem, but),
         false => fs::read_to_string(&path)
-            .is_ok_and(|source| source.replace("\n", "").replace(' ', "").contains(text)),
+            .is_ok_and(|source| source.replace(['\n', ' '], "").contains(&format!("register(\"{stem}\""))),
     })
+}
+
+/// A name with the wrong prefix is not registered.
+#[test]
+fn a_metric_is_known_by_its_whole_name() {
+    assert!(is_registered("copyrator_admission_shed_total") && is_registered("copyrator_writes_total"));
+    assert!(is_registered("copyrator_webhook_connections"));
+    for wrong in ["copyrator_shed_total", "copyrator_webhook_shed_total", "copyrator_admission_writes_total"]
+    {
+        assert!(!is_registered(wrong), "{wrong}");
+    }
+    assert_eq!(
+        named("`copyrator_a_b`, `…_c_total`"),
+        BTreeSet::from(["copyrator_a_b".into(), "…_c_total".into()])
+    );
 }

@@ -1,5 +1,6 @@
 //! What Helm installs.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -107,6 +108,80 @@ fn network_policies_select_our_pods_and_name_their_ports() {
     }
     let rendered = succeed(helm(peaceful()).args(["template", RELEASE, CHART]).args(KUBE));
     assert!(!rendered.contains("kind: NetworkPolicy"), "nobody asked for it");
+}
+
+/// A role without its binding gives nothing, and where only some values leave it out nobody sees why.
+#[test]
+fn every_role_is_bound_whatever_the_values() {
+    let modes = [
+        "certificates.mode=self-managed",
+        "certificates.mode=secret,certificates.secretName=tls",
+        "certificates.mode=cert-manager,certificates.issuerRef.name=ca",
+    ];
+    for (topology, mode) in ["split", "combined"].iter().flat_map(|one| modes.map(|mode| (one, mode))) {
+        let values = format!("topology={topology},{mode}");
+        let chart = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--set", &values];
+        let rendered = succeed(helm(peaceful()).args(chart).args(KUBE));
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered).expect("helm renders YAML");
+        let named = |one: &Value| format!("{} {}", one["kind"], one["name"]);
+        let is_of = |kinds: [&str; 2], one: &Value| kinds.contains(&one["kind"].as_str().unwrap_or_default());
+        let roles = objects.iter().filter(|one| is_of(["Role", "ClusterRole"], one));
+        // Those of people are added to roles that are bound already.
+        let is_peoples = |one: &Value| one["metadata"]["labels"].to_string().contains("aggregate-to-");
+        let roles: BTreeSet<String> = roles
+            .filter(|one| !is_peoples(one))
+            .map(|one| named(&json!({ "kind": one["kind"], "name": one["metadata"]["name"] })))
+            .collect();
+        let bindings = objects.iter().filter(|one| is_of(["RoleBinding", "ClusterRoleBinding"], one));
+        let accounts: Vec<&Value> = objects
+            .iter()
+            .filter(|one| one["kind"] == "ServiceAccount")
+            .map(|one| &one["metadata"]["name"])
+            .collect();
+        let bound: BTreeSet<String> = bindings
+            .map(|one| {
+                let subjects = one["subjects"].as_array().expect("subjects");
+                assert!(subjects.iter().all(|who| accounts.contains(&&who["name"])), "{values}: {one}");
+                named(&one["roleRef"])
+            })
+            .collect();
+        assert_eq!(bound, roles, "{values}");
+    }
+}
+
+/// The loss of a node is the loss of one pod of two, and a rollout that of none.
+#[test]
+fn pods_are_on_different_nodes_unless_the_values_say_otherwise() {
+    let theirs = r#"topologySpreadConstraints=[{"maxSkew":2,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]"#;
+    for (values, spread, is_spare) in [
+        ("topology=split", "kubernetes.io/hostname", true),
+        ("topology=combined", "kubernetes.io/hostname", true),
+        ("webhook.hostNetwork=true", "kubernetes.io/hostname", false),
+        ("topology=split", "zone", true),
+    ] {
+        let more: &[&str] = if spread == "zone" { &["--set-json", theirs] } else { &[] };
+        let chart = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--set", values];
+        let rendered = succeed(helm(peaceful()).args(chart).args(KUBE).args(more));
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered).expect("helm renders YAML");
+        for deployment in objects.iter().filter(|one| one["kind"] == "Deployment") {
+            let template = &deployment["spec"]["template"];
+            let constraints = template["spec"]["topologySpreadConstraints"].as_array().expect("constraints");
+            let [constraint] = &constraints[..] else { panic!("{values}: {constraints:?}") };
+            assert_eq!(constraint["topologyKey"], spread, "{values}");
+            if spread != "zone" {
+                let selector = &deployment["spec"]["selector"];
+                assert_eq!(&constraint["labelSelector"], selector, "{values}");
+            }
+            let answers = template["spec"]["containers"][0]["ports"].to_string().contains("webhook");
+            let unavailable = &deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
+            assert_eq!(
+                *unavailable == 0,
+                answers && is_spare,
+                "{values}: {}",
+                deployment["spec"]["strategy"]
+            );
+        }
+    }
 }
 
 fn peers(block: &str) -> String {

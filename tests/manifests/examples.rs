@@ -65,6 +65,34 @@ fn every_example_is_understood() {
     assert!(ours >= 10, "only {ours} objects of ours were found");
 }
 
+/// An example that says "Every field" has every field.
+#[test]
+fn an_example_with_every_field_lacks_none() {
+    let mut kinds = 0;
+    for definition in files("charts/copyrator/files").iter().flat_map(|(_, text)| definition(text)) {
+        let kind = &definition["spec"]["names"]["kind"];
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let fields = schema["properties"]["spec"]["properties"].as_object().unwrap();
+        for (name, text) in files("examples").iter().filter(|(_, text)| text.starts_with("# Every field of"))
+        {
+            for object in documents(name, text).iter().filter(|object| object["kind"] == *kind) {
+                let spec = object["spec"].as_object().unwrap();
+                let lacking: Vec<&String> =
+                    fields.keys().filter(|field| !spec.contains_key(*field)).collect();
+                assert!(lacking.is_empty(), "examples/{name} lacks {lacking:?}");
+                kinds += 1;
+            }
+        }
+    }
+    assert_eq!(kinds, 3);
+}
+
+/// A definition, if that is one.
+fn definition(text: &str) -> Option<Value> {
+    let is_one = text.contains("kind: CustomResourceDefinition");
+    is_one.then(|| documents("a definition", text).remove(0))
+}
+
 /// What a reader pastes from the README works too.
 #[test]
 fn every_object_in_the_readme_is_understood() {

@@ -22,6 +22,12 @@ metadata:
     app.kubernetes.io/component: {{ .component }}
 spec:
   replicas: {{ .replicas }}
+  {{- /* On the node's network a pod more may find no free port. */}}
+  {{- if and .answers (not $host) }}
+  strategy:
+    type: RollingUpdate
+    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "copyrator.selector" .root | nindent 6 }}
@@ -176,8 +182,16 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $values.topologySpreadConstraints }}
       topologySpreadConstraints:
+      {{- with $values.topologySpreadConstraints }}
         {{- toYaml . | nindent 8 }}
+      {{- else }}
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector:
+          matchLabels:
+            {{- include "copyrator.selector" .root | nindent 12 }}
+            app.kubernetes.io/component: {{ .component }}
       {{- end }}
 {{- end -}}

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use copyrator_certs::CaSecret;
+use copyrator_certs::{CaSecret, Rotation, Times};
 use jiff::Timestamp;
 
 use super::{
@@ -39,7 +39,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             found.error(Id::CaMissing, object, what, anew);
         }
         Ok(Ca::There(ca)) => {
-            aged(ca, facts.now, &object, &anew, found);
+            aged(&ca.secret, facts.now, &object, &anew, found);
             held(facts, install, ca, &object, found);
         }
     }
@@ -60,31 +60,47 @@ fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Fin
     }
 }
 
-/// A rotation goes on only once every hook trusts the next CA.
-fn held(facts: &Facts, install: &Install<'_>, ca: &CaSecret, object: &str, found: &mut Findings) {
-    let Some(next) = &ca.next else { return };
-    let kinds: Vec<&str> = facts
-        .hooks
-        .iter()
-        .flatten()
-        .filter(|one| one["metadata"]["name"] == hooks::NAME && hooks::is_off(one))
-        .filter_map(|one| one["kind"].as_str())
-        .collect();
-    if let Some(kind) = kinds.first() {
-        let what = format!(
-            "its CA is to be followed by another, which waits while {kind} {} is left alone",
-            hooks::NAME
-        );
-        return found.warning(Id::RotationHeld, object, what, hooks::hands_on(kind));
-    }
-    let since = next.certificate().validity().not_before();
+/// A rotation goes on once every hook was seen to carry the next CA, which the Secret says; the CA before goes once
+/// every leaf that it signed is over.
+fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found: &mut Findings) {
+    let of_leaves = Times::default().leaf_lifetime;
+    let (what, since) = match (&ca.secret.next, ca.published, ca.switched) {
+        (Some(_), None, _) if left_alone(facts, object, found) => return,
+        (Some(next), None, _) => {
+            ("is to be followed by another, and not every hook carries it", next.validity().not_before())
+        }
+        (Some(_), Some(published), _) => {
+            ("is to be followed by another, which every hook carries, and still is not", published)
+        }
+        (None, _, Some(switched)) if !ca.secret.old.is_empty() => {
+            ("has followed another, which is trusted still", switched + of_leaves)
+        }
+        _ => return,
+    };
     if since + LATE <= SystemTime::from(facts.now) {
-        let what = format!("its CA was to be followed by another, made on {}, and still is not", day(since));
+        let what = format!("its CA {what}; it should not be so since {}", day(since));
         let namespace = &facts.namespace;
         let restart =
             format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
         found.warning(Id::RotationHeld, object, what, restart);
     }
+}
+
+/// Whether hands off, on one of ours or on both, keeps the next CA from the hooks.
+fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
+    let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == hooks::NAME);
+    let kinds: Vec<&str> =
+        ours.filter(|one| hooks::is_off(one)).filter_map(|one| one["kind"].as_str()).collect();
+    if kinds.is_empty() {
+        return false;
+    }
+    let what = format!(
+        "its CA is to be followed by another, which waits while the webhook configurations are left alone, as {} {} says",
+        kinds.join(" and "),
+        hooks::NAME
+    );
+    found.warning(Id::RotationHeld, object, what, hooks::hands_on(&kinds.join(",")));
+    true
 }
 
 fn day(time: SystemTime) -> String {

@@ -62,19 +62,33 @@ pub(super) const GIVEN: [Given; 7] = [
     },
 ];
 
-/// The rules of a role of the chart; `all`: with those that some values alone ask for.
-pub(super) fn rules(given: &Given, stem: &str, namespace: &str, all: bool) -> Vec<PolicyRule> {
+/// The condition that the Deployments answer: no directory of certificates is mounted.
+const SELF_MANAGED: &str = "if eq .Values.certificates.mode \"self-managed\"";
+
+/// The rules of a role of the chart; `all`: with those that values which we cannot know of ask for. `is_self_managed`:
+/// whether the webhook's CA is our own; `None`: not known either.
+pub(super) fn rules(
+    given: &Given,
+    stem: &str,
+    namespace: &str,
+    is_self_managed: Option<bool>,
+    all: bool,
+) -> Vec<PolicyRule> {
     let body = given.text.split_once("\nrules:\n").map_or("", |(_, rules)| rules);
-    let mut depth = 0_usize;
+    let mut conditions: Vec<bool> = Vec::new();
     let mut text = String::new();
     for line in body.lines() {
         let word = line.trim_start().trim_start_matches("{{").trim_start_matches('-').trim_start();
         let is_control = line.trim_start().starts_with("{{");
         match word.split_whitespace().next() {
-            Some("if" | "with" | "range") if is_control => depth += 1,
-            Some("end") if is_control => depth = depth.saturating_sub(1),
+            Some("if" | "with" | "range") if is_control => {
+                let condition = word.trim_end().trim_end_matches("}}").trim_end_matches('-').trim_end();
+                let is_known = is_self_managed.filter(|_| condition == SELF_MANAGED);
+                conditions.push(is_known.unwrap_or(all));
+            }
+            Some("end") if is_control => drop(conditions.pop()),
             _ if is_control => {}
-            _ if depth == 0 || all => {
+            _ if conditions.iter().all(|holds| *holds) => {
                 let line = line.replace("{{ include \"copyrator.fullname\" . }}", stem);
                 text.push_str(&line.replace("{{ .Release.Namespace }}", namespace));
                 text.push('\n');
@@ -123,10 +137,10 @@ mod tests {
     fn the_charts_roles_are_understood() {
         for given in &GIVEN {
             let listed = given.text.lines().filter(|line| line.starts_with("- apiGroups:")).count();
-            assert_eq!(rules(given, "copyrator", "ours", true).len(), listed, "{}", given.suffix);
-            assert!(!rules(given, "copyrator", "ours", false).is_empty(), "{}", given.suffix);
+            assert_eq!(rules(given, "copyrator", "ours", None, true).len(), listed, "{}", given.suffix);
+            assert!(!rules(given, "copyrator", "ours", None, false).is_empty(), "{}", given.suffix);
         }
-        let hooks = rules(&GIVEN[2], "stem", "ours", false);
+        let hooks = rules(&GIVEN[2], "stem", "ours", None, false);
         assert!(hooks.iter().any(|rule| rule.resource_names == Some(vec!["stem".into()])), "{hooks:?}");
     }
 
@@ -139,7 +153,19 @@ mod tests {
             is_local: true,
             holders: &[],
         };
-        assert_eq!(rules(&given, "", "", false).len(), 1);
-        assert_eq!(rules(&given, "", "", true).len(), 2);
+        assert_eq!(rules(&given, "", "", Some(true), false).len(), 1);
+        assert_eq!(rules(&given, "", "", Some(false), true).len(), 2);
+    }
+
+    #[test]
+    fn a_ca_of_our_own_takes_rights_to_it_and_a_mounted_one_none() {
+        let counted = |is_self_managed, all| {
+            let of = |given| rules(given, "", "", is_self_managed, all);
+            let rights = GIVEN.iter().filter(|given| given.is_local).flat_map(of);
+            rights.filter(|rule| rule.resources.iter().flatten().any(|one| one == "secrets")).count()
+        };
+        assert_eq!([counted(Some(true), false), counted(Some(true), true)], [2, 2]);
+        assert_eq!([counted(Some(false), false), counted(Some(false), true)], [0, 0]);
+        assert_eq!([counted(None, false), counted(None, true)], [0, 2]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use copyrator_certs::CaSecret;
+use copyrator_certs::Rotation;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -66,7 +66,7 @@ pub(super) enum Ca {
     Absent,
     /// It holds no CA, for this reason.
     Torn(String),
-    There(Box<CaSecret>),
+    There(Box<Rotation>),
 }
 
 /// Who leads.

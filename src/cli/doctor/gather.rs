@@ -29,7 +29,7 @@ use super::{
 use crate::{
     act::{
         canary::{self, Canary},
-        certificates::{CaError, read_ca},
+        certificates::{CaError, read_rotation},
     },
     authority::{Authorizer as _, CallerAuthorizer, Question},
     crds::{KubeVersion, manifests},
@@ -196,9 +196,9 @@ async fn canary(client: &Client, namespace: &str) -> Seen<Result<(), String>> {
 }
 
 async fn ca(client: &Client, namespace: &str) -> Seen<Ca> {
-    match read_ca(client, namespace).await {
+    match read_rotation(client, namespace).await {
         Ok(None) => Ok(Ca::Absent),
-        Ok(Some(ca)) => Ok(Ca::There(Box::new(ca))),
+        Ok(Some(rotation)) => Ok(Ca::There(Box::new(rotation))),
         Err(CaError::Api { source, .. }) => {
             Err(unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
         }

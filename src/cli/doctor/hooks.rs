@@ -33,6 +33,9 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     };
     let ours = |kind: &str| hooks.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == NAME);
     let (validating, mutating) = (ours(VALIDATING), ours(MUTATING));
+    // On one of the two it is enough for both.
+    let left_alone = [validating, mutating].into_iter().flatten().any(is_off);
+    let is_empty = left_alone && validating.is_some_and(|live| webhooks(live).is_empty());
     for (kind, live) in [(VALIDATING, validating), (MUTATING, mutating)] {
         let Some(live) = live else {
             let what = "is not there, so that nothing of it is judged or added; a reconciler that leads, and whose calls to \
@@ -43,12 +46,11 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             found.error(Id::HooksMissing, format!("{kind} {NAME}"), what, restart);
             continue;
         };
-        off(kind, live, found);
-        trusted(facts, kind, live, found);
+        off(kind, live, is_empty, found);
+        trusted(facts, install, kind, live, found);
     }
-    drifted(facts, install, validating, mutating, found);
-    let is_off = [validating, mutating].into_iter().flatten().any(is_off);
-    answered(facts, install, is_off, found);
+    drifted(facts, install, validating, mutating, left_alone, found);
+    answered(facts, install, is_empty, found);
 }
 
 /// Whether somebody has said that the reconciler is to leave it alone.
@@ -61,17 +63,21 @@ pub(super) fn hands_on(kind: &str) -> String {
     format!("kubectl annotate {} {NAME} {HANDS_OFF}-", kind.to_lowercase())
 }
 
-fn off(kind: &str, live: &Value, found: &mut Findings) {
+/// `is_empty`: of the validating one; without defaults, and where the API server stamps authors, the mutating one is
+/// empty by right.
+fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;
     }
     let object = format!("{kind} {NAME}");
     let why = live["metadata"]["annotations"][HANDS_OFF].as_str().unwrap_or_default();
-    // Without defaults, and where the API server stamps authors, the mutating one is empty by right.
-    let is_empty = kind == VALIDATING && webhooks(live).is_empty();
-    let effect = if is_empty { ", and it is empty: nothing of it is judged" } else { "" };
-    let what =
-        format!("is left alone, since it says {HANDS_OFF}={why:?}: what is wrong with it stays{effect}");
+    let effect = match is_empty {
+        true => format!(", and {VALIDATING} {NAME} is empty: nothing is judged"),
+        false => String::new(),
+    };
+    let what = format!(
+        "is left alone, and so is its twin, since it says {HANDS_OFF}={why:?}: what is wrong with them stays{effect}"
+    );
     match is_empty {
         true => found.error(Id::HooksOff, object, what, hands_on(kind)),
         false => found.warning(Id::HooksOff, object, what, hands_on(kind)),
@@ -79,9 +85,11 @@ fn off(kind: &str, live: &Value, found: &mut Findings) {
 }
 
 /// Whether every hook carries the CA that signs now.
-fn trusted(facts: &Facts, kind: &str, live: &Value, found: &mut Findings) {
+fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found: &mut Findings) {
     let signs = match &facts.ca {
-        Ok(Ca::There(ca)) => Some(ca.current.certificate().fingerprint()),
+        // A Secret of ours that has stayed behind signs nothing where certificates are mounted.
+        _ if install.told("tls-dir").is_some() => None,
+        Ok(Ca::There(ca)) => Some(ca.secret.current.certificate().fingerprint()),
         _ => None,
     };
     let is_trusting = |hook: &&Value| {
@@ -115,6 +123,7 @@ fn drifted(
     install: &Install<'_>,
     validating: Option<&Value>,
     mutating: Option<&Value>,
+    left_alone: bool,
     found: &mut Findings,
 ) {
     let policies = match &facts.policies {
@@ -137,7 +146,7 @@ fn drifted(
     ];
     for (kind, live, wanted) in pairs {
         let (Some(live), Ok(wanted)) = (live, wanted) else { continue };
-        if (is_off(live) && webhooks(live).is_empty()) || says(&bare(live), &wanted) {
+        if (left_alone && webhooks(live).is_empty()) || says(&bare(live), &wanted) {
             continue;
         }
         let what = format!(
@@ -184,7 +193,7 @@ fn bare(live: &Value) -> Value {
 }
 
 /// Whether a call arrives; where that cannot be tried, whether there is a pod to answer it.
-pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_off: bool, found: &mut Findings) {
+pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, found: &mut Findings) {
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);
     let object = format!("{namespace}: {workload}");
@@ -192,7 +201,7 @@ pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_off: bool, found
     match &facts.canary {
         Some(Ok(Ok(()))) => {}
         // Nobody has to answer what is switched off.
-        Some(Ok(Err(_))) if is_off => {}
+        Some(Ok(Err(_))) if is_empty => {}
         Some(Ok(Err(why))) if why.contains("x509") || why.contains("certificate") => {
             let what = format!("the API server does not trust who answers: {why}");
             found.error(Id::CaNotTrusted, format!("{VALIDATING} {NAME}"), what, renew(VALIDATING));

@@ -63,6 +63,11 @@ impl<'f> Install<'f> {
         Some(told(deployment, flag)?.replace("$(POD_NAMESPACE)", self.namespace))
     }
 
+    /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
+    pub(super) fn is_self_managed(&self) -> Option<bool> {
+        (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
+    }
+
     /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.
     pub(super) fn stem(&self) -> String {
         self.told("owner-cluster-role").unwrap_or_else(|| "copyrator".into())
@@ -85,7 +90,9 @@ impl<'f> Install<'f> {
     pub(super) fn repair(&self) -> String {
         let namespace = self.namespace;
         match self.release() {
-            Some(release) => format!("helm upgrade {release} charts/copyrator -n {namespace} --reuse-values"),
+            Some(release) => {
+                format!("helm upgrade {release} charts/copyrator -n {namespace} --reset-then-reuse-values")
+            }
             None => format!("helm upgrade --install copyrator charts/copyrator -n {namespace}"),
         }
     }

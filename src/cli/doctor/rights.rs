@@ -67,7 +67,7 @@ fn missing(
             grant.namespace.is_none() || (given.is_local && grant.namespace == Some(namespace))
         };
         let has: Vec<&PolicyRule> = grants.iter().filter(here).flat_map(|grant| grant.rules).collect();
-        let rules = rules(given, &install.stem(), namespace, false);
+        let rules = rules(given, &install.stem(), namespace, install.is_self_managed(), false);
         let lacking: Vec<Right<'_>> =
             rules.iter().flat_map(rights).filter(|right| !covered(right, &has)).collect();
         if lacking.is_empty() {
@@ -93,8 +93,11 @@ fn surplus(
     found: &mut Findings,
 ) {
     let stem = install.stem();
-    let all: Vec<(bool, Vec<PolicyRule>)> =
-        given.iter().map(|given| (given.is_local, rules(given, &stem, namespace, true))).collect();
+    let is_self_managed = install.is_self_managed();
+    let all: Vec<(bool, Vec<PolicyRule>)> = given
+        .iter()
+        .map(|given| (given.is_local, rules(given, &stem, namespace, is_self_managed, true)))
+        .collect();
     for grant in grants.iter().filter(|grant| grant.is_direct) {
         let here = grant.namespace == Some(namespace);
         let wanted: Vec<&PolicyRule> =

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use copyrator_certs::{Authority, CaSecret};
+use copyrator_certs::{Authority, Rotation};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Resource as _;
@@ -51,7 +51,7 @@ fn rbac() -> Rbac {
     let mut rbac = Rbac::default();
     for given in &GIVEN {
         let name = format!("copyrator{}", given.suffix);
-        let rules = serde_json::to_value(rules(given, "copyrator", "ours", false)).unwrap();
+        let rules = serde_json::to_value(rules(given, "copyrator", "ours", Some(true), false)).unwrap();
         let subject = |role: &Role| {
             let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
             json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
@@ -72,12 +72,13 @@ fn rbac() -> Rbac {
 }
 
 pub(super) fn sound() -> Facts {
-    let ca = CaSecret::new(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
+    let authority = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap();
+    let ca = Rotation::new(authority, SystemTime::from(now()));
     let rbac = rbac();
     let owner = rbac.cluster_roles[0].owner_ref(&());
     let endpoint =
         Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
-    let bundle = ca.trust_bundle(SystemTime::from(now()));
+    let bundle = ca.secret.trust_bundle(SystemTime::from(now()));
     let (validating, mutating) = render([], Stamper::ApiServer, &endpoint, &bundle, owner, "ours", true);
     let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
     let definitions =

@@ -1,16 +1,17 @@
 //! A sound install, broken in every way there is an id for.
 
-use std::time::SystemTime;
+mod calls;
 
 use clap::ValueEnum as _;
-use copyrator_certs::{Authority, CaSecret};
+use copyrator_certs::{CaSecret, Rotation};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
 use super::{
     examine::{examine, in_order},
     facts::{Ca, Facts, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
-    sound::{DAY, deployment, now, object, sound},
+    sound::{object, sound},
     table::table,
 };
 
@@ -23,10 +24,26 @@ fn hands_off(facts: &mut Facts, index: usize) {
     ours(facts, index)["metadata"]["annotations"] = json!({"copyrator.dev/hands-off": "incident"});
 }
 
-fn ca(facts: &mut Facts) -> &mut CaSecret {
+fn rotation(facts: &mut Facts) -> &mut Rotation {
     match facts.ca.as_mut().unwrap() {
-        Ca::There(ca) => ca,
+        Ca::There(rotation) => rotation,
         other => panic!("{other:?}"),
+    }
+}
+
+fn ca(facts: &mut Facts) -> &mut CaSecret {
+    &mut rotation(facts).secret
+}
+
+/// As the chart has it where certificates are mounted.
+fn mounted(facts: &mut Facts) {
+    for deployment in facts.deployments.as_mut().unwrap() {
+        let container = &mut deployment.spec.template.spec.as_mut().unwrap().containers[0];
+        container.args.as_mut().unwrap().push("--tls-dir=/certificates".into());
+    }
+    for role in &mut facts.rbac.as_mut().unwrap().roles {
+        let is_secret = |rule: &PolicyRule| rule.resources.iter().flatten().any(|one| one == "secrets");
+        role.rules.as_mut().unwrap().retain(|rule| !is_secret(rule));
     }
 }
 
@@ -94,7 +111,7 @@ fn every_fault_is_found_and_no_other() {
                 other.metadata.annotations = Some([release].into());
             },
             &[(Error, Id::CrdMissing)],
-            "helm upgrade copyrator charts/copyrator -n ours --reuse-values",
+            "helm upgrade copyrator charts/copyrator -n ours --reset-then-reuse-values",
         ),
         (
             "a CRD on its way out",
@@ -177,6 +194,18 @@ fn every_fault_is_found_and_no_other() {
             "helm upgrade",
         ),
         (
+            "a webhook that may not read its CA",
+            |it| drop(it.rbac.as_mut().unwrap().roles[1].rules.as_mut().unwrap().remove(0)),
+            &[(Error, Id::RightMissing)],
+            "helm upgrade",
+        ),
+        (
+            "a reconciler that may not rotate its CA",
+            |it| drop(it.rbac.as_mut().unwrap().roles[0].rules.as_mut().unwrap().pop()),
+            &[(Error, Id::RightMissing)],
+            "helm upgrade",
+        ),
+        (
             "a binding too many",
             |it| {
                 let rbac = it.rbac.as_mut().unwrap();
@@ -220,103 +249,6 @@ fn every_fault_is_found_and_no_other() {
             "kubectl -n ours delete lease copyrator-reconciler",
         ),
         ("no key", |it| it.digest_key = Ok(false), &[(Error, Id::DigestKeyMissing)], ""),
-        ("no CA", |it| it.ca = Ok(Ca::Absent), &[(Error, Id::CaMissing)], ""),
-        (
-            "a torn CA",
-            |it| it.ca = Ok(Ca::Torn("half".into())),
-            &[(Error, Id::CaMissing)],
-            "delete secret copyrator-webhook-ca",
-        ),
-        ("an old CA", |it| it.now += 300 * DAY, &[(Warning, Id::CaExpiring)], "delete secret"),
-        ("an expired CA", |it| it.now += 400 * DAY, &[(Error, Id::CaExpiring)], "delete secret"),
-        (
-            "a rotation without end",
-            |it| {
-                ca(it).next = Some(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
-                it.now += 3 * DAY;
-            },
-            &[(Warning, Id::RotationHeld)],
-            "rollout restart",
-        ),
-        (
-            "a rotation that hands off holds",
-            |it| {
-                ca(it).next = Some(Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap());
-                hands_off(it, 0);
-            },
-            &[(Warning, Id::RotationHeld), (Warning, Id::HooksOff)],
-            "kubectl annotate validatingwebhookconfiguration copyrator copyrator.dev/hands-off-",
-        ),
-        (
-            "no hooks",
-            |it| drop(it.hooks.as_mut().unwrap().pop()),
-            &[(Error, Id::HooksMissing)],
-            "rollout restart",
-        ),
-        (
-            "hands off",
-            |it| hands_off(it, 0),
-            &[(Warning, Id::HooksOff)],
-            "kubectl annotate validatingwebhookconfiguration copyrator copyrator.dev/hands-off-",
-        ),
-        (
-            "switched off",
-            |it| {
-                hands_off(it, 0);
-                ours(it, 0)["webhooks"] = json!([]);
-                it.canary = Some(Ok(Err("a dry run was not seen".into())));
-            },
-            &[(Error, Id::HooksOff)],
-            "",
-        ),
-        (
-            "an exemption",
-            |it| ours(it, 0)["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"a": "b"}}),
-            &[(Error, Id::HooksDrifted)],
-            "kubectl delete validatingwebhookconfiguration copyrator",
-        ),
-        (
-            "a policy that no hook asks for",
-            |it| {
-                it.policies.as_mut().unwrap().push(object(json!({"metadata": {"name": "p"},
-                "spec": {"match": {"kinds": ["Secret"]}, "limits": {"maxBytes": 1}}})))
-            },
-            &[(Error, Id::HooksDrifted)],
-            "",
-        ),
-        (
-            "another address",
-            |it| {
-                it.deployments.as_mut().unwrap()[1] = object({
-                    let mut edited = deployment("reconciler");
-                    edited["spec"]["template"]["spec"]["containers"][0]["args"][3] =
-                        "--webhook-url=https://10.0.0.1".into();
-                    edited
-                })
-            },
-            &[(Error, Id::HooksDrifted)],
-            "",
-        ),
-        (
-            "no caBundle",
-            |it| ours(it, 0)["webhooks"][1]["clientConfig"]["caBundle"] = Value::Null,
-            &[(Error, Id::CaNotTrusted)],
-            "kubectl delete validatingwebhookconfiguration copyrator",
-        ),
-        (
-            "another CA",
-            |it| ca(it).current = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap(),
-            &[(Error, Id::CaNotTrusted)],
-            "",
-        ),
-        (
-            "an answer that is not trusted",
-            |it| {
-                it.canary = Some(Ok(Err("tls: failed to verify certificate: x509: unknown authority".into())))
-            },
-            &[(Error, Id::CaNotTrusted)],
-            "",
-        ),
         (
             "no answer",
             |it| it.canary = Some(Ok(Err("connection refused".into()))),
@@ -371,7 +303,7 @@ fn every_fault_is_found_and_no_other() {
     ];
     let mut seen: Vec<Id> = Vec::new();
     let whole = sound();
-    for (what, break_it, expected, fix) in cases {
+    for (what, break_it, expected, fix) in cases.iter().chain(calls::CASES) {
         let mut facts = whole.clone();
         break_it(&mut facts);
         let found = examine(&facts, &[]);
