@@ -10,8 +10,7 @@ use copyrator_certs::{Authority, CaSecret, Certificate, Leaf};
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, Operator, Role};
 
-use crate::bed::objects::config_map;
-use crate::bed::{Bed, Crew, Handshakes, Story, eventually, rough, same, steady, strict, within};
+use crate::bed::{Bed, Crew, Handshakes, Story, Traffic, eventually, rough, same, within};
 
 const CA: &str = "copyrator-webhook-ca";
 const DAY: Duration = Duration::from_secs(86_400);
@@ -55,11 +54,10 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
     let (bed, _turn) = rough();
     let Crew { webhook, reconciler } = man(bed, &FAST);
     let story = Story::new(bed, "rotating");
-    let place = story.target("a");
-    strict(&story, &place);
     let first = certificates(&ca(bed), "ca.crt");
     let handshakes = Handshakes::default();
-    let (reconciler, tally) = steady(&bed.admin, &place, &handshakes, || {
+    let mut next = None;
+    let happens = || {
         within(PATIENCE, "leaves are renewed twice", || {
             let seen = handshakes.seen();
             if seen.leaves.len() >= 3 { Ok(()) } else { Err(format!("{} leaves", seen.leaves.len())) }
@@ -96,14 +94,18 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
             let seen = handshakes.seen().leaves.len();
             if seen > leaves { Ok(()) } else { Err(format!("{seen} leaves")) }
         });
-        reconciler
-    });
-    let seen = handshakes.seen();
-    assert_eq!((tally.wrong.as_slice(), seen.failures.as_slice()), (&[][..], &[][..]));
-    assert!(tally.right > 500 && seen.count > 100, "{} writes, {} handshakes", tally.right, seen.count);
-    let sizes: Vec<_> = seen.bundles.iter().map(Vec::len).collect();
-    assert!(sizes.first() == Some(&1) && sizes.contains(&2), "never both: {sizes:?}");
-    println!("{} writes, {} handshakes, {} leaves: 0 failed", tally.right, seen.count, seen.leaves.len());
+        next = Some(reconciler);
+    };
+    let traffic = Traffic::judged(&story, "rotating");
+    let (accepted, refused) = traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
+    let reconciler = next.expect("it was started again");
+    let (seen, writes) = (handshakes.seen(), accepted + refused);
+    assert_eq!(seen.failures, [""; 0]);
+    assert!(writes > 500 && seen.count > 100, "{writes} writes, {} handshakes", seen.count);
+    let both = || first.iter().chain(seen.bundles.last().into_iter().flatten());
+    let has_both = |bundle: &Vec<_>| both().all(|one| bundle.contains(one));
+    assert!(seen.bundles.iter().any(has_both), "never both: {:?}", seen.bundles);
+    println!("{writes} writes, {} handshakes, {} leaves: 0 failed", seen.count, seen.leaves.len());
     end(story, Crew { webhook, reconciler });
 }
 
@@ -152,13 +154,11 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
     let (bed, _turn) = rough();
     let crew = man(bed, &["--leaf-lifetime", "60s", "--ca-propagation", "2s"]);
     let story = Story::new(bed, "torn-ca");
-    let place = story.target("a");
-    strict(&story, &place);
     let good = ca(bed)["data"].clone();
     let (torn, kept) = ("holds no usable CA (", "the last good serving certificate is kept");
     let before = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
     let handshakes = Handshakes::default();
-    let ((), tally) = steady(&bed.admin, &place, &handshakes, || {
+    let happens = || {
         let patch = json!({ "data": { "ca.key": STANDARD.encode("hunter2") } });
         bed.admin.merge("Secret", NAMESPACE, CA, &patch).ok();
         for (process, says) in [(&crew.reconciler, "ca: Secret"), (&crew.webhook, "renewal: Secret")] {
@@ -172,8 +172,10 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
         for process in [&crew.reconciler, &crew.webhook] {
             within(PATIENCE, "both are content again", || same(readyz(process), (200, "ready\n".into())));
         }
-    });
-    assert_eq!((tally.wrong, handshakes.seen().failures), (vec![], vec![]));
+    };
+    let traffic = Traffic::judged(&story, "torn-ca");
+    traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
+    assert_eq!(handshakes.seen().failures, [""; 0]);
     let after = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
     assert_eq!(after, (before.0 + 1, before.1 + 1), "each tells it once");
     end(story, crew);
@@ -234,9 +236,7 @@ fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
     crew.reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
     let story = Story::new(bed, "expired-ca");
-    let place = story.target("a");
-    strict(&story, &place);
-    bed.admin.create(&config_map(&place, "good", [("number", "1")])).ok();
+    Traffic::judged(&story, "expired-ca").flows_while(|_| {});
     let now = certificates(&ca(bed), "ca.crt");
     assert!(now[0].validity().contains(SystemTime::now()) && now[0] != *expired.current.certificate());
     assert_eq!(warned(&crew.webhook, "its authority expired at"), told, "told once");
@@ -281,8 +281,6 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
     let dir_text = dir.to_str().expect("a path");
     let crew = man(bed, &["--tls-dir", dir_text, "--ca-propagation", "5s"]);
     let story = Story::new(bed, "mounted");
-    let place = story.target("a");
-    strict(&story, &place);
     let handshakes = Handshakes::default();
     let served = |leaf: &Leaf, what: &str| {
         within(PATIENCE, what, || {
@@ -296,7 +294,7 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
     };
     let words = "private key is not its own";
     let before = warned(&crew.webhook, words);
-    let ((), tally) = steady(&bed.admin, &place, &handshakes, || {
+    let happens = || {
         served(&first, "the mounted certificate is served");
         mount(&dir, "second", &second, &second, &one);
         served(&second, "so is the next");
@@ -308,9 +306,11 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
         mount(&dir, "third", &third, &third, &other);
         served(&third, "so is one of another CA, once hooks have it trusted");
         eventually("the webhook is content again", || same(readyz(&crew.webhook), (200, "ready\n".into())));
-    });
+    };
+    let traffic = Traffic::judged(&story, "mounted");
+    traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
     let seen = handshakes.seen();
-    assert_eq!((tally.wrong, seen.failures), (vec![], vec![]));
+    assert_eq!(seen.failures, [""; 0]);
     assert_eq!(warned(&crew.webhook, words), before + 1, "told once");
     assert_eq!(seen.leaves.len(), 3);
     let both = [&one, &other].map(Authority::certificate);

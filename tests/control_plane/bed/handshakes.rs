@@ -3,7 +3,9 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -12,6 +14,10 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::Person;
+use super::traffic::Ends;
+
+/// Between two of them.
+const PAUSE: Duration = Duration::from_millis(30);
 
 /// What the handshakes so far have shown.
 #[derive(Clone, Default)]
@@ -26,7 +32,7 @@ pub struct Seen {
     pub count: usize,
 }
 
-/// Makes handshakes, one after the other, until told to stop.
+/// Handshakes, one after the other.
 #[derive(Clone, Default)]
 pub struct Handshakes(Arc<Mutex<Seen>>);
 
@@ -36,8 +42,23 @@ impl Handshakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Makes them for as long as `meanwhile` takes.
+    pub fn made_while(&self, admin: &Person, meanwhile: impl FnOnce()) {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _end = Ends(&is_over);
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    self.make(admin);
+                    thread::sleep(PAUSE);
+                }
+            });
+            meanwhile();
+        });
+    }
+
     /// One handshake, with what the hooks carry now.
-    pub fn make(&self, admin: &Person) {
+    fn make(&self, admin: &Person) {
         let hooks =
             admin.get("ValidatingWebhookConfiguration", "", "copyrator").expect("the hooks are there");
         let config = &hooks["webhooks"][0]["clientConfig"];

@@ -121,7 +121,8 @@ impl<'a> Traffic<'a> {
     }
 }
 
-struct Ends<'a>(&'a AtomicBool);
+/// Tells whoever looks that it is over, also where a test fails.
+pub(super) struct Ends<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
