@@ -32,7 +32,8 @@ use crate::{api::Span, authority::AskError};
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a new namespace may take to reach our own watch.
 const NAMESPACE_LAG: Duration = Duration::from_millis(250);
-const NAMESPACE_STEP: Duration = Duration::from_millis(10);
+/// Each try reads the whole review anew.
+const NAMESPACE_STEP: Duration = Duration::from_millis(50);
 /// How long a body may take. The API server has it whole before it asks; one that trickles holds a place.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
@@ -163,10 +164,7 @@ async fn decided(
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
         // Parsing and judging can take long, and nothing else may wait for it. Whoever gives up on the answer does
         // not stop it: it ends by itself, and keeps its place until then.
-        let work = move || {
-            let _place = place;
-            decide(&state, &purpose, &bytes)
-        };
+        let work = move || decide(&state, &purpose, &bytes, &place);
         let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
         match decided.decision {
             Err(DecideError::UnknownNamespace) if Instant::now() < until => {
@@ -177,7 +175,12 @@ async fn decided(
     }
 }
 
-fn decide(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, HandleError> {
+fn decide(
+    state: &AdmitState,
+    purpose: &Purpose,
+    bytes: &[u8],
+    place: &Arc<Place>,
+) -> Result<Decided, HandleError> {
     let review = decode(bytes)?;
     let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
         Ok(Case::Settled(decision)) => Ok(decision),
@@ -185,6 +188,14 @@ fn decide(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided
             let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
             let known = write.look(&world);
             drop(world);
+            let _turn = match &known {
+                Ok(known) if known.is_heavy() => state.shedding.turn(),
+                _ => None,
+            };
+            // The place is held here alone once the caller has given up.
+            if Arc::strong_count(place) == 1 {
+                return Err(HandleError::Deadline);
+            }
             known.map(|known| Decision::Now(write.judge(known)))
         }
         Err(error) => Err(error),

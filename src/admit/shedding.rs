@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
 use super::decode::BODY_LIMIT;
 
@@ -12,11 +15,15 @@ const LARGE: u64 = 256 << 10;
 /// Bytes of large bodies that may be under way at once.
 const LARGE_BYTES: usize = 4 * BODY_LIMIT;
 
+/// How many judgements that may take many times the memory of their review are made at once: each up to some 50 MiB.
+const HEAVY: usize = 2;
+
 /// How many requests may be under way.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     places: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    heavy: Arc<Semaphore>,
 }
 
 /// A place taken; given back when dropped.
@@ -28,7 +35,19 @@ pub(super) struct Place {
 impl Shedding {
     /// At most this many at once.
     pub fn new(most: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(most)), large: Arc::new(Semaphore::new(LARGE_BYTES)) }
+        let of = |permits| Arc::new(Semaphore::new(permits));
+        Self { places: of(most), large: of(LARGE_BYTES), heavy: of(HEAVY) }
+    }
+
+    /// The turns of judgements that may take much memory.
+    pub fn heavy(&self) -> Arc<Semaphore> {
+        self.heavy.clone()
+    }
+
+    /// Waits for a turn, which holds up the thread: for threads of their own only. A turn ends when dropped; each is
+    /// short, since judging has a budget.
+    pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Handle::current().block_on(self.heavy().acquire_owned()).ok()
     }
 
     /// A place for a body of this length (unknown: the largest), or `None` where there is none.

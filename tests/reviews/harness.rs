@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -145,14 +146,16 @@ impl Cluster {
     pub fn app(self) -> App {
         let own = ["system:serviceaccount:copyrator-system:copyrator".to_owned()].into();
         let world = Arc::new(RwLock::new(self.world));
+        let shedding = Shedding::new(self.most);
+        let heavy = shedding.heavy();
         let state = AdmitState {
             world: world.clone(),
             authorizer: self.table.clone(),
             parties: Arc::new(Parties { own, ..Parties::default() }),
-            shedding: Shedding::new(self.most),
+            shedding,
             metrics: self.metrics.clone(),
         };
-        App { router: router(state), world, table: self.table, metrics: self.metrics }
+        App { router: router(state), world, table: self.table, metrics: self.metrics, heavy }
     }
 }
 
@@ -178,6 +181,8 @@ pub struct App {
     pub world: Arc<RwLock<World>>,
     pub table: Arc<Table>,
     pub metrics: Metrics,
+    /// The turns of judgements that may take much memory.
+    pub heavy: Arc<Semaphore>,
 }
 
 /// An answer of the webhook.

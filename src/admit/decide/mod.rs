@@ -118,6 +118,13 @@ pub fn read<'a>(
     Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions, now })))
 }
 
+impl Known {
+    /// Whether judging may take many times the memory of the review.
+    pub fn is_heavy(&self) -> bool {
+        policies::is_heavy(&self.covering)
+    }
+}
+
 impl WriteCase<'_> {
     /// Takes what the verdict needs out of the world.
     ///

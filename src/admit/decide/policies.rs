@@ -1,8 +1,8 @@
 //! Policies on ConfigMaps, Secrets and Namespaces.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, sync::Arc};
 
-use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::above};
+use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
     admit::decode::{Operation, Review},
     api::{Action, PolicyKind, WhileInUse},
@@ -20,6 +20,8 @@ const MOST_NAMED: usize = 10;
 const LONGEST_AUDIT: usize = 1024;
 /// The longest warning of a reach, in bytes: kubectl shows so much of one.
 const LONGEST_WARNING: usize = 120;
+/// What a write that reaches far is found by: it breaks nothing.
+const REACH: &str = "warnAbove";
 
 /// A policy that speaks of the object as it would be, or as it is.
 pub(super) struct Covering {
@@ -51,6 +53,8 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         _ => true,
     });
     let mut covering = Vec::new();
+    // The same for each policy, and the most that is done while the world is held.
+    let reach = OnceCell::new();
     for (name, facts) in asked {
         let Ok(policy) = &facts.compiled else { continue };
         let covers =
@@ -61,18 +65,26 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
             continue;
         }
         let keeps = facts.spec.while_in_use == WhileInUse::Refuse;
-        let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before)) {
+        // Whether marks verify, not every hook can tell; nobody else can set them, so who may delete a copy is for the
+        // API server's policy on copies.
+        let is_marked_deletion = new.is_none() && object.marks().is_some();
+        let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before && !is_marked_deletion)) {
             (Some(kind), Some(old)) => in_use::look(world, kind, old, new)?,
             _ => None,
         };
         let above_what = facts.spec.warn_above.as_ref().zip(new).zip(content_kind(case.kind));
         let far = above_what.and_then(|((limits, new), kind)| {
-            above(world, kind, old, new, limits, &case.parties.trusted)
-                .map(|far| format!("copyrator: {far}, policy {name}"))
+            let reached = reach.get_or_init(|| reached(world, kind, old, new, &case.parties.trusted));
+            reached.above(limits).map(|far| format!("copyrator: {far}, policy {name}"))
         });
         covering.push(Covering { name: name.clone(), policy: policy.clone(), before, in_use, far });
     }
     Ok(covering)
+}
+
+/// Whether one of them may take many times the memory of the review.
+pub(super) fn is_heavy(covering: &[Covering]) -> bool {
+    covering.iter().any(|one| one.policy.is_heavy())
 }
 
 /// One way in which a write breaks a policy, and what comes of it.
@@ -104,35 +116,42 @@ pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breac
     let old = case.versions.old.as_ref();
     let new = case.versions.new.as_ref().filter(|_| case.review.operation != Operation::Delete);
     let (Some(object), [_, ..]) = (new.or(old), covering) else { return Vec::new() };
-    let (request, mut budget) = (facts(case.review), Budget::default());
+    let request = facts(case.review);
+    let (mut budget, mut before_budget) = (Budget::default(), Budget::default());
     let mut breaches = Vec::new();
     for Covering { name, policy, before, in_use, far } in covering {
         let judged = new.map(|new| {
             let request = Some(&request);
             let write = Write { new, old, covered_before: *before, request, now: case.now };
-            policy.judge_write(&write, &mut budget)
+            policy.judge_write(&write, &mut budget, &mut before_budget)
         });
         let taken =
             in_use.iter().map(|violation| Finding { violation: violation.clone(), stands_already: false });
         for Finding { violation, stands_already } in judged.into_iter().flatten().chain(taken) {
             let effect = if policy.actions().contains(&Action::Deny) && !stands_already {
                 Effect::Refused
-            } else if policy.actions().iter().any(|action| *action != Action::Audit) {
-                Effect::Warned
             } else {
-                Effect::Noted
+                told(policy)
             };
             let message = violation.message(name, object);
             breaches.push(Breach { policy: name.clone(), violation, effect, message });
         }
         breaches.extend(far.as_ref().map(|far| Breach {
             policy: name.clone(),
-            violation: Violation::by_change("warnAbove", None, "reaches far".into(), "change less at once"),
-            effect: Effect::Warned,
+            violation: Violation::by_change(REACH, None, "reaches far".into(), "change less at once"),
+            effect: told(policy),
             message: printable(far, LONGEST_WARNING),
         }));
     }
     breaches
+}
+
+/// What comes of what refuses nothing.
+fn told(policy: &CompiledPolicy) -> Effect {
+    match policy.actions().iter().any(|action| *action != Action::Audit) {
+        true => Effect::Warned,
+        false => Effect::Noted,
+    }
 }
 
 /// What they come down to.
@@ -145,12 +164,20 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
         let warnings = std::mem::take(&mut verdict.warnings);
         verdict = Verdict { warnings, ..Verdict::refuse(403, "Forbidden", &listed(&refusals)) };
     }
-    let mut broken: Vec<String> =
-        breaches.iter().map(|breach| format!("{}/{}", breach.policy, breach.violation.rule)).collect();
-    if !broken.is_empty() {
-        broken.dedup();
+    if !breaches.is_empty() {
         verdict.audit.insert("verdict".into(), if verdict.allowed { "allowed" } else { "refused" }.into());
-        verdict.audit.insert("violations".into(), printable(&broken.join(","), LONGEST_AUDIT));
+    }
+    let (far, broken): (Vec<&Breach>, _) = breaches.iter().partition(|breach| breach.violation.rule == REACH);
+    let mut broken: Vec<String> = broken
+        .iter()
+        .map(|breach: &&Breach| format!("{}/{}", breach.policy, breach.violation.rule))
+        .collect();
+    broken.dedup();
+    let far: Vec<String> = far.iter().map(|breach| breach.policy.to_string()).collect();
+    for (key, all) in [("violations", broken), ("reach", far)] {
+        if !all.is_empty() {
+            verdict.audit.insert(key.into(), printable(&all.join(","), LONGEST_AUDIT));
+        }
     }
     verdict
 }

@@ -71,34 +71,46 @@ fn of_change(
     })
 }
 
-/// What is said of a write that reaches further than a policy likes. What is written for the first time restarts nobody.
-pub(super) fn above(
+/// How many copies and workloads a write reaches.
+#[derive(Default)]
+pub(super) struct Reached {
+    copies: usize,
+    restarts: usize,
+}
+
+/// How far a write reaches. What is written for the first time restarts nobody.
+pub(super) fn reached(
     world: &World,
     kind: Kind,
     old: Option<&Candidate<'_>>,
     new: &Candidate<'_>,
-    limits: &WarnAbove,
     trusted: &TrustedWriters,
-) -> Option<String> {
+) -> Reached {
     let keys = match old {
         Some(old) => new.changed_keys(old),
         None => new.keys().map(str::to_owned).collect(),
     };
     if keys.is_empty() {
-        return None;
+        return Reached::default();
     }
     let reach = reach::of_change(world, kind, old.unwrap_or(new), Some(new), &keys, trusted);
-    let restarts = if old.is_some() { reach.restarts } else { 0 };
-    let beyond = |number: usize, limit: Option<i64>, one, many| {
-        let limit = limit.filter(|limit| i64::try_from(number).is_ok_and(|number| number > *limit))?;
-        Some(format!("{} (above {limit})", plural(number, one, many)))
-    };
-    let said = [
-        beyond(reach.copies, limits.copies, "copy", "copies"),
-        beyond(restarts, limits.restarts, "restart", "restarts"),
-    ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| format!("this write reaches {}", said.join(" and ")))
+    Reached { copies: reach.copies, restarts: if old.is_some() { reach.restarts } else { 0 } }
+}
+
+impl Reached {
+    /// What is said where that is further than a policy likes.
+    pub(super) fn above(&self, limits: &WarnAbove) -> Option<String> {
+        let beyond = |number: usize, limit: Option<i64>, one, many| {
+            let limit = limit.filter(|limit| i64::try_from(number).is_ok_and(|number| number > *limit))?;
+            Some(format!("{} (above {limit})", plural(number, one, many)))
+        };
+        let said = [
+            beyond(self.copies, limits.copies, "copy", "copies"),
+            beyond(self.restarts, limits.restarts, "restart", "restarts"),
+        ];
+        let said: Vec<String> = said.into_iter().flatten().collect();
+        (!said.is_empty()).then(|| format!("this write reaches {}", said.join(" and ")))
+    }
 }
 
 /// What is said of content that is large for so many copies, and nothing of other content.

@@ -129,6 +129,11 @@ impl Expressions {
         Self { expressions, functions: Some(Arc::new(functions)) }
     }
 
+    /// Whether there are any.
+    pub(super) fn is_any(&self) -> bool {
+        !self.expressions.is_empty()
+    }
+
     /// Judges an object. Outside of a write (`request` is absent) expressions about the write are left out.
     pub(super) fn judge(
         &self,

@@ -83,9 +83,7 @@ impl Evaluation<'_> {
         let found = match self.patterns.get(pattern) {
             Some(found) => found,
             None => {
-                self.budget.spend(Pattern::reading(pattern))?;
-                let compiled = Pattern::somewhere(pattern);
-                self.budget.spend(Pattern::compiling(compiled.as_ref().ok()))?;
+                let compiled = Pattern::bought(pattern, self.budget)?;
                 let compiled =
                     compiled.map_err(|_| ExecutionError::function_error(name, "no regular expression"))?;
                 if self.patterns.len() == MOST_PATTERNS {

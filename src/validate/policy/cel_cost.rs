@@ -59,6 +59,11 @@ impl Budget {
         self.memory = memory;
     }
 
+    /// Whether something could not be paid for in time.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.time == 0
+    }
+
     pub(super) fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
         take(&mut self.time, time)
     }

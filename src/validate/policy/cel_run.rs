@@ -401,10 +401,8 @@ mod tests {
                 &same,
             ),
         ] {
-            let start = std::time::Instant::now();
             let result = evaluated(expression, value);
             assert!(matches!(result, Err(Fault::TooCostly)), "{expression}: {result:?}");
-            assert!(start.elapsed().as_secs() < 10, "{expression}: {:?}", start.elapsed());
         }
     }
 

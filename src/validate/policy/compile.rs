@@ -103,13 +103,21 @@ impl CompiledPolicy {
         &self.defaults
     }
 
-    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left out. It
-    /// has a budget of its own: what is spent on that is not taken from the judgement of a write.
-    pub fn judge_standing(&self, object: &Candidate<'_>, now: Timestamp) -> Vec<Violation> {
-        let mut budget = Budget::default();
-        let mut violations = self.judge_content(object, now, &mut budget);
-        violations.extend(self.expressions.judge(object, None, None, &mut budget));
+    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left out.
+    pub fn judge_standing(
+        &self,
+        object: &Candidate<'_>,
+        now: Timestamp,
+        budget: &mut Budget,
+    ) -> Vec<Violation> {
+        let mut violations = self.judge_content(object, now, budget);
+        violations.extend(self.expressions.judge(object, None, None, budget));
         violations
+    }
+
+    /// Whether judging may take many times the memory of what is judged: documents are unpacked, expressions make values.
+    pub fn is_heavy(&self) -> bool {
+        self.expressions.is_any() || self.data.iter().any(Data::unpacks)
     }
 
     pub(super) fn judge_content(
@@ -236,7 +244,7 @@ mod tests {
         let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
         let at = |hours| {
             let now = Timestamp::try_from(issued).unwrap() + SignedDuration::from_hours(hours);
-            let violations = policy.judge_standing(&object, now);
+            let violations = policy.judge_standing(&object, now, &mut Budget::default());
             violations.into_iter().map(|violation| violation.rule).collect::<Vec<_>>()
         };
         assert_eq!(at(0), ["settings", "validations[1]"]);
@@ -267,5 +275,36 @@ mod tests {
             let problems = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap_err();
             assert!(problems.iter().any(|problem| problem.message.contains(says)), "{says}: {problems:?}");
         }
+    }
+
+    /// 60 expressions of 16 KiB took a minute, and longer than there is for an answer.
+    #[test]
+    fn what_a_write_has_compiled_and_searched_is_paid_for_together() {
+        let (classes, words) = (r"\pL".repeat(5_000), "a".repeat(10 << 10));
+        for (rule, value, says) in [
+            (json!({"format": "regex"}), &classes, "costs too much to be read"),
+            (json!({"pattern": "(a|b)*a(a|b){2000}"}), &words, "costs too much to be matched"),
+        ] {
+            let mut rule = rule;
+            (rule["name"], rule["keys"]) = ("r".into(), json!(["*"]));
+            let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]});
+            let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
+            let judged = |many: usize| {
+                let data: BTreeMap<_, _> = (0..many).map(|key| (key.to_string(), value)).collect();
+                let raw = json!({"metadata": {"name": "x"}, "data": data}).to_string();
+                let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+                let violations =
+                    policy.judge_standing(&object, Timestamp::UNIX_EPOCH, &mut Budget::default());
+                violations.iter().filter(|violation| violation.what.contains(says)).count()
+            };
+            assert!(judged(60) >= 50, "{says}: {}", judged(60));
+        }
+        let short: BTreeMap<_, _> = (0..60).map(|key| (key.to_string(), r"^/[\w-]+/.*\.html?$")).collect();
+        let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [{"name": "r", "keys": ["*"], "format": "regex"}]});
+        let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
+        let raw = json!({"metadata": {"name": "x"}, "data": short}).to_string();
+        let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+        let violations = policy.judge_standing(&object, Timestamp::UNIX_EPOCH, &mut Budget::default());
+        assert_eq!(violations, [], "what is ordinary is judged");
     }
 }

@@ -88,7 +88,13 @@ impl Data {
         }
     }
 
-    /// Everything by which the keys, as they are, break the rule. What schemas cost is taken from the budget.
+    /// Whether values are read as documents, which can be much larger than their text.
+    pub(super) fn unpacks(&self) -> bool {
+        self.schema.is_some() || self.format == Some(Format::Yaml)
+    }
+
+    /// Everything by which the keys, as they are, break the rule. What schemas and regular
+    /// expressions cost is taken from the budget.
     pub(super) fn judge(
         &self,
         object: &Candidate<'_>,
@@ -105,7 +111,7 @@ impl Data {
             if let Err(fault) = contained(|| self.check(value, now, budget), |fault| fault) {
                 violations.push(self.violation(key, fault));
             }
-            let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value));
+            let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value, budget));
             violations.extend(mismatch.map(|(what, fix)| Violation::at_key(&self.name, key, what, fix)));
         }
         if self.required && !found {
@@ -130,7 +136,7 @@ impl Data {
         if let Some(schema) = &self.schema {
             return schema.check(format, value, budget);
         }
-        format::check(format, value)?;
+        format::check(format, value, budget)?;
         self.check_remaining(value, now)
     }
 
@@ -208,8 +214,14 @@ fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Opti
 }
 
 /// What is wrong with a value that does not match, and the fix.
-fn mismatch(pattern: &Pattern, value: &[u8]) -> Option<(Cow<'static, str>, String)> {
+fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow<'static, str>, String)> {
     let matched = match std::str::from_utf8(value) {
+        Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {
+            return Some((
+                "costs too much to be matched, with what else of the write is judged".into(),
+                "shorten the values, write fewer at once, or simplify the policy's pattern".into(),
+            ));
+        }
         Ok(text) => pattern.matches(text),
         Err(_) => Some(false),
     };

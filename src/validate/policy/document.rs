@@ -8,7 +8,7 @@ use super::{
     Place,
     fault::Fault,
     toml_text,
-    tree::{Room, Tree, TreeSeed},
+    tree::{Room, Tree, TreeSeed, Trees},
     walk::Walked,
 };
 use crate::api::Format;
@@ -18,7 +18,7 @@ pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
     match format {
         Format::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
         Format::Toml => toml_text::read(text).map(|_| ()),
-        _ => yaml::<Walked>(text, yaml_budget()).map(|_| ()),
+        _ => yaml::<Walked, Nothing>(text, yaml_budget()).map(|_| ()),
     }
 }
 
@@ -33,9 +33,10 @@ pub(super) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
         }
         Format::Toml => toml_text::read(text).and_then(|table| Ok(vec![toml_text::tree(table, &room)?])),
         // Nothing is one document, which is null.
-        _ => yaml::<Tree>(text, small_yaml_budget()).map(|all| match all.is_empty() {
-            true => vec![Value::Null],
-            false => all.into_iter().map(|Tree(value)| value).collect(),
+        _ => yaml::<Tree, Trees>(text, small_yaml_budget()).and_then(|all| match all.documents.is_empty() {
+            _ if all.room.is_exhausted() => Err(Room::fault()),
+            true => Ok(vec![Value::Null]),
+            false => Ok(all.documents),
         }),
     };
     read.map_err(|fault| if room.is_exhausted() { Room::fault() } else { fault })
@@ -51,13 +52,27 @@ fn json_fault(error: serde_json::Error) -> Fault {
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
 }
 
-fn yaml<T: DeserializeOwned>(text: &str, budget: Option<serde_saphyr::Budget>) -> Result<Vec<T>, Fault> {
+/// What is read is not kept.
+#[derive(Default)]
+struct Nothing;
+
+impl Extend<Walked> for Nothing {
+    fn extend<I: IntoIterator<Item = Walked>>(&mut self, all: I) {
+        all.into_iter().for_each(drop);
+    }
+}
+
+fn yaml<T, All>(text: &str, budget: Option<serde_saphyr::Budget>) -> Result<All, Fault>
+where
+    T: DeserializeOwned,
+    All: Default + Extend<T>,
+{
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: budget,
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
     };
-    serde_saphyr::from_multiple_with_options::<T>(text, options).map_err(|error| Fault {
+    serde_saphyr::from_str_multiple_with_options::<T, All>(text, options).map_err(|error| Fault {
         place: error.location().map(|at| Place { line: at.line(), column: at.column() }),
         ..Fault::new(
             "is no valid YAML, has a key twice, or nests or expands beyond the limits",
@@ -71,6 +86,8 @@ fn yaml_budget() -> Option<serde_saphyr::Budget> {
         max_depth: 64,
         max_aliases: 1_000,
         max_anchors: 1_000,
+        max_total_scalar_bytes: 16 << 20,
+        max_recorded_anchor_bytes: 4 << 20,
     }
 }
 
@@ -80,6 +97,8 @@ fn small_yaml_budget() -> Option<serde_saphyr::Budget> {
         max_depth: 64,
         max_aliases: 1_000,
         max_anchors: 1_000,
+        max_total_scalar_bytes: 16 << 20,
+        max_recorded_anchor_bytes: 4 << 20,
         max_nodes: 150_000,
         max_documents: 64,
     }

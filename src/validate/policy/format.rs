@@ -1,10 +1,11 @@
 //! The formats that a value can be required to have.
 
-use super::{docker, document, fault::Fault, pattern::Pattern, pem, properties};
+use super::{cel_cost::Budget, docker, document, fault::Fault, pattern::Pattern, pem, properties};
 use crate::api::Format;
 
-/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by [`document::check`].
-pub(super) fn check(format: Format, value: &[u8]) -> Result<(), Fault> {
+/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by [`document::check`]. What
+/// costs more than reading it is taken from the budget.
+pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     if format == Format::PemCertificate {
         return pem::certificates(value).map(|_| ());
     }
@@ -33,7 +34,7 @@ pub(super) fn check(format: Format, value: &[u8]) -> Result<(), Fault> {
                 "write true or false, in lower case and without a line break",
             )),
         },
-        Format::Regex => regex(text),
+        Format::Regex => regex(text, budget),
         Format::PemCertificate | Format::PemKey | Format::TlsPair => Ok(()),
     }
 }
@@ -44,8 +45,14 @@ pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
         .map_err(|error| Fault::new("is not UTF-8 text", "write text").at(value, error.valid_up_to()))
 }
 
-fn regex(text: &str) -> Result<(), Fault> {
-    match Pattern::somewhere(text) {
+fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
+    let built = Pattern::bought(text, budget).map_err(|_| {
+        Fault::new(
+            "costs too much to be read, with what else of the write is judged",
+            "shorten it, or write fewer at once",
+        )
+    })?;
+    match built {
         Ok(_) => Ok(()),
         Err(regex::Error::CompiledTooBig(_)) => {
             Err(Fault::new("is too large a regular expression", "lower its repetition counts"))
@@ -81,8 +88,12 @@ fn url(text: &str) -> Result<(), Fault> {
 mod tests {
     use super::{super::Place, *};
 
+    fn judged(format: Format, value: &[u8]) -> Result<(), Fault> {
+        check(format, value, &mut Budget::default())
+    }
+
     fn is(format: Format, value: &str) -> bool {
-        check(format, value.as_bytes()).is_ok()
+        judged(format, value.as_bytes()).is_ok()
     }
 
     #[test]
@@ -135,7 +146,7 @@ mod tests {
             ),
         ] {
             for value in good {
-                assert!(is(format, value), "{format:?} {value:?}: {:?}", check(format, value.as_bytes()));
+                assert!(is(format, value), "{format:?} {value:?}: {:?}", judged(format, value.as_bytes()));
             }
             for value in bad {
                 assert!(!is(format, value), "{format:?} {value:?}");
@@ -156,7 +167,7 @@ mod tests {
             (Format::Dockerconfigjson, b"{\"auths\":\n {\"a\":{\"auth\":\"dTpw\"},\n  \"b\":{}}}", 3, 7),
             (Format::Json, b"a\n\xff", 2, 1),
         ] {
-            let fault = check(format, value).unwrap_err();
+            let fault = judged(format, value).unwrap_err();
             assert_eq!(fault.place, Some(Place { line, column }), "{format:?} {fault:?}");
         }
     }

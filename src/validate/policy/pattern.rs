@@ -2,7 +2,10 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::re2;
+use super::{
+    cel_cost::{Budget, Exhausted},
+    re2,
+};
 use crate::{api::Problem, validate::invalid};
 
 /// The longest expression, in bytes: reading one takes a hundred times its memory.
@@ -15,9 +18,11 @@ pub(super) const HEAVIEST: usize = 1 << 20;
 const A_NANOSECOND: u64 = 20;
 /// The longest search, in nanoseconds.
 const LONGEST_SEARCH: u64 = 400_000_000;
-/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it.
+/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each attempt reads anew.
 const READING: u64 = 10_000;
 const COMPILING: u64 = 30;
+/// No byte of an expression weighs less: what is lighter is not attempted.
+const BYTE: usize = 8;
 
 /// A regular expression, and what it weighs.
 #[derive(Clone, Debug)]
@@ -49,21 +54,39 @@ impl Pattern {
 
     /// Compiles a pattern that may match anywhere in a text.
     pub(super) fn somewhere(pattern: &str) -> Result<Self, regex::Error> {
+        let free = |_| Ok::<(), std::convert::Infallible>(());
+        let Ok(compiled) = Self::compile(pattern, free);
+        compiled
+    }
+
+    /// The same for a pattern that came with the write: each attempt is paid for before it is made.
+    pub(super) fn bought(
+        pattern: &str,
+        budget: &mut Budget,
+    ) -> Result<Result<Self, regex::Error>, Exhausted> {
+        let reading = READING.saturating_mul(pattern.len() as u64);
+        Self::compile(pattern, |limit| {
+            budget.spend(reading.saturating_add(COMPILING.saturating_mul(limit as u64)))
+        })
+    }
+
+    fn compile<E>(
+        pattern: &str,
+        mut attempt: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Result<Self, regex::Error>, E> {
         if pattern.len() > LONGEST {
-            return Err(regex::Error::CompiledTooBig(LONGEST));
+            return Ok(Err(regex::Error::CompiledTooBig(LONGEST)));
         }
         let meant = re2::in_ascii(pattern);
-        let mut limit = LIGHTEST.max(pattern.len().next_power_of_two());
+        let mut limit = LIGHTEST.max((BYTE * pattern.len()).next_power_of_two());
         loop {
+            attempt(limit)?;
             let built = RegexBuilder::new(&meant).size_limit(limit).dfa_size_limit(HEAVIEST).build();
             match built {
                 Err(regex::Error::CompiledTooBig(_)) if limit < HEAVIEST => limit *= 2,
                 built => {
-                    return built.map(|regex| Self {
-                        regex,
-                        written: pattern.to_owned(),
-                        weight: limit as u64,
-                    });
+                    let (written, weight) = (pattern.to_owned(), limit as u64);
+                    return Ok(built.map(|regex| Self { regex, written, weight }));
                 }
             }
         }
@@ -80,7 +103,12 @@ impl Pattern {
 
     /// Whether it matches; `None` where the text is too long for so heavy a pattern.
     pub(super) fn matches(&self, text: &str) -> Option<bool> {
-        (self.searching(text) <= LONGEST_SEARCH).then(|| self.regex.is_match(text))
+        self.is_searched(text).then(|| self.regex.is_match(text))
+    }
+
+    /// Whether [`Pattern::matches`] looks at the text at all.
+    pub(super) fn is_searched(&self, text: &str) -> bool {
+        self.searching(text) <= LONGEST_SEARCH
     }
 
     /// The pattern as it was written.
@@ -91,16 +119,6 @@ impl Pattern {
     /// The expression, for whoever pays for [`Pattern::searching`].
     pub(super) fn regex(&self) -> &Regex {
         &self.regex
-    }
-
-    /// What reading a pattern takes at worst, in nanoseconds.
-    pub(super) fn reading(pattern: &str) -> u64 {
-        READING.saturating_mul(pattern.len() as u64)
-    }
-
-    /// What compiling one took, in nanoseconds; `None`: in vain.
-    pub(super) fn compiling(compiled: Option<&Self>) -> u64 {
-        compiled.map_or(HEAVIEST as u64, |compiled| compiled.weight).saturating_mul(COMPILING)
     }
 
     /// What a search takes at worst, in nanoseconds.

@@ -299,6 +299,13 @@ mod tests {
             let found = fault(&schema, Format::Json, document);
             assert!(found.as_ref().is_some_and(|found| found.contains(says)), "{says}: {found:?}");
         }
+        // Each of the documents has room, all of them have not.
+        let each = format!("[{}1]\n", "{a: 1}, ".repeat(13_000));
+        for (many, passes) in [(1, true), (3, false)] {
+            let found = fault(&json!({}), Format::Yaml, &vec![each.clone(); many].join("---\n"));
+            assert_eq!(found.is_none(), passes, "{many}: {found:?}");
+            assert!(passes || found.as_ref().unwrap().contains("is too large a document"), "{found:?}");
+        }
         // And what is merely long is judged.
         assert_eq!(fault(&json!({"items": {"type": "integer"}}), Format::Json, &ones), None);
         let found = fault(&json!({"items": {"type": "string"}}), Format::Json, &ones).unwrap();

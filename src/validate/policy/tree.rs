@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::fault::Fault;
 
-/// The bytes that one document may take: many reviews share the webhook's memory.
+/// The bytes that the documents of one value may take: many reviews share the webhook's memory.
 const MOST: usize = 24 << 20;
 /// A map takes this much for its first few entries, and each entry and item takes that.
 const MAP: usize = 700;
 const ENTRY: usize = 80;
 
-/// What is left of the memory for a document.
+/// What is left of that memory.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -38,6 +38,11 @@ impl Room {
         self.take(ENTRY + text.len())
     }
 
+    /// How much was taken.
+    fn taken(&self) -> usize {
+        self.0.get().map_or(MOST, |left| MOST - left)
+    }
+
     pub(super) fn is_exhausted(&self) -> bool {
         self.0.get().is_none()
     }
@@ -47,12 +52,32 @@ impl Room {
     }
 }
 
-/// A document, kept within a room of its own.
-pub(super) struct Tree(pub(super) Value);
+/// A document, kept within a room of its own, and the bytes it takes.
+pub(super) struct Tree(Value, usize);
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        TreeSeed(&Room::default()).deserialize(deserializer).map(Tree)
+        let room = Room::default();
+        let value = TreeSeed(&room).deserialize(deserializer)?;
+        Ok(Self(value, room.taken()))
+    }
+}
+
+/// Documents of one value, kept within one room: none of them once it is exhausted. Beside it there is the one being read.
+#[derive(Default)]
+pub(super) struct Trees {
+    pub(super) room: Room,
+    pub(super) documents: Vec<Value>,
+}
+
+impl Extend<Tree> for Trees {
+    fn extend<I: IntoIterator<Item = Tree>>(&mut self, trees: I) {
+        for Tree(value, bytes) in trees {
+            match self.room.take(bytes) {
+                true => self.documents.push(value),
+                false => self.documents = Vec::new(),
+            }
+        }
     }
 }
 
