@@ -202,7 +202,11 @@ mod tests {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let write = Write { new: &new, old: None, covered_before: false, request: None, now };
         let mut budget = Budget::default();
-        assert_eq!(policy.judge_write(&write, &mut budget), [], "{demand}: it is not cut short");
+        assert_eq!(
+            policy.judge_write(&write, &mut budget, &mut Budget::default()),
+            [],
+            "{demand}: it is not cut short"
+        );
         TIME - budget.time
     }
 
