@@ -1,6 +1,6 @@
 //! Policies on ConfigMaps, Secrets and Namespaces.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::sync::Arc;
 
 use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
@@ -54,7 +54,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     });
     let mut covering = Vec::new();
     // The same for each policy, and the most that is done while the world is held.
-    let reach = OnceCell::new();
+    let mut reach = None;
     for (name, facts) in asked {
         let Ok(policy) = &facts.compiled else { continue };
         let covers =
@@ -74,7 +74,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         };
         let above_what = facts.spec.warn_above.as_ref().zip(new).zip(content_kind(case.kind));
         let far = above_what.and_then(|((limits, new), kind)| {
-            let reached = reach.get_or_init(|| reached(world, kind, old, new, &case.parties.trusted));
+            let reached = reach.get_or_insert_with(|| reached(world, kind, old, new, &case.parties.trusted));
             reached.above(limits).map(|far| format!("copyrator: {far}, policy {name}"))
         });
         covering.push(Covering { name: name.clone(), policy: policy.clone(), before, in_use, far });
