@@ -8,23 +8,20 @@ use std::{
 };
 
 use copyrator_certs::{Authority, CaSecretError, Carried, CertError, Certificate, Rotation, Step, Times};
-use k8s_openapi::api::{
-    admissionregistration::v1::{
-        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
-    },
-    core::v1::Secret,
-};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams};
 
 use super::{
     ca_secret::{decode, encode, update},
-    hooks::NAME,
     lead::{Lead, WRITE_TIMEOUT},
 };
 use crate::{
     config::Config,
     marks::CA_SECRET,
-    observe::mounted::{self, MountError},
+    observe::{
+        hooks::{LiveHooksError, live_hooks},
+        mounted::{self, MountError},
+    },
     serve::Condition,
 };
 
@@ -69,6 +66,9 @@ pub enum CaError {
     /// No certificate could be issued.
     #[error("cannot issue the webhook's CA")]
     Issue(#[source] CertError),
+    /// What the hooks carry is not known.
+    #[error(transparent)]
+    Hooks(#[from] LiveHooksError),
     /// What is mounted is no CA.
     #[error(transparent)]
     Mounted(#[from] MountError),
@@ -263,16 +263,7 @@ impl CaKeeper {
 
     /// What both configurations carry, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
-        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        let attempt = |kind| format!("read {kind} {NAME}");
-        let validating = bounded(attempt("ValidatingWebhookConfiguration"), validating.get_opt(NAME)).await?;
-        let mutating = bounded(attempt("MutatingWebhookConfiguration"), mutating.get_opt(NAME)).await?;
-        let validating = validating.and_then(|it| it.webhooks).unwrap_or_default().into_iter();
-        let mutating = mutating.and_then(|it| it.webhooks).unwrap_or_default().into_iter();
-        let hooks = validating.map(|hook| (hook.name, hook.client_config));
-        let hooks = hooks.chain(mutating.map(|hook| (hook.name, hook.client_config)));
-        Ok(hooks.map(|(hook, config)| Carried { hook, bundle: bundle(config) }).collect())
+        Ok(live_hooks(&self.client).await?.carried())
     }
 
     /// Whoever led before may have had others trusted, whose leaves are still served: they count as mounted until now.
@@ -336,10 +327,6 @@ impl CaKeeper {
         // Whole at any moment, so a panic elsewhere cannot have torn it.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn bundle(config: WebhookClientConfig) -> String {
-    config.ca_bundle.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
 }
 
 async fn read(client: &Client, namespace: &str) -> Result<Option<Secret>, CaError> {

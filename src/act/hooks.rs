@@ -30,13 +30,12 @@ use super::{
 use crate::{
     api::ConfigPolicySpec,
     config::Config,
-    hooks::{AUTHOR_HOOK, Endpoint, STAMPING, Stamper, render, says},
+    hooks::{AUTHOR_HOOK, Endpoint, NAME, STAMPING, Stamper, render, says},
     marks::{HANDS_OFF, HOOKS_MANAGER},
+    observe::hooks::{LiveHooksError, live_hooks},
     serve::Condition,
 };
 
-/// The name of both configurations.
-pub(super) const NAME: &str = "copyrator";
 /// What readiness says of it, since it is something to know.
 const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
      (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
@@ -50,6 +49,9 @@ pub enum HookError {
     /// No CA.
     #[error(transparent)]
     Ca(#[from] CaError),
+    /// How they are is not known.
+    #[error(transparent)]
+    Live(#[from] LiveHooksError),
     /// The API server refused or could not be reached.
     #[error("cannot {attempt}")]
     Api {
@@ -163,11 +165,10 @@ impl HookWriter {
         self.still_leads()?;
         let bundle = self.ca.keep(now).await?;
         let owner = self.owner().await?;
-        let live: Option<ValidatingWebhookConfiguration> = self.live().await?;
-        let live_mutating: Option<MutatingWebhookConfiguration> = self.live().await?;
-        if hands_off(live.as_ref()) || hands_off(live_mutating.as_ref()) {
+        let live = live_hooks(&self.client).await?;
+        if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
             // Policies are in force by what is there only if somebody answers it.
-            if live.as_ref().is_some_and(has_canary) {
+            if live.validating.as_ref().is_some_and(has_canary) {
                 self.canary(now).await?;
             }
             tracing::warn!(
@@ -176,11 +177,11 @@ impl HookWriter {
             );
             return Ok(());
         }
-        let stamper = self.stamper(live_mutating.as_ref(), now).await?;
+        let stamper = self.stamper(live.mutating.as_ref(), now).await?;
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
         let (validating, mutating) =
             render(policies, stamper, &self.endpoint, &bundle, owner, &self.own_namespace, self.annotations);
-        if live.as_ref().is_none_or(is_trial) {
+        if live.validating.as_ref().is_none_or(is_trial) {
             // Nothing depends on the hooks yet: they are tried where their failing harms nobody.
             self.apply(&trial(&validating)).await?;
             if stamper == Stamper::Hook {
@@ -189,20 +190,10 @@ impl HookWriter {
             self.canary(now).await?;
         }
         // Defaults before requirements: what a default satisfies is not to be refused in between.
-        let live_mutating = self.live().await?;
-        self.keep_one(&mutating, live_mutating).await?;
-        let live = self.live().await?;
-        self.keep_one(&validating, live).await?;
+        let live = live_hooks(&self.client).await?;
+        self.keep_one(&mutating, live.mutating).await?;
+        self.keep_one(&validating, live.validating).await?;
         self.canary(now).await
-    }
-
-    async fn live<K: Configuration>(&self) -> Result<Option<K>, HookError> {
-        let api: Api<K> = Api::all(self.client.clone());
-        let attempt = format!("read {} {NAME}", K::kind(&()));
-        match tokio::time::timeout(WRITE_TIMEOUT, api.get_opt(NAME)).await {
-            Ok(result) => result.map_err(failed(attempt)),
-            Err(_) => Err(HookError::Timeout { attempt }),
-        }
     }
 
     /// Writes the configuration where the one that is there does not say the same.

@@ -42,7 +42,8 @@ pub(super) fn is_same(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Whether a field says nothing: the API server leaves such ones out, or writes them.
+pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

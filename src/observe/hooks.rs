@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use copyrator_certs::Carried;
+
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use kube::{Api, Client, Resource, core::ClusterResourceScope};
 use serde::de::DeserializeOwned;
 
-const NAME: &str = "copyrator";
+use crate::hooks::NAME;
+
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is there.
@@ -18,6 +21,21 @@ pub struct LiveHooks {
     pub validating: Option<ValidatingWebhookConfiguration>,
     /// The mutating ones.
     pub mutating: Option<MutatingWebhookConfiguration>,
+}
+
+impl LiveHooks {
+    /// Whom the callers of each hook trust.
+    pub fn carried(&self) -> Vec<Carried> {
+        let validating = self.validating.iter().flat_map(|it| it.webhooks.iter().flatten());
+        let mutating = self.mutating.iter().flat_map(|it| it.webhooks.iter().flatten());
+        let hooks = validating.map(|hook| (&hook.name, &hook.client_config));
+        let hooks = hooks.chain(mutating.map(|hook| (&hook.name, &hook.client_config)));
+        hooks.map(|(hook, config)| Carried { hook: hook.clone(), bundle: bundle(config) }).collect()
+    }
+}
+
+fn bundle(config: &WebhookClientConfig) -> String {
+    config.ca_bundle.as_ref().map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
 }
 
 /// Why they could not be read.

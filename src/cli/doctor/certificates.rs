@@ -88,7 +88,7 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
 
 /// Whether hands off, on one of ours or on both, keeps the next CA from the hooks.
 fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
-    let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == hooks::NAME);
+    let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == crate::hooks::NAME);
     let kinds: Vec<&str> =
         ours.filter(|one| hooks::is_off(one)).filter_map(|one| one["kind"].as_str()).collect();
     if kinds.is_empty() {
@@ -97,7 +97,7 @@ fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
     let what = format!(
         "its CA is to be followed by another, which waits while the webhook configurations are left alone, as {} {} says",
         kinds.join(" and "),
-        hooks::NAME
+        crate::hooks::NAME
     );
     found.warning(Id::RotationHeld, object, what, hooks::hands_on(&kinds.join(",")));
     true

@@ -7,6 +7,7 @@ use super::{
     finding::{Findings, Id},
     install::Install,
 };
+use crate::hooks::is_empty;
 
 /// The annotation by which Helm knows what is a release's.
 const OF_A_RELEASE: &str = "/metadata/annotations/meta.helm.sh~1release-name";
@@ -171,15 +172,6 @@ fn is_default(key: &str, value: &Value) -> bool {
         "matchPolicy" => says("Equivalent"),
         "scope" => says("*"),
         _ => is_empty(value),
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        _ => false,
     }
 }
 

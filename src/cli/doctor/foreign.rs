@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{
     facts::Facts,
     finding::{Findings, Id},
-    hooks::NAME,
 };
+use crate::hooks::NAME;
 
 /// One such hook.
 struct Foreign<'v> {

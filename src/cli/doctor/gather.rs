@@ -22,7 +22,6 @@ use serde_json::Value;
 use super::{
     facts::{Ca, Facts, Pair, Rbac, Seen, Unread},
     foreign,
-    hooks::NAME,
     install::{Install, PART_OF, Role},
     leader,
 };
@@ -33,6 +32,7 @@ use crate::{
     },
     authority::{Authorizer as _, CallerAuthorizer, Question},
     crds::{KubeVersion, manifests},
+    hooks::NAME,
     marks::{CA_SECRET, KEY_SECRET},
     observe::crds::DEFINITIONS,
 };

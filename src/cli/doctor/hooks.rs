@@ -12,13 +12,11 @@ use super::{
     install::{Install, Role},
 };
 use crate::{
-    hooks::{AUTHOR_HOOK, Stamper, render, says},
+    hooks::{AUTHOR_HOOK, NAME, Stamper, render, says},
     marks::HANDS_OFF,
     validate::CompiledPolicy,
 };
 
-/// The name of both of ours.
-pub(super) const NAME: &str = "copyrator";
 pub(super) const VALIDATING: &str = "ValidatingWebhookConfiguration";
 pub(super) const MUTATING: &str = "MutatingWebhookConfiguration";
 
