@@ -20,6 +20,8 @@ mod metadata;
 mod overload;
 #[path = "reviews/own_kinds.rs"]
 mod own_kinds;
+#[path = "reviews/pace.rs"]
+mod pace;
 #[path = "reviews/parity.rs"]
 mod parity;
 #[path = "reviews/policies.rs"]

@@ -125,7 +125,7 @@ fn deciding_is_pure() {
     // The CEL parser needs a deep stack: a thread that is joined before the answer, and touches nothing else.
     assert_none(forbidden(
         &pure,
-        &["src/validate/policy/cel_parse.rs"],
+        &["src/validate/policy/cel/parse.rs"],
         impure,
         "invariant 2: deciding is pure (no async, client, clock, environment, randomness or logging)",
         "take what is needed as a value, now included; fetch and log in reconcile/, act/ or run/",
@@ -188,7 +188,7 @@ fn no_task_is_detached_and_no_channel_unbounded() {
     // counts as a request under way until then. So does the scan, one object at a time.
     assert_none(forbidden(
         &product(),
-        &["src/admit/handler.rs", "src/reconcile/scan.rs"],
+        &["src/admit/pace.rs", "src/reconcile/scan.rs"],
         r"\bspawn_blocking\b|\bblock_in_place\b",
         "invariant 9: no task is detached",
         "nothing can stop such work: keep it short, or bound it and say so here",

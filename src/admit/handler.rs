@@ -1,10 +1,6 @@
 //! One request: its limits, its deadline, its panics.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -14,32 +10,27 @@ use axum::{
 use futures::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::{
     AdmitState, PathLabels, ReviewLabels,
-    decide::{Case, DecideError, Decision, Purpose, Verdict, read},
-    decode::{BODY_LIMIT, DecodeError, Review, check_content_type, decode},
+    decide::{DecideError, Decision, Purpose, Verdict},
+    decode::{BODY_LIMIT, DecodeError, check_content_type},
     inquiry,
+    pace::{Decided, decided},
     respond::respond,
-    shedding::Place,
 };
 use crate::{api::Span, authority::AskError};
 
 /// The API server's own default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a new namespace may take to reach our own watch.
-const NAMESPACE_LAG: Duration = Duration::from_millis(250);
-/// Each try reads the whole review anew.
-const NAMESPACE_STEP: Duration = Duration::from_millis(50);
 /// How long a body may take. The API server has it whole before it asks; one that trickles holds a place.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
-enum HandleError {
+pub(super) enum HandleError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     #[error("the body could not be read")]
@@ -79,14 +70,6 @@ struct Seen {
     operation: &'static str,
     kind: &'static str,
     verdict: &'static str,
-}
-
-/// A review that was read, and what was decided.
-struct Decided {
-    uid: String,
-    operation: &'static str,
-    kind: &'static str,
-    decision: Result<Decision, DecideError>,
 }
 
 pub(super) async fn handle(
@@ -152,62 +135,6 @@ async fn answer(
     Ok(response)
 }
 
-/// Decides; where a namespace is so new that our own watch lags behind the API server, a little later.
-async fn decided(
-    state: &AdmitState,
-    purpose: Purpose,
-    bytes: Bytes,
-    place: &Arc<Place>,
-) -> Result<Decided, HandleError> {
-    let until = Instant::now() + NAMESPACE_LAG;
-    loop {
-        let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
-        // Parsing and judging can take long, and nothing else may wait for it. Whoever gives up on the answer does
-        // not stop it: it ends by itself, and keeps its place until then.
-        let work = move || decide(&state, &purpose, &bytes, &place);
-        let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
-        match decided.decision {
-            Err(DecideError::UnknownNamespace) if Instant::now() < until => {
-                tokio::time::sleep(NAMESPACE_STEP).await
-            }
-            _ => return Ok(decided),
-        }
-    }
-}
-
-fn decide(
-    state: &AdmitState,
-    purpose: &Purpose,
-    bytes: &[u8],
-    place: &Arc<Place>,
-) -> Result<Decided, HandleError> {
-    let review = decode(bytes)?;
-    let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
-        Ok(Case::Settled(decision)) => Ok(decision),
-        Ok(Case::Write(write)) => {
-            let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
-            let known = write.look(&world);
-            drop(world);
-            let _turn = match &known {
-                Ok(known) if known.is_heavy() => state.shedding.turn(),
-                _ => None,
-            };
-            // The place is held here alone once the caller has given up.
-            if Arc::strong_count(place) == 1 {
-                return Err(HandleError::Deadline);
-            }
-            known.map(|known| Decision::Now(write.judge(known)))
-        }
-        Err(error) => Err(error),
-    };
-    Ok(Decided {
-        operation: review.operation.name(),
-        kind: known_kind(&review),
-        uid: review.uid.into_owned(),
-        decision,
-    })
-}
-
 /// The body in one piece of memory: collected, the pieces and the whole would be there at the same time.
 async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError> {
     let room = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(BODY_LIMIT);
@@ -265,12 +192,6 @@ fn summary(verdict: &Verdict) -> &'static str {
         Verdict { warnings, .. } if !warnings.is_empty() => "warned",
         _ => "allowed",
     }
-}
-
-fn known_kind(review: &Review<'_>) -> &'static str {
-    const KNOWN: [&str; 6] =
-        ["ConfigMap", "Secret", "Namespace", "CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
-    KNOWN.into_iter().find(|known| *known == review.kind.kind).unwrap_or("other")
 }
 
 #[cfg(test)]

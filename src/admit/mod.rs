@@ -5,6 +5,7 @@ pub mod decode;
 mod handler;
 pub(crate) mod inquiry;
 mod metrics;
+mod pace;
 pub mod respond;
 mod shedding;
 

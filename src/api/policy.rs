@@ -163,7 +163,7 @@ fn any_object(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// What a value must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum Format {

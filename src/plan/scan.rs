@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::{
     api::{ConfigPolicySpec, PolicyKind, StandingViolation},
     model::{Kind, ObjectKey, PolicyFacts, Standing, World},
-    validate::{Budget, Candidate, CompiledPolicy},
+    validate::{Candidate, CompiledPolicy, Judgement},
 };
 
 /// The namespaces that no hook speaks of, beside our own.
@@ -72,7 +72,7 @@ impl Scan {
     pub fn judge(&mut self, judges: &Judges, object: &Candidate<'_>, now: Timestamp) {
         for index in &judges.0 {
             let Some(Judge { policy, standing, .. }) = self.judges.get_mut(*index) else { continue };
-            for violation in policy.judge_standing(object, now, &mut Budget::default()) {
+            for violation in policy.judge_standing(&mut Judgement::new(object, now)) {
                 let message = violation.brief();
                 let namespace = match object.kind {
                     PolicyKind::Namespace => String::new(),

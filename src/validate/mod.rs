@@ -15,7 +15,7 @@ pub use annotation::{annotated_monitor, annotated_rule};
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
-    Budget, Candidate, CandidateError, CompiledPolicy, Finding, Place, RequestFacts, RequestKind,
+    Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Place, RequestFacts, RequestKind,
     RequestResource, RequestUser, Violation, Write, printable,
 };
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};

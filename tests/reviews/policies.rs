@@ -381,14 +381,17 @@ async fn a_value_made_to_be_costly_is_refused_and_holds_up_nobody() {
 #[tokio::test]
 async fn what_is_unpacked_waits_for_its_turn_and_not_beyond_the_deadline() {
     let unpacked = |rule: Value| json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]});
+    let (list, lines) = (format!("[{}1]", "1,".repeat(20_000)), "- a\n".repeat(10_000));
+    let mut review = recorded("configmap-create");
+    review["request"]["object"]["data"] = json!({"x.json": list, "x.yaml": lines, "url": "https://a"});
     for (rule, patience, status) in [
-        (json!({"name": "d", "keys": ["*"], "format": "json", "schema": {}}), "200ms", 504),
+        (json!({"name": "d", "keys": ["x.json"], "format": "json", "schema": {}}), "200ms", 504),
         (json!({"name": "d", "keys": ["x.yaml"], "format": "yaml"}), "200ms", 504),
         (json!({"name": "d", "keys": ["url"], "format": "url"}), "30s", 200),
     ] {
         let app = Cluster::new().policy("unpacked", unpacked(rule.clone())).app();
         let turns = app.heavy.acquire_many(app.heavy.available_permits() as u32).await.unwrap();
-        let answer = app.send(&format!("/validate/policies?timeout={patience}"), "configmap-create").await;
+        let answer = app.send_value(&format!("/validate/policies?timeout={patience}"), &review).await;
         assert_eq!(answer.status, status, "{rule}");
         drop(turns);
         let passed = app.heavy.acquire().await;

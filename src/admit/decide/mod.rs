@@ -123,6 +123,14 @@ impl Known {
     pub fn is_heavy(&self) -> bool {
         policies::is_heavy(&self.covering)
     }
+
+    fn verdict(&self, breaches: &[Breach]) -> Verdict {
+        let mut verdict = policies::verdict(breaches);
+        if let Some(warning) = &self.warning {
+            verdict.warn(warning.clone());
+        }
+        Verdict { edits: self.edits.clone(), ..verdict }
+    }
 }
 
 impl WriteCase<'_> {
@@ -155,12 +163,12 @@ impl WriteCase<'_> {
 
     /// The verdict.
     pub fn judge(&self, known: Known) -> Verdict {
-        let mut verdict = policies::verdict(&self.breaches(&known));
-        let Known { warning, edits, .. } = known;
-        if let Some(warning) = warning {
-            verdict.warn(warning);
-        }
-        Verdict { edits, ..verdict }
+        known.verdict(&self.breaches(&known))
+    }
+
+    /// The verdict, where it takes no longer than others can wait.
+    pub fn judge_briefly(&self, known: Known) -> Option<Verdict> {
+        policies::breaches_briefly(self, &known.covering).map(|breaches| known.verdict(&breaches))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
     admit::decode::{Operation, Review},
@@ -9,8 +11,8 @@ use crate::{
     marks::Proof,
     model::{Kind, ObjectKey, World},
     validate::{
-        Budget, Candidate, CompiledPolicy, Finding, RequestFacts, RequestKind, RequestResource, RequestUser,
-        Violation, Write, printable,
+        Candidate, CompiledPolicy, Finding, Judgement, RequestFacts, RequestKind, RequestResource,
+        RequestUser, Violation, Write, printable,
     },
 };
 
@@ -113,18 +115,30 @@ pub enum Effect {
 
 /// Has each of them judge the write.
 pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breach> {
+    judged(case, covering, Judgement::new).0
+}
+
+/// The same, where it takes no longer than others can wait.
+pub(super) fn breaches_briefly(case: &WriteCase<'_>, covering: &[Covering]) -> Option<Vec<Breach>> {
+    let (breaches, fell_short) = judged(case, covering, Judgement::brief);
+    (!fell_short).then_some(breaches)
+}
+
+fn judged<'w>(
+    case: &'w WriteCase<'_>,
+    covering: &[Covering],
+    judgement: impl Fn(&'w Candidate<'w>, Timestamp) -> Judgement<'w>,
+) -> (Vec<Breach>, bool) {
     let old = case.versions.old.as_ref();
     let new = case.versions.new.as_ref().filter(|_| case.review.operation != Operation::Delete);
-    let (Some(object), [_, ..]) = (new.or(old), covering) else { return Vec::new() };
-    let request = facts(case.review);
-    let (mut budget, mut before_budget) = (Budget::default(), Budget::default());
+    let (Some(object), [_, ..]) = (new.or(old), covering) else { return (Vec::new(), false) };
+    let request = &facts(case.review);
+    let judgement = |object| judgement(object, case.now);
+    let mut write =
+        new.map(|new| Write { new: judgement(new), old: old.map(judgement), request: Some(request) });
     let mut breaches = Vec::new();
     for Covering { name, policy, before, in_use, far } in covering {
-        let judged = new.map(|new| {
-            let request = Some(&request);
-            let write = Write { new, old, covered_before: *before, request, now: case.now };
-            policy.judge_write(&write, &mut budget, &mut before_budget)
-        });
+        let judged = write.as_mut().map(|write| policy.judge_write(write, *before));
         let taken =
             in_use.iter().map(|violation| Finding { violation: violation.clone(), stands_already: false });
         for Finding { violation, stands_already } in judged.into_iter().flatten().chain(taken) {
@@ -143,7 +157,7 @@ pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breac
             message: printable(far, LONGEST_WARNING),
         }));
     }
-    breaches
+    (breaches, write.is_some_and(|write| write.fell_short()))
 }
 
 /// What comes of what refuses nothing.

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-
 use super::{
-    Budget, Candidate, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope,
+    Candidate, Judgement, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope,
     violation::Subject,
 };
 use crate::{
@@ -104,14 +102,9 @@ impl CompiledPolicy {
     }
 
     /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left out.
-    pub fn judge_standing(
-        &self,
-        object: &Candidate<'_>,
-        now: Timestamp,
-        budget: &mut Budget,
-    ) -> Vec<Violation> {
-        let mut violations = self.judge_content(object, now, budget);
-        violations.extend(self.expressions.judge(object, None, None, budget));
+    pub fn judge_standing(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
+        let mut violations = self.judge_content(judgement);
+        violations.extend(self.expressions.judge(judgement, None, None));
         violations
     }
 
@@ -120,14 +113,9 @@ impl CompiledPolicy {
         self.expressions.is_any() || self.data.iter().any(Data::unpacks)
     }
 
-    pub(super) fn judge_content(
-        &self,
-        object: &Candidate<'_>,
-        now: Timestamp,
-        budget: &mut Budget,
-    ) -> Vec<Violation> {
-        let mut violations: Vec<_> =
-            self.data.iter().flat_map(|rule| rule.judge(object, now, budget)).collect();
+    pub(super) fn judge_content(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
+        let object = judgement.object;
+        let mut violations: Vec<_> = self.data.iter().flat_map(|rule| rule.judge(judgement)).collect();
         violations.extend(self.labels.judge(object));
         let size = object.size();
         if let Some(limit) = self.max_bytes.filter(|limit| size > *limit) {
@@ -218,7 +206,7 @@ fn check_actions(actions: &[Action], problems: &mut Vec<Problem>) {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use jiff::SignedDuration;
+    use jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -244,7 +232,7 @@ mod tests {
         let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
         let at = |hours| {
             let now = Timestamp::try_from(issued).unwrap() + SignedDuration::from_hours(hours);
-            let violations = policy.judge_standing(&object, now, &mut Budget::default());
+            let violations = policy.judge_standing(&mut Judgement::new(&object, now));
             violations.into_iter().map(|violation| violation.rule).collect::<Vec<_>>()
         };
         assert_eq!(at(0), ["settings", "validations[1]"]);
@@ -293,8 +281,7 @@ mod tests {
                 let data: BTreeMap<_, _> = (0..many).map(|key| (key.to_string(), value)).collect();
                 let raw = json!({"metadata": {"name": "x"}, "data": data}).to_string();
                 let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
-                let violations =
-                    policy.judge_standing(&object, Timestamp::UNIX_EPOCH, &mut Budget::default());
+                let violations = policy.judge_standing(&mut Judgement::new(&object, Timestamp::UNIX_EPOCH));
                 violations.iter().filter(|violation| violation.what.contains(says)).count()
             };
             assert!(judged(60) >= 50, "{says}: {}", judged(60));
@@ -304,7 +291,7 @@ mod tests {
         let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
         let raw = json!({"metadata": {"name": "x"}, "data": short}).to_string();
         let object = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
-        let violations = policy.judge_standing(&object, Timestamp::UNIX_EPOCH, &mut Budget::default());
+        let violations = policy.judge_standing(&mut Judgement::new(&object, Timestamp::UNIX_EPOCH));
         assert_eq!(violations, [], "what is ordinary is judged");
     }
 }

@@ -9,11 +9,13 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Budget, Candidate, Violation,
+    Budget, Candidate, Judgement, Violation,
     fault::Fault,
-    format,
+    format::{
+        self,
+        pem::{self, Remaining},
+    },
     pattern::Pattern,
-    pem::{self, Remaining},
     schema::Schema,
     violation::Subject,
 };
@@ -93,25 +95,20 @@ impl Data {
         self.schema.is_some() || self.format == Some(Format::Yaml)
     }
 
-    /// Everything by which the keys, as they are, break the rule. What schemas and regular
-    /// expressions cost is taken from the budget.
-    pub(super) fn judge(
-        &self,
-        object: &Candidate<'_>,
-        now: Timestamp,
-        budget: &mut Budget,
-    ) -> Vec<Violation> {
+    /// Everything by which the keys, as they are, break the rule.
+    pub(super) fn judge(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         if self.format == Some(Format::TlsPair) {
-            return self.judge_pair(object, now).into_iter().collect();
+            return self.judge_pair(judgement).into_iter().collect();
         }
         let mut violations = Vec::new();
         let mut found = false;
-        for (key, value) in object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
+        for (key, value) in judgement.object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
             found = true;
-            if let Err(fault) = contained(|| self.check(value, now, budget), |fault| fault) {
+            if let Err(fault) = contained(|| self.check(key, value, judgement), |fault| fault) {
                 violations.push(self.violation(key, fault));
             }
-            let mismatch = self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value, budget));
+            let mismatch =
+                self.pattern.as_ref().and_then(|pattern| mismatch(pattern, value, &mut judgement.budget));
             violations.extend(mismatch.map(|(what, fix)| Violation::at_key(&self.name, key, what, fix)));
         }
         if self.required && !found {
@@ -131,23 +128,26 @@ impl Data {
         violations
     }
 
-    fn check(&self, value: &[u8], now: Timestamp, budget: &mut Budget) -> Result<(), Fault> {
+    fn check<'o>(&self, key: &'o str, value: &[u8], judgement: &mut Judgement<'o>) -> Result<(), Fault> {
         let Some(format) = self.format else { return Ok(()) };
         if let Some(schema) = &self.schema {
-            return schema.check(format, value, budget);
+            return schema.check(format, value, &mut judgement.budget);
         }
-        format::check(format, value, budget)?;
-        self.check_remaining(value, now)
+        judgement.is_of(format, key, value)?;
+        self.check_remaining(value, judgement.now)
     }
 
     fn check_remaining(&self, value: &[u8], now: Timestamp) -> Result<(), Fault> {
         self.min_remaining.map_or(Ok(()), |least| pem::remaining(value, Remaining { least, now }))
     }
 
-    fn judge_pair(&self, object: &Candidate<'_>, now: Timestamp) -> Option<Violation> {
+    fn judge_pair(&self, judgement: &mut Judgement<'_>) -> Option<Violation> {
+        let (object, now) = (judgement.object, judgement.now);
         let value = |key: &str| object.data.get(key).filter(|value| !value.is_empty());
         let found = match (value("tls.crt"), value("tls.key")) {
             (Some(certificate), Some(key)) => {
+                let reading = |value: &[u8]| format::reading(Format::TlsPair, value);
+                judgement.budget.spend_if_brief(reading(certificate) + reading(key)).ok()?;
                 let remaining = || self.check_remaining(certificate, now).map_err(|fault| ("tls.crt", fault));
                 contained(
                     || pem::pair(certificate, key).and_then(|()| remaining()),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Place;
 
 /// What is wrong with a value, where, and what to write instead. Holds no part of the value.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: Cow<'static, str>,
     pub(super) fix: Cow<'static, str>,

@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::{
-    cel_cost::{Budget, Exhausted},
+    budget::{Budget, Exhausted},
     re2,
 };
 use crate::{api::Problem, validate::invalid};

@@ -1,24 +1,25 @@
 //! A policy judges what a write changes.
 
-use jiff::Timestamp;
-
 use super::{
-    Budget, Candidate, CompiledPolicy, RequestFacts, Violation,
+    Candidate, CompiledPolicy, Judgement, RequestFacts, Violation,
     violation::{Part, Subject},
 };
 
 /// A write of an object.
 pub struct Write<'w> {
     /// The object as it would be.
-    pub new: &'w Candidate<'w>,
-    /// The object as it is; absent on creation.
-    pub old: Option<&'w Candidate<'w>>,
-    /// The policy speaks of the object as it is too: what it never spoke of cannot have been let stand.
-    pub covered_before: bool,
+    pub new: Judgement<'w>,
+    /// The object as it is, with a budget of its own; absent on creation.
+    pub old: Option<Judgement<'w>>,
     /// The request.
     pub request: Option<&'w RequestFacts>,
-    /// When: certificates run out.
-    pub now: Timestamp,
+}
+
+impl Write<'_> {
+    /// Whether anything cost more than there was.
+    pub fn fell_short(&self) -> bool {
+        self.new.fell_short() || self.old.as_ref().is_some_and(Judgement::fell_short)
+    }
 }
 
 /// A violation, and whether the write brings it.
@@ -31,35 +32,35 @@ pub struct Finding {
 }
 
 impl CompiledPolicy {
-    /// Everything by which the object, once written, breaks the policy. A write that touches nothing a policy
-    /// can see (finalizers, owners, the deletion) brings nothing. `before` is what all policies may spend on the object
-    /// as it is; once that is gone, nothing counts as standing already: rather refused than let through unjudged.
-    pub fn judge_write(&self, write: &Write<'_>, budget: &mut Budget, before: &mut Budget) -> Vec<Finding> {
-        if write.old.is_some_and(|old| write.new.same_but_for_bookkeeping(old)) {
-            return Vec::new();
-        }
-        let mut violations = self.judge_content(write.new, write.now, budget);
-        violations.extend(self.expressions.judge(write.new, write.old, write.request, budget));
-        let is_left_alone = |violation: &Violation, old| unchanged(&violation.subject, write.new, old);
-        let old = write.old.filter(|old| {
-            write.covered_before
-                && !before.is_exhausted()
+    /// Everything by which the object, once written, breaks the policy. `covered_before`: the policy speaks of the object as
+    /// it is too; what it never spoke of cannot have been let stand. Once there is nothing left to spend on the object as it
+    /// is, nothing counts as standing already: rather refused than let through unjudged.
+    pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
+        let Write { new, old, request } = write;
+        let mut violations = self.judge_content(new);
+        violations.extend(self.expressions.judge(new, old.as_mut(), *request));
+        let new = new.object;
+        let is_left_alone =
+            |violation: &Violation, old: &Judgement<'_>| unchanged(&violation.subject, new, old.object);
+        let before = old.as_mut().filter(|old| {
+            covered_before
+                && !old.budget.is_exhausted()
                 && violations.iter().any(|violation| is_left_alone(violation, old))
         });
-        let stood = old.map(|old| self.judge_standing(old, write.now, before)).unwrap_or_default();
-        let old = old.filter(|_| !before.is_exhausted());
+        let stood = before.map(|old| self.judge_standing(old)).unwrap_or_default();
+        let before = old.as_ref().filter(|old| !old.budget.is_exhausted());
         let stands_already = |violation: &Violation| {
             let same = |before: &Violation| {
                 before.rule == violation.rule
                     && before.key == violation.key
                     && before.subject == violation.subject
             };
-            stood.iter().any(same) && old.is_some_and(|old| is_left_alone(violation, old))
+            stood.iter().any(same) && before.is_some_and(|old| is_left_alone(violation, old))
         };
         let found = |violation| Finding { stands_already: stands_already(&violation), violation };
         let mut findings: Vec<_> = violations.into_iter().map(found).collect();
-        if let Some(old) = write.old {
-            let changes = self.data.iter().flat_map(|rule| rule.judge_change(write.new, old));
+        if let Some(old) = old {
+            let changes = self.data.iter().flat_map(|rule| rule.judge_change(new, old.object));
             findings.extend(changes.map(|violation| Finding { violation, stands_already: false }));
         }
         findings
@@ -89,6 +90,7 @@ fn is_same(part: &Part, new: &Candidate<'_>, old: &Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
@@ -106,12 +108,12 @@ mod tests {
             let (new, old) = (raw("new", value), raw("old", value));
             let [new, old] = [&new, &old].map(|raw| Candidate::decode(PolicyKind::ConfigMap, raw).unwrap());
             let now = Timestamp::UNIX_EPOCH;
-            let write = Write { new: &new, old: Some(&old), covered_before: true, request: None, now };
-            let mut before = Budget::default();
+            let mut before = Judgement::new(&old, now);
             if spent {
-                assert!(before.spend(u64::MAX).is_err());
+                assert!(before.budget.spend(u64::MAX).is_err());
             }
-            let findings = policy.judge_write(&write, &mut Budget::default(), &mut before);
+            let mut write = Write { new: Judgement::new(&new, now), old: Some(before), request: None };
+            let findings = policy.judge_write(&mut write, true);
             findings.iter().map(|finding| finding.stands_already).collect::<Vec<_>>()
         };
         assert_eq!(judged("(", false), [true]);

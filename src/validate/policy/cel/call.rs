@@ -9,10 +9,10 @@ use kube_cel::cel::{
 };
 
 use super::{
-    cel_run::{Evaluation, Fault},
-    cel_standard,
-    pattern::Pattern,
+    run::{Evaluation, Fault},
+    standard,
 };
+use crate::validate::policy::pattern::Pattern;
 
 /// How many regular expressions are kept compiled.
 const MOST_PATTERNS: usize = 4;
@@ -49,7 +49,7 @@ impl Evaluation<'_> {
         }
         let full_name = library.map(|library| format!("{library}.{name}"));
         self.budget.call(full_name.as_deref().unwrap_or(name), &values.iter().collect::<Vec<_>>())?;
-        if let Some(result) = library.is_none().then(|| cel_standard::call(name, &values)).flatten() {
+        if let Some(result) = library.is_none().then(|| standard::call(name, &values)).flatten() {
             let made = result?;
             self.budget.made(&made)?;
             return Ok(made);

@@ -1,5 +1,8 @@
 //! JSON Schema (2020-12), held against documents. Understanding and evaluating are the library's; what may be written in
-//! a schema (`schema_shape`) and what an evaluation may cost (`schema_cost`) are bounded here.
+//! a schema (`shape`) and what an evaluation may cost (`cost`) are bounded here.
+
+mod cost;
+mod shape;
 
 use std::{fmt, sync::Arc};
 
@@ -10,9 +13,13 @@ use jsonschema::{
 };
 use serde_json::Value;
 
+use self::{cost::Cost, shape::Shape};
 use super::{
-    cel_cost::Budget, document, fault::Fault, format, pattern::HEAVIEST, printable, schema_cost::Cost,
-    schema_shape::Shape,
+    Budget,
+    fault::Fault,
+    format::{self, document},
+    pattern::HEAVIEST,
+    printable,
 };
 use crate::{
     api::{Format, Problem},
@@ -49,6 +56,7 @@ impl Schema {
 
     /// Whether each document of a value satisfies it.
     pub(super) fn check(&self, format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
+        budget.spend_if_brief(format::reading(format, value)).map_err(|_| format::too_long())?;
         let documents = document::read(format, format::text(value)?)?;
         let many = documents.len() > 1;
         for (index, document) in documents.iter().enumerate() {

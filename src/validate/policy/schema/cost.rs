@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{
-    cel_cost::{Budget, Exhausted},
+use super::shape::target;
+use crate::validate::policy::{
+    budget::{Budget, Exhausted},
     pattern::Pattern,
-    schema_shape::target,
 };
 
 /// One keyword at one place, in nanoseconds: the walk here, and the library's.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use crate::validate::policy::pattern::Pattern;
 
 /// How deep schemas may nest, `$ref`s followed.
 const DEEPEST: usize = 64;

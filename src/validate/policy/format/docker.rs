@@ -12,8 +12,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{document, fault::Fault};
-use crate::api::Format;
+use super::document;
+use crate::{api::Format, validate::policy::fault::Fault};
 
 const SHAPE: &str = r#"write {"auths": {"REGISTRY": {"username": …, "password": …}}}, as kubectl create secret docker-registry does"#;
 

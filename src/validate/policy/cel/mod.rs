@@ -1,7 +1,14 @@
 //! CEL expressions over an object.
 
+mod call;
+mod cost;
+mod parse;
+mod run;
+mod standard;
+mod terms;
+mod typing;
+
 use std::{
-    collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -17,21 +24,18 @@ use kube_cel::{
 };
 use serde::Serialize;
 
-use super::{
-    Candidate, Violation,
-    cel_cost::Budget,
-    cel_parse,
-    cel_run::{Evaluation, Fault},
-    cel_standard,
-    cel_terms::Terms,
-    cel_type,
-    violation::Subject,
+use self::{
+    run::{Evaluation, Fault},
+    terms::Terms,
 };
+use super::{Candidate, Judgement, Violation, violation::Subject};
 use crate::{
     api::{Problem, Validation},
     validate::invalid,
 };
 
+/// So many nanoseconds it takes to make values of a byte of an object.
+const MAKING: u64 = 20;
 const VARIABLES: [&str; 4] = ["object", "oldObject", "request", "text"];
 
 /// What the variable `request` shows of a write.
@@ -137,25 +141,30 @@ impl Expressions {
     /// Judges an object. Outside of a write (`request` is absent) expressions about the write are left out.
     pub(super) fn judge(
         &self,
-        object: &Candidate<'_>,
-        old: Option<&Candidate<'_>>,
+        judgement: &mut Judgement<'_>,
+        mut old: Option<&mut Judgement<'_>>,
         request: Option<&RequestFacts>,
-        budget: &mut Budget,
     ) -> Vec<Violation> {
         let Some(functions) = &self.functions else { return Vec::new() };
         let is_judged = |one: &&Expression| request.is_some() || one.subject != Subject::Change;
         let judged: Vec<_> = self.expressions.iter().filter(is_judged).collect();
+        // Making values of it is linear.
+        let object = judgement.object;
+        let bytes = object.raw.len() + old.as_ref().map_or(0, |old| old.object.raw.len());
+        if judgement.budget.spend_if_brief(MAKING.saturating_mul(bytes as u64)).is_err() {
+            return Vec::new();
+        }
         let used = VARIABLES.into_iter().filter(|name| judged.iter().any(|one| one.variables.contains(name)));
         let variables = used.map(|name| {
             let value = match name {
-                "object" => object_value(Some(object)),
-                "oldObject" => object_value(old),
+                "object" => judgement.as_object(),
+                "oldObject" => old.as_mut().map_or(Value::Null, |old| old.as_object()),
                 "request" => request.and_then(|request| to_value(request).ok()).unwrap_or(Value::Null),
-                _ => text_value(object),
+                _ => judgement.as_text(),
             };
             (name, value)
         });
-        let mut evaluation = Evaluation::new(functions, variables.collect(), budget);
+        let mut evaluation = Evaluation::new(functions, variables.collect(), &mut judgement.budget);
         let mut violations = Vec::new();
         for expression in judged {
             // The library panics on some values: they must not get past the policy by that.
@@ -199,7 +208,7 @@ fn compile(
     spec: &Validation,
     functions: &Context<'_>,
 ) -> Result<Expression, Problem> {
-    let program = cel_parse::parse(&spec.expression).map_err(|message| invalid(field, message))?;
+    let program = parse::parse(&spec.expression).map_err(|message| invalid(field, message))?;
     let terms = Terms::of(&program);
     if let Some(unknown) = terms.variables.iter().find(|name| !VARIABLES.contains(name)) {
         return Err(invalid(
@@ -210,7 +219,7 @@ fn compile(
     if let Some(unknown) = terms
         .functions
         .iter()
-        .find(|name| !cel_standard::ADDED.contains(&name.as_str()) && !is_registered(name, functions))
+        .find(|name| !standard::ADDED.contains(&name.as_str()) && !is_registered(name, functions))
     {
         return Err(invalid(
             field,
@@ -220,7 +229,7 @@ fn compile(
     if terms.is_too_costly {
         return Err(invalid(field, "nests all, exists, map or filter more than 2 deep; flatten it"));
     }
-    if let Some(fault) = cel_type::fault(&program) {
+    if let Some(fault) = typing::fault(&program) {
         return Err(invalid(field, fault));
     }
     let uses = |name| terms.variables.contains(name);
@@ -248,22 +257,6 @@ fn is_registered(name: &str, functions: &Context<'_>) -> bool {
     !matches!(result, Err(ExecutionError::UndeclaredReference(unknown)) if *unknown == name)
 }
 
-fn object_value(object: Option<&Candidate<'_>>) -> Value {
-    let json = object.and_then(|object| serde_json::from_str::<serde_json::Value>(object.raw).ok());
-    json.and_then(|json| to_value(json).ok()).unwrap_or(Value::Null)
-}
-
-fn text_value(object: &Candidate<'_>) -> Value {
-    let entries = object.data.iter().map(|(key, value)| {
-        let value = match std::str::from_utf8(value) {
-            Ok(text) => Value::from(text.to_owned()),
-            Err(_) => Value::Bytes(Arc::new(value.to_vec())),
-        };
-        (key.clone().into_owned(), value)
-    });
-    entries.collect::<BTreeMap<_, _>>().into_iter().collect::<std::collections::HashMap<_, _>>().into()
-}
-
 /// Why an evaluation failed, without anything of the object: the library's own text quotes values.
 fn reason(error: &ExecutionError) -> String {
     match error {
@@ -285,6 +278,8 @@ fn reason(error: &ExecutionError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::{super::violation::Part, *};
     use crate::api::PolicyKind;
 
@@ -298,7 +293,11 @@ mod tests {
     fn judged(expression: &str) -> Option<String> {
         let raw = r#"{"metadata":{"name":"a","labels":{"app":"web"}},"data":{"min":"1","max":"5","a.yaml":"x: 1"}}"#;
         let object = Candidate::decode(PolicyKind::ConfigMap, raw).unwrap();
-        let violations = compiled(expression).unwrap().judge(&object, None, None, &mut Budget::default());
+        let violations = compiled(expression).unwrap().judge(
+            &mut Judgement::new(&object, Timestamp::UNIX_EPOCH),
+            None,
+            None,
+        );
         violations.into_iter().next().map(|violation| violation.what.into_owned())
     }
 
@@ -341,9 +340,9 @@ mod tests {
     #[test]
     fn what_could_not_be_judged_is_not_let_through() {
         let object = Candidate::decode(PolicyKind::ConfigMap, r#"{"data":{"a":"1"}}"#).unwrap();
-        let mut budget = Budget::default();
-        assert!(budget.spend(u64::MAX).is_err());
-        let violations = compiled("text.a == '1'").unwrap().judge(&object, None, None, &mut budget);
+        let mut judgement = Judgement::new(&object, Timestamp::UNIX_EPOCH);
+        assert!(judgement.budget.spend(u64::MAX).is_err());
+        let violations = compiled("text.a == '1'").unwrap().judge(&mut judgement, None, None);
         let what: Vec<_> = violations.iter().map(|violation| &*violation.what).collect();
         assert_eq!(what, ["the expression costs too much on 2 bytes of data"]);
     }

@@ -5,18 +5,18 @@ use rustls::sign::SigningKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use x509_parser::{certificate::X509Certificate, error::X509Error, prelude::FromDer};
 
-use super::{Place, fault::Fault};
+use crate::validate::policy::{Place, fault::Fault};
 
 /// How many certificates a chain may have: each costs a check of a signature.
 const LONGEST_CHAIN: usize = 16;
 
 /// How long certificates must be valid yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Remaining {
+pub(in crate::validate::policy) struct Remaining {
     /// At least so long.
-    pub(super) least: SignedDuration,
+    pub(in crate::validate::policy) least: SignedDuration,
     /// Counted from here.
-    pub(super) now: Timestamp,
+    pub(in crate::validate::policy) now: Timestamp,
 }
 
 /// Reads every certificate of a PEM text.
@@ -47,7 +47,7 @@ pub(super) fn certificates(value: &[u8]) -> Result<Vec<CertificateDer<'static>>,
 }
 
 /// Whether every certificate of a text will be valid for long enough.
-pub(super) fn remaining(value: &[u8], asked: Remaining) -> Result<(), Fault> {
+pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> Result<(), Fault> {
     let all = certificates(value)?;
     let until = asked.now.saturating_add(asked.least).unwrap_or(Timestamp::MAX).as_second();
     let ends = |certificate| parsed(certificate).map_or(i64::MIN, |it| it.validity().not_after.timestamp());
@@ -87,7 +87,10 @@ pub(super) fn key(value: &[u8]) -> Result<std::sync::Arc<dyn SigningKey>, Fault>
 }
 
 /// Whether a certificate (the first of its text) belongs to a private key, and each is issued by the next.
-pub(super) fn pair(certificate: &[u8], private: &[u8]) -> Result<(), (&'static str, Fault)> {
+pub(in crate::validate::policy) fn pair(
+    certificate: &[u8],
+    private: &[u8],
+) -> Result<(), (&'static str, Fault)> {
     let chain = certificates(certificate).map_err(|fault| ("tls.crt", fault))?;
     let private = key(private).map_err(|fault| ("tls.key", fault))?;
     let matches = parsed(&chain[0]).is_some_and(|leaf| {

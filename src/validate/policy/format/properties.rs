@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, iter::Peekable, str::CharIndices};
 
-use super::fault::Fault;
+use crate::validate::policy::fault::Fault;
 
 /// Whether a text is a file of properties.
 pub(super) fn check(text: &str) -> Result<(), Fault> {

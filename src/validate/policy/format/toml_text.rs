@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 use toml_parser::lexer::TokenKind;
 
-use super::{Place, fault::Fault, tree::Room};
+use super::tree::Room;
+use crate::validate::policy::{Place, fault::Fault};
 
 /// The longest text, in bytes: reading one takes some hundred times its memory.
 const LONGEST: usize = 256 << 10;

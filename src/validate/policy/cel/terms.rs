@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::violation::Part;
+use crate::validate::policy::violation::Part;
 
 /// How deep comprehensions (`all`, `exists`, `map`, …) may nest: each level multiplies the work.
 const DEEPEST_LOOP: usize = 2;

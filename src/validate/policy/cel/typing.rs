@@ -203,10 +203,10 @@ fn library_gives(library: &str, function: &str) -> Gives {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::cel_parse, *};
+    use super::{super::parse, *};
 
     fn told(expression: &str) -> Option<String> {
-        fault(&cel_parse::parse(expression).unwrap())
+        fault(&parse::parse(expression).unwrap())
     }
 
     #[test]

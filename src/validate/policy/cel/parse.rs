@@ -8,7 +8,7 @@ use kube_cel::cel::{
     parser::Parser,
 };
 
-use super::cel_terms::Terms;
+use super::terms::Terms;
 
 /// The longest expression, in bytes.
 const LONGEST: usize = 4096;

@@ -6,7 +6,7 @@ use std::{borrow::Cow, cell::Cell, fmt};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::fault::Fault;
+use crate::validate::policy::fault::Fault;
 
 /// The bytes that the documents of one value may take: many reviews share the webhook's memory.
 const MOST: usize = 24 << 20;

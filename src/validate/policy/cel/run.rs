@@ -10,8 +10,9 @@ use kube_cel::cel::{
     objects::{Key, KeyRef, OptionalValue},
 };
 
-use super::{
-    cel_cost::{Budget, Exhausted, STEP},
+use super::cost::STEP;
+use crate::validate::policy::{
+    budget::{Budget, Exhausted},
     pattern::Pattern,
 };
 
@@ -302,7 +303,7 @@ mod tests {
 
     use kube_cel::KubeCelExt as _;
 
-    use super::{super::cel_parse, *};
+    use super::{super::parse, *};
 
     fn text(value: &str) -> Value {
         HashMap::from([("h".to_owned(), Value::from(value)), ("a".to_owned(), Value::from("1"))]).into()
@@ -310,7 +311,7 @@ mod tests {
 
     fn evaluated(expression: &str, value: &str) -> Result<Value, Fault> {
         let functions = Context::default().with_all();
-        let (program, mut budget) = (cel_parse::parse(expression).unwrap(), Budget::default());
+        let (program, mut budget) = (parse::parse(expression).unwrap(), Budget::default());
         Evaluation::new(&functions, vec![("text", text(value))], &mut budget).run(&program)
     }
 
@@ -363,7 +364,7 @@ mod tests {
             "'a' < 1",
             "1 + 'a'",
         ] {
-            let program = cel_parse::parse(expression).unwrap();
+            let program = parse::parse(expression).unwrap();
             let expected = Value::resolve(&program, &scope);
             match (evaluated(expression, "x,y,z"), expected) {
                 (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs, "{expression}"),

@@ -5,13 +5,7 @@ use kube_cel::cel::{
     objects::{Key, OptionalValue},
 };
 
-use super::pattern::Pattern;
-
-/// What the expressions of all policies may take together for one write, in nanoseconds of one ordinary core: where
-/// there is no answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
-const TIME: u64 = 500_000_000;
-/// The bytes that may come into being while one expression is evaluated: many reviews share the webhook's memory.
-const MEMORY: u64 = 24 << 20;
+use crate::validate::policy::budget::{Budget, Exhausted};
 
 /// One step through the syntax tree, in nanoseconds.
 pub(super) const STEP: u64 = 20;
@@ -26,79 +20,27 @@ const COMPARING: u64 = 8;
 /// What `%.99999f` can write, in bytes.
 const LONGEST_NUMBER: u64 = 1 << 16;
 
-/// More would be spent than there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exhausted;
-
-/// What is left to spend on the expressions of one write's policies.
-#[derive(Debug)]
-pub struct Budget {
-    time: u64,
-    memory: u64,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { time: TIME, memory: MEMORY }
-    }
-}
-
 impl Budget {
-    /// The next expression: what the last one made is gone.
-    pub(super) fn begin(&mut self) {
-        self.memory = MEMORY;
-    }
-
-    /// The memory that is left, for [`Budget::forget`].
-    pub(super) fn memory(&self) -> u64 {
-        self.memory
-    }
-
-    /// What was made since then is gone.
-    pub(super) fn forget(&mut self, memory: u64) {
-        self.memory = memory;
-    }
-
-    /// Whether something could not be paid for in time.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.time == 0
-    }
-
-    pub(super) fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
-        take(&mut self.time, time)
-    }
-
     /// Pays for reading values.
     pub(super) fn read(&mut self, values: &[&Value]) -> Result<(), Exhausted> {
-        values.iter().try_for_each(|value| self.spend(weigh(value, self.time).saturating_mul(BYTE)))
+        values.iter().try_for_each(|value| self.spend(weigh(value, self.time()).saturating_mul(BYTE)))
     }
 
     /// Pays for a call, before it is made.
     pub(super) fn call(&mut self, function: &str, arguments: &[&Value]) -> Result<(), Exhausted> {
         self.spend(CALL)?;
         self.read(arguments)?;
-        let (work, made) = beyond_linear(function, arguments, self.time);
+        let (work, made) = beyond_linear(function, arguments, self.time());
         self.spend(work)?;
-        if made > self.memory { Err(Exhausted) } else { Ok(()) }
+        self.has_room(made)
     }
 
     /// Pays for a value that a call has made.
     pub(super) fn made(&mut self, value: &Value) -> Result<(), Exhausted> {
-        let weight = weigh(value, self.memory);
+        let weight = weigh(value, self.memory());
         self.spend(weight.saturating_mul(BYTE))?;
-        take(&mut self.memory, weight.saturating_sub(ITEM))
+        self.fill(weight.saturating_sub(ITEM))
     }
-
-    /// Pays for a search, before it is made.
-    pub(super) fn search(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
-        self.spend(CALL.saturating_add(pattern.searching(text)))
-    }
-}
-
-fn take(from: &mut u64, what: u64) -> Result<(), Exhausted> {
-    let left = from.checked_sub(what);
-    *from = left.unwrap_or(0);
-    left.map(|_| ()).ok_or(Exhausted)
 }
 
 /// What a call costs beyond reading each argument once: time, and bytes of its result where they can be many more
@@ -185,10 +127,9 @@ fn product(one: usize, other: usize) -> u64 {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Budget, TIME};
     use crate::{
         api::{ConfigPolicySpec, PolicyKind},
-        validate::{Candidate, CompiledPolicy, Write},
+        validate::{Candidate, CompiledPolicy, Judgement, Write, policy::budget::TIME},
     };
 
     /// What judging a value takes.
@@ -200,14 +141,9 @@ mod tests {
         let raw = json!({"metadata": {"name": "a"}, "data": {"a": value}}).to_string();
         let new = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let write = Write { new: &new, old: None, covered_before: false, request: None, now };
-        let mut budget = Budget::default();
-        assert_eq!(
-            policy.judge_write(&write, &mut budget, &mut Budget::default()),
-            [],
-            "{demand}: it is not cut short"
-        );
-        TIME - budget.time
+        let mut write = Write { new: Judgement::new(&new, now), old: None, request: None };
+        assert_eq!(policy.judge_write(&mut write, false), [], "{demand}: it is not cut short");
+        TIME - write.new.budget.time()
     }
 
     #[test]

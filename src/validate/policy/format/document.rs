@@ -5,13 +5,14 @@ use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_json::Value;
 
 use super::{
-    Place,
-    fault::Fault,
     toml_text,
     tree::{Room, Tree, TreeSeed, Trees},
     walk::Walked,
 };
-use crate::api::Format;
+use crate::{
+    api::Format,
+    validate::policy::{Place, fault::Fault},
+};
 
 /// Whether a text is of a format: JSON, YAML or TOML.
 pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
@@ -23,7 +24,7 @@ pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
 }
 
 /// Its documents: one, but for YAML, where there may be several.
-pub(super) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
+pub(in crate::validate::policy) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
     let room = Room::default();
     let read = match format {
         Format::Json => {

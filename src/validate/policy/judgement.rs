@@ -1,0 +1,82 @@
+//! What the policies that judge one version of an object share: what they may spend, and what one of them has found out
+//! for all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use kube_cel::cel::{Value, to_value};
+
+use super::{Budget, Candidate, fault::Fault, format};
+use crate::api::Format;
+
+/// One version of an object, being judged.
+pub struct Judgement<'o> {
+    pub(super) object: &'o Candidate<'o>,
+    /// When: certificates run out.
+    pub(super) now: Timestamp,
+    pub(super) budget: Budget,
+    /// What reading values came to: documents can be long, and policies that ask for the same many.
+    read: BTreeMap<(Format, &'o str), Result<(), Fault>>,
+    as_object: Option<Value>,
+    as_text: Option<Value>,
+}
+
+impl<'o> Judgement<'o> {
+    /// A judgement that may take its time.
+    pub fn new(object: &'o Candidate<'o>, now: Timestamp) -> Self {
+        Self::within(Budget::default(), object, now)
+    }
+
+    /// A judgement that others wait for. Where it [falls short](Judgement::fell_short), nothing that was found counts.
+    pub fn brief(object: &'o Candidate<'o>, now: Timestamp) -> Self {
+        Self::within(Budget::brief(), object, now)
+    }
+
+    fn within(budget: Budget, object: &'o Candidate<'o>, now: Timestamp) -> Self {
+        Self { object, now, budget, read: BTreeMap::new(), as_object: None, as_text: None }
+    }
+
+    /// Whether anything cost more than there was.
+    pub fn fell_short(&self) -> bool {
+        self.budget.fell_short()
+    }
+
+    /// Whether the value of a key is of a format.
+    pub(super) fn is_of(&mut self, format: Format, key: &'o str, value: &[u8]) -> Result<(), Fault> {
+        if let Some(known) = self.read.get(&(format, key)) {
+            return known.clone();
+        }
+        let found = format::check(format, value, &mut self.budget);
+        self.read.insert((format, key), found.clone());
+        found
+    }
+
+    /// The whole object, as expressions see it.
+    pub(super) fn as_object(&mut self) -> Value {
+        let raw = self.object.raw;
+        let made = || {
+            let json = serde_json::from_str::<serde_json::Value>(raw).ok();
+            json.and_then(|json| to_value(json).ok()).unwrap_or(Value::Null)
+        };
+        self.as_object.get_or_insert_with(made).clone()
+    }
+
+    /// Its data, decoded, as expressions see it.
+    pub(super) fn as_text(&mut self) -> Value {
+        let data = &self.object.data;
+        let made = || {
+            let entries = data.iter().map(|(key, value)| {
+                let value = match std::str::from_utf8(value) {
+                    Ok(text) => Value::from(text.to_owned()),
+                    Err(_) => Value::Bytes(Arc::new(value.to_vec())),
+                };
+                (key.clone().into_owned(), value)
+            });
+            entries.collect::<HashMap<_, _>>().into()
+        };
+        self.as_text.get_or_insert_with(made).clone()
+    }
+}
