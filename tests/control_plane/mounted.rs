@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use copyrator_certs::{Authority, Leaf};
+use serde_json::{Value, json};
 use testbed::{Balancer, NAMESPACE, Operator, RELEASE, Role};
 
 use crate::bed::objects::ours;
@@ -170,18 +171,45 @@ fn every_webhook_restarts_with_a_ca_that_no_hook_carries_and_all_comes_right() {
     });
     webhooks.iter().for_each(|webhook| until_it_waits(webhook, || {}));
     stage.until_serving(0);
-    let spec = serde_json::json!({ "watch": [{ "kind": "ConfigMap", "names": ["web"] }] });
-    let monitor = ours("ConfigMonitor", &story.home, "web", spec);
-    assert_eq!(stage.bed.admin.try_create(&monitor).code, 500, "somebody has answered");
+    assert_eq!(stage.bed.admin.try_create(&monitor(&story)).code, 500, "somebody has answered");
 
     stage.mount(Role::Reconciler, 0, "second", &second);
     for webhook in &mut webhooks {
         webhook.wait_ready().expect("it becomes ready once hooks carry its CA");
     }
     stage.until_serving(2);
-    eventually("our kinds are judged again", || match stage.bed.admin.try_create(&monitor) {
+    until_judged(&story);
+    stage.reads_hooks_by_right();
+}
+
+/// A roll-out to another Secret ends the leader, which has the old one mounted, only when the new pod is ready.
+#[test]
+fn who_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_waits_for_it() {
+    let stage = Stage::set("mounted-combined");
+    let (first, second) = (Issued::new(), Issued::new());
+    stage.mount(Role::Both, 0, "first", &first);
+    let mut old = stage.start(Role::Both, 0);
+    old.wait_ready().expect("it becomes ready");
+    stage.bed.testbed.wait_hooked().expect("the hooks are applied");
+    let story = Story::new(&stage.bed, "mounted-combined");
+
+    stage.mount(Role::Both, 1, "second", &second);
+    let mut new = stage.start(Role::Both, 1);
+    until_it_waits(&new, || {});
+    new.wait_ready().expect("it becomes ready by the clock");
+    assert!(old.end().expect("it ends").success());
+    until_judged(&story);
+}
+
+/// Of a kind of ours, which nobody may write while no webhook answers.
+fn monitor(story: &Story<'_>) -> Value {
+    let spec = json!({ "watch": [{ "kind": "ConfigMap", "names": ["web"] }] });
+    ours("ConfigMonitor", &story.home, "web", spec)
+}
+
+fn until_judged(story: &Story<'_>) {
+    eventually("our kinds are judged again", || match story.bed.admin.try_create(&monitor(story)) {
         answer if answer.code < 300 => Ok(()),
         answer => Err(format!("{} {}", answer.code, answer.body["message"])),
     });
-    stage.reads_hooks_by_right();
 }
