@@ -1,21 +1,25 @@
 //! The webhook's own leaf certificate: minted in memory from the CA, or mounted; looked at by the wall clock (a sleep over
 //! the leaf's lifetime would stand still while the machine is suspended: cert-manager PR 8464).
 
+mod found;
+mod trust;
+
+pub(super) use found::{Carriers, Found, carriers, find};
+
 use std::{
     net::IpAddr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use copyrator_certs::{CaSecret, Certificate, Times, service_names, validity::rfc3339};
-use kube::Client;
+use copyrator_certs::{CaSecret, Times, service_names, validity::rfc3339};
 use tokio_util::sync::CancellationToken;
 
+use self::trust::{Standing, Trust};
 use crate::{
-    act::certificates::read_ca,
     config::Config,
     hooks::Endpoint,
-    observe::mounted::{self, Mounted},
+    observe::mounted::Mounted,
     serve::{Condition, ServingCert},
 };
 
@@ -27,17 +31,6 @@ const LOOK_FOR: Duration = Duration::from_millis(500);
 const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_millis(500);
-/// So many propagation times a mounted leaf waits of a CA that the hooks do not carry yet: the reconciler's volume may
-/// change some minutes after ours.
-const SETTLE: u32 = 3;
-
-/// What there is to serve with.
-pub(super) enum Found {
-    /// A CA to mint with.
-    Ca(Box<CaSecret>),
-    /// A leaf as it is.
-    Mounted(Box<Mounted>),
-}
 
 /// Keeps a good leaf in use; the last good one stays when a look finds none.
 pub(super) struct LeafKeeper {
@@ -51,22 +44,35 @@ pub(super) struct LeafKeeper {
     amiss: Condition,
     /// Fingerprint of the CA that signed the leaf.
     signed_by: Option<String>,
-    /// The mounted authorities that hooks carry by now.
-    settled: Vec<Certificate>,
-    /// Those that come after them, and since when.
-    coming: Option<(Vec<Certificate>, SystemTime)>,
+    /// Whom callers trust, of mounted leaves.
+    trust: Trust,
+    /// Whether they trust the leaf in use.
+    standing: Standing,
 }
 
 /// Looks until told to stop, by a clock that is the wall's but in tests: also as soon as it shows that the machine has slept
-/// past the leaf's end, or has gone back.
-pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>>(
+/// past the leaf's end, or has gone back. `carriers` asks the API server: only while what is mounted is not settled.
+pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Future<Output = Carriers>>(
     mut keeper: LeafKeeper,
     find: impl Fn() -> F,
+    carriers: impl Fn() -> C,
     clock: impl Fn() -> SystemTime,
     stop: CancellationToken,
 ) {
-    while !stop.is_cancelled() {
-        let found = find().await;
+    loop {
+        let all = async {
+            let mut found = find().await;
+            if let Ok(Found::Mounted(mounted, asked)) = &mut found
+                && keeper.asks(mounted, clock())
+            {
+                *asked = carriers().await;
+            }
+            found
+        };
+        let found = tokio::select! {
+            () = stop.cancelled() => return,
+            found = all => found,
+        };
         let looked = clock();
         let due = looked + keeper.look(found, looked);
         loop {
@@ -82,17 +88,6 @@ pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>>(
     }
 }
 
-/// What there is now: mounted, or in the Secret.
-pub(super) async fn find(client: &Client, config: &Config) -> Result<Found, String> {
-    if let Some(dir) = &config.tls_dir {
-        return mounted::pair(dir)
-            .map(|pair| Found::Mounted(Box::new(pair)))
-            .map_err(|error| error.to_string());
-    }
-    let ca = read_ca(client, &config.namespace).await.map_err(|error| with_causes(&error))?;
-    ca.map(|ca| Found::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not made a CA yet".into())
-}
-
 impl LeafKeeper {
     /// Keeps `serving` and tells both conditions how it stands: `certificate`, whether there is a valid leaf; `amiss`,
     /// what should be better all the same.
@@ -103,7 +98,10 @@ impl LeafKeeper {
         amiss: Condition,
     ) -> Self {
         let (names, addresses) = subjects(&config.endpoint);
+        let name = names.first().cloned().or(addresses.first().map(IpAddr::to_string)).unwrap_or_default();
         Self {
+            trust: Trust::new(name, config.certificate_times.propagation, config.reconciler),
+            standing: Standing::Refused,
             serving,
             names,
             addresses,
@@ -111,18 +109,16 @@ impl LeafKeeper {
             certificate,
             amiss,
             signed_by: None,
-            settled: Vec::new(),
-            coming: None,
         }
     }
 
     /// One look, at `now`: uses what was found where that is better than what is in use. When to look again. Every fault is
     /// logged once.
     pub(super) fn look(&mut self, found: Result<Found, String>, now: SystemTime) -> Duration {
-        let by_files = matches!(found, Ok(Found::Mounted(_)));
+        let by_files = matches!(found, Ok(Found::Mounted(..)));
         let used = found.and_then(|found| match found {
             Found::Ca(ca) => self.mint(&ca, now),
-            Found::Mounted(mounted) => self.load(&mounted, now),
+            Found::Mounted(mounted, carriers) => self.load(&mounted, &carriers, now),
         });
         let in_use = self.serving.leaf().map(|leaf| leaf.validity()).filter(|leaf| leaf.contains(now));
         match (used, in_use) {
@@ -131,7 +127,7 @@ impl LeafKeeper {
                     tracing::info!("the serving certificate is in order");
                 }
             }
-            (Err(why), Some(leaf)) => {
+            (Err(why), Some(leaf)) if self.standing.is_enough() => {
                 self.certificate.holds();
                 let ends = rfc3339(leaf.not_after());
                 let text = format!("{why}; the last good serving certificate is kept, until {ends}");
@@ -139,11 +135,11 @@ impl LeafKeeper {
                     tracing::warn!("{text}");
                 }
             }
-            (used, None) => {
+            (used, _) => {
                 self.amiss.holds();
                 let why = used.err().unwrap_or_else(|| "the serving certificate is not valid now".into());
                 if self.certificate.missing(why.as_str()) {
-                    tracing::warn!("no serving certificate: {why}");
+                    tracing::warn!("no serving certificate that callers trust: {why}");
                 }
             }
         }
@@ -176,65 +172,43 @@ impl LeafKeeper {
         self.serving.install(&leaf.chain_pem, &leaf.key_pem).map_err(|error| error.to_string())?;
         tracing::info!(ca = fingerprint, "a new serving certificate is in use");
         self.signed_by = Some(fingerprint);
+        // Each step of a rotation has waited for the hooks.
+        self.standing = Standing::Settled;
         Ok(())
     }
 
-    fn load(&mut self, mounted: &Mounted, now: SystemTime) -> Result<(), String> {
-        self.settle(&mounted.authorities, now);
-        let in_use = self.serving.leaf();
+    /// Whether what the hooks carry needs to be known to judge this.
+    fn asks(&self, mounted: &Mounted, now: SystemTime) -> bool {
+        let is_valid = mounted.chain.first().is_some_and(|leaf| leaf.validity().contains(now));
+        is_valid && !self.trust.is_settled(mounted, now)
+    }
+
+    fn load(&mut self, mounted: &Mounted, carriers: &Carriers, now: SystemTime) -> Result<(), String> {
         let Some(leaf) = mounted.chain.first() else { return Err("tls.crt holds no certificate".into()) };
         let (subject, validity) = (leaf.subject(), leaf.validity());
         if !validity.contains(now) {
             let (from, to) = (rfc3339(validity.not_before()), rfc3339(validity.not_after()));
             return Err(format!("the mounted certificate of `{subject}` is valid from {from} to {to} only"));
         }
-        if in_use.as_ref() == Some(leaf) {
-            return self.trusted(mounted, now);
+        let own = self.trust.own(mounted, now);
+        let judged = self.trust.judge(mounted, carriers, now);
+        let in_use = self.serving.leaf();
+        if in_use.as_ref() != Some(leaf) {
+            // What callers trust is kept to its end, or until they trust the next as much. Anything is better than nothing,
+            // though not ready.
+            let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
+            if lasts && self.standing.is_enough() {
+                own.clone()?;
+                if judged.standing < self.standing {
+                    return Err(judged.why);
+                }
+            }
+            self.serving.install(&mounted.chain_pem, &mounted.key).map_err(|error| error.to_string())?;
+            tracing::info!(leaf = leaf.fingerprint(), "a new serving certificate is in use");
+            self.standing = Standing::Refused;
         }
-        let trusted = self.trusted(mounted, now);
-        // What is in use is better than what nobody may trust; what nobody may trust is better than nothing.
-        if in_use.is_some_and(|leaf| leaf.validity().contains(now + self.settle_time())) {
-            trusted.clone()?;
-        }
-        self.serving.install(&mounted.chain_pem, &mounted.key).map_err(|error| error.to_string())?;
-        tracing::info!(leaf = leaf.fingerprint(), "a new serving certificate is in use");
-        trusted
-    }
-
-    fn trusted(&self, mounted: &Mounted, now: SystemTime) -> Result<(), String> {
-        let address = self.addresses.first().map(IpAddr::to_string);
-        let name = self.names.first().cloned().or(address).unwrap_or_default();
-        mounted::accepts(&self.settled, &mounted.chain, &name, now).map_err(|why| match &self.coming {
-            None => format!(
-                "the mounted tls.crt is not one that the mounted ca.crt vouches for, as `{name}`: {why}"
-            ),
-            Some((_, since)) => format!(
-                "the mounted tls.crt is of a CA that hooks may not carry before {}",
-                rfc3339(*since + self.settle_time())
-            ),
-        })
-    }
-
-    /// Authorities count once the reconciler has had the time to see them and the API servers to take them up. The first
-    /// count at once: there is no better.
-    fn settle(&mut self, mounted: &[Certificate], now: SystemTime) {
-        if self.settled.is_empty() || self.settled == mounted {
-            (self.settled, self.coming) = (mounted.to_vec(), None);
-            return;
-        }
-        let since = match self.coming.take() {
-            Some((coming, since)) if coming == mounted && since <= now => since,
-            _ => now,
-        };
-        if since + self.settle_time() <= now {
-            self.settled = mounted.to_vec();
-        } else {
-            self.coming = Some((mounted.to_vec(), since));
-        }
-    }
-
-    fn settle_time(&self) -> Duration {
-        self.times.propagation * SETTLE
+        self.standing = self.standing.after(judged.standing);
+        if self.standing.is_enough() { own } else { Err(judged.why) }
     }
 }
 

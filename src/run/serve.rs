@@ -15,7 +15,7 @@ use super::{
     client::{ClientError, client},
     client_ca::keep_client_ca,
     leading,
-    leaf::{LeafKeeper, find, keep_leaf, with_causes},
+    leaf::{LeafKeeper, carriers, find, keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
     tasks::{Tasks, TasksError, signals},
     watches,
@@ -300,7 +300,8 @@ async fn answer(
     let stop = tasks.shutdown();
     let (finder, settings, ended) = (client.clone(), config.clone(), stop.clone());
     tasks.spawn("certificate", async move {
-        keep_leaf(keeper, || find(&finder, &settings), SystemTime::now, ended).await;
+        let (find, carriers) = (|| find(&finder, &settings), || carriers(&finder));
+        keep_leaf(keeper, find, carriers, SystemTime::now, ended).await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;

@@ -244,7 +244,7 @@ fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
 }
 
 /// As the kubelet mounts a Secret: each version in a directory of its own, and a symbolic link swapped.
-fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authority) {
+pub fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authority) {
     let new = dir.join(format!("..{version}"));
     fs::create_dir_all(&new).expect("a directory");
     let files = [
@@ -264,6 +264,7 @@ fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authori
     }
 }
 
+/// By the clock: the chart's default gives the webhook no right to read hooks.
 #[test]
 fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_fails() {
     let (bed, _turn) = rough();
@@ -304,6 +305,11 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
             same((code, said.contains(words)), (200, true)).map_err(|_| said)
         });
         mount(&dir, "third", &third, &third, &other);
+        eventually("the webhook says that it goes by the clock", || {
+            let (code, said) = readyz(&crew.webhook);
+            let told = said.contains("renewal: cannot read") && said.contains("and it counts from");
+            same((code, told), (200, true)).map_err(|_| said)
+        });
         served(&third, "so is one of another CA, once hooks have it trusted");
         eventually("the webhook is content again", || same(readyz(&crew.webhook), (200, "ready\n".into())));
     };
@@ -345,9 +351,13 @@ fn the_chart_mounts_what_others_keep() {
             && !own.contains("kind: Certificate")
     );
 
+    let who_gets_hooks = |text: &str| text.matches("[validatingwebhookconfigurations,").count();
+    assert_eq!(who_gets_hooks(&own), 1, "the reconciler alone");
+
     let mounted = render(&["certificates.mode=secret", "certificates.secretName=hook-tls"]);
     assert_eq!(mounted.matches("--tls-dir=/certificates").count(), 2);
     assert_eq!(mounted.matches("secretName: hook-tls").count(), 2);
+    assert_eq!(who_gets_hooks(&mounted), 2, "the webhook too");
     assert_eq!(mounted.matches("items: [{key: ca.crt, path: ca.crt}]").count(), 1, "the reconciler's");
     assert!(!mounted.contains("copyrator-webhook-ca") && !mounted.contains("kind: Certificate"));
 

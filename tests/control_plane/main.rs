@@ -30,6 +30,7 @@ mod import_restarts;
 mod in_use;
 mod install;
 mod load;
+mod mounted;
 mod observability;
 mod old_definitions;
 mod other_writers;

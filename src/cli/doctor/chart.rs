@@ -64,6 +64,8 @@ pub(super) const GIVEN: [Given; 7] = [
 
 /// The condition that the Deployments answer: no directory of certificates is mounted.
 const SELF_MANAGED: &str = "if eq .Values.certificates.mode \"self-managed\"";
+/// The opposite.
+const MOUNTED: &str = "if ne .Values.certificates.mode \"self-managed\"";
 
 /// The rules of a role of the chart; `all`: with those that values which we cannot know of ask for. `is_self_managed`:
 /// whether the webhook's CA is our own; `None`: not known either.
@@ -83,8 +85,12 @@ pub(super) fn rules(
         match word.split_whitespace().next() {
             Some("if" | "with" | "range") if is_control => {
                 let condition = word.trim_end().trim_end_matches("}}").trim_end_matches('-').trim_end();
-                let is_known = is_self_managed.filter(|_| condition == SELF_MANAGED);
-                conditions.push(is_known.unwrap_or(all));
+                let holds = match condition {
+                    SELF_MANAGED => is_self_managed,
+                    MOUNTED => is_self_managed.map(|it| !it),
+                    _ => None,
+                };
+                conditions.push(holds.unwrap_or(all));
             }
             Some("end") if is_control => drop(conditions.pop()),
             _ if is_control => {}
@@ -167,5 +173,20 @@ mod tests {
         assert_eq!([counted(Some(true), false), counted(Some(true), true)], [2, 2]);
         assert_eq!([counted(Some(false), false), counted(Some(false), true)], [0, 0]);
         assert_eq!([counted(None, false), counted(None, true)], [0, 2]);
+    }
+
+    #[test]
+    fn whoever_answers_reads_hooks_where_certificates_are_mounted_and_writes_none() {
+        let verbs = |is_self_managed, all| -> Vec<String> {
+            let of = |given| rules(given, "", "", is_self_managed, all);
+            let held = GIVEN.iter().filter(|given| given.holders.contains(&Role::Webhook)).flat_map(of);
+            let is_hooks = |rule: &PolicyRule| {
+                rule.resources.iter().flatten().any(|one| one == "validatingwebhookconfigurations")
+            };
+            held.filter(is_hooks).flat_map(|rule| rule.verbs).collect()
+        };
+        assert_eq!([verbs(Some(true), false), verbs(Some(true), true)], [[""; 0]; 2]);
+        assert_eq!([verbs(Some(false), false), verbs(Some(false), true)], [["get"]; 2]);
+        assert_eq!((verbs(None, false), verbs(None, true)), (vec![], vec!["get".to_owned()]));
     }
 }

@@ -47,11 +47,13 @@ pub(super) fn deployment(component: &str) -> Value {
     })
 }
 
-fn rbac() -> Rbac {
+/// What the chart gives, by whether the CA is our own.
+pub(super) fn rbac(is_self_managed: bool) -> Rbac {
     let mut rbac = Rbac::default();
     for given in &GIVEN {
         let name = format!("copyrator{}", given.suffix);
-        let rules = serde_json::to_value(rules(given, "copyrator", "ours", Some(true), false)).unwrap();
+        let rules =
+            serde_json::to_value(rules(given, "copyrator", "ours", Some(is_self_managed), false)).unwrap();
         let subject = |role: &Role| {
             let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
             json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
@@ -74,7 +76,7 @@ fn rbac() -> Rbac {
 pub(super) fn sound() -> Facts {
     let authority = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap();
     let ca = Rotation::new(authority, SystemTime::from(now()));
-    let rbac = rbac();
+    let rbac = rbac(true);
     let owner = rbac.cluster_roles[0].owner_ref(&());
     let endpoint =
         Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };

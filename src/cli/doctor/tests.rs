@@ -4,14 +4,13 @@ mod calls;
 
 use clap::ValueEnum as _;
 use copyrator_certs::{CaSecret, Rotation};
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
 use super::{
     examine::{examine, in_order},
     facts::{Ca, Facts, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
-    sound::{object, sound},
+    sound::{object, rbac, sound},
     table::table,
 };
 
@@ -41,10 +40,7 @@ fn mounted(facts: &mut Facts) {
         let container = &mut deployment.spec.template.spec.as_mut().unwrap().containers[0];
         container.args.as_mut().unwrap().push("--tls-dir=/certificates".into());
     }
-    for role in &mut facts.rbac.as_mut().unwrap().roles {
-        let is_secret = |rule: &PolicyRule| rule.resources.iter().flatten().any(|one| one == "secrets");
-        role.rules.as_mut().unwrap().retain(|rule| !is_secret(rule));
-    }
+    facts.rbac = Ok(rbac(false));
 }
 
 fn foreign(facts: &mut Facts, service: &str, edit: fn(&mut Value)) {

@@ -1,16 +1,16 @@
 //! What is served, over faults and clocks that jump: the last good one, and each fault told once.
 
+mod mounted;
+
 use std::{
-    fs, io,
-    os::unix::fs::symlink,
-    path::Path,
+    io,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use copyrator_certs::{Authority, Leaf};
+use copyrator_certs::{Authority, CaSecret, Certificate};
 
 use super::*;
 use crate::serve::Readiness;
@@ -54,8 +54,8 @@ impl Bench {
             certificate: readiness.require("certificate"),
             amiss: readiness.remark("renewal"),
             signed_by: None,
-            settled: Vec::new(),
-            coming: None,
+            trust: Trust::new(NAME.into(), Times::default().propagation, false),
+            standing: Standing::Refused,
         };
         Self { keeper, serving, readiness, log: Arc::default() }
     }
@@ -65,11 +65,6 @@ impl Bench {
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || lines.clone()).finish();
         tracing::subscriber::with_default(subscriber, || self.keeper.look(found, now))
-    }
-
-    fn look_at(&mut self, dir: &Path, now: SystemTime) {
-        let found = mounted::pair(dir).map(|pair| Found::Mounted(Box::new(pair)));
-        self.look(found.map_err(|error| error.to_string()), now);
     }
 
     fn served(&self) -> Certificate {
@@ -94,29 +89,6 @@ fn authority(now: SystemTime) -> Authority {
 
 fn ca(authority: &Authority) -> Result<Found, String> {
     Ok(Found::Ca(Box::new(CaSecret::new(authority.clone()))))
-}
-
-fn leaf(authority: &Authority, now: SystemTime) -> Leaf {
-    authority.issue_leaf(&[NAME.to_owned()], &[], now, 90 * DAY).unwrap()
-}
-
-/// As the kubelet does it: a new directory, and `..data` renamed over.
-fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authorities: &[&Authority]) {
-    let new = dir.join(format!("..{version}"));
-    fs::create_dir(&new).unwrap();
-    fs::write(new.join("tls.crt"), &leaf.chain_pem).unwrap();
-    fs::write(new.join("tls.key"), key.key_pem.expose()).unwrap();
-    let bundle: String = authorities.iter().map(|authority| authority.cert_pem()).collect();
-    fs::write(new.join("ca.crt"), bundle).unwrap();
-    let before = fs::read_link(dir.join("..data")).ok();
-    symlink(format!("..{version}"), dir.join("..data_tmp")).unwrap();
-    fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
-    for name in ["tls.crt", "tls.key", "ca.crt"] {
-        symlink(format!("..data/{name}"), dir.join(name)).ok();
-    }
-    if let Some(before) = before {
-        fs::remove_dir_all(dir.join(before)).unwrap();
-    }
 }
 
 #[test]
@@ -169,7 +141,8 @@ async fn a_clock_that_jumps_is_noticed_before_the_next_look_is_due() {
         }
         ended.cancel();
     };
-    tokio::join!(keep_leaf(bench.keeper, || async { ca(&first) }, clock, stop), jumping);
+    let carriers = || async { panic!("a CA of our own needs no asking") };
+    tokio::join!(keep_leaf(bench.keeper, || async { ca(&first) }, carriers, clock, stop), jumping);
 }
 
 #[test]
@@ -207,90 +180,4 @@ fn a_fault_keeps_the_last_good_one_until_it_ends_and_is_told_once() {
     assert_eq!(bench.warned().len(), 2, "{:?}", bench.warned());
     bench.look(ca(&first), start() + 2 * DAY);
     assert_eq!(bench.readiness.to_string(), "ready\n");
-}
-
-/// A watch on the file sees one swap at most (kubewarden policy-server#1026, linkerd2#7519).
-#[test]
-fn a_mounted_secret_is_followed_over_two_symlink_swaps() {
-    let dir = tempfile::tempdir().unwrap();
-    let (dir, first) = (dir.path(), authority(start()));
-    let mut bench = Bench::new();
-    for (version, day) in [("one", 0), ("two", 60), ("three", 120)] {
-        let now = start() + day * DAY;
-        let leaf = leaf(&first, now);
-        mount(dir, version, &leaf, &leaf, &[&first]);
-        bench.look_at(dir, now);
-        assert_eq!(bench.served().pem(), leaf.chain_pem, "{version}");
-    }
-    assert!(bench.warned().is_empty() && bench.readiness.ready(), "{:?}", bench.warned());
-}
-
-#[test]
-fn a_torn_mount_keeps_the_last_good_one_and_is_told_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let (dir, first) = (dir.path(), authority(start()));
-    let mut bench = Bench::new();
-    let (good, other) = (leaf(&first, start()), leaf(&first, start()));
-    mount(dir, "good", &good, &good, &[&first]);
-    bench.look_at(dir, start());
-    let expired = first.issue_leaf(&[NAME.to_owned()], &[], start(), MINUTE).unwrap();
-    let foreign = leaf(&authority(start()), start());
-    let named_otherwise = first.issue_leaf(&["other.test".into()], &[], start(), DAY).unwrap();
-    let cases = [
-        ("mismatch", &other, &good, "private key is not its own"),
-        ("expired", &expired, &expired, "valid from"),
-        ("foreign", &foreign, &foreign, "not one that the mounted ca.crt vouches for"),
-        ("named", &named_otherwise, &named_otherwise, "vouches for, as `copyrator.test`"),
-    ];
-    for (number, (version, chain, key, says)) in cases.into_iter().enumerate() {
-        mount(dir, version, chain, key, &[&first]);
-        for _ in 0..3 {
-            bench.look_at(dir, start() + 2 * MINUTE);
-        }
-        assert_eq!(bench.served().pem(), good.chain_pem, "{version}");
-        let said = bench.readiness.to_string();
-        assert!(said.starts_with("ready\nrenewal: ") && said.contains(says), "{version}: {said}");
-        assert_eq!(bench.warned().len(), number + 1, "{version}: {:?}", bench.warned());
-    }
-    fs::remove_file(dir.join("..data")).unwrap();
-    bench.look_at(dir, start() + 2 * MINUTE);
-    assert!(bench.readiness.to_string().contains("cannot read"), "{}", bench.readiness);
-    mount(dir, "mended", &other, &other, &[&first]);
-    bench.look_at(dir, start() + 2 * MINUTE);
-    assert_eq!((bench.served().pem(), bench.readiness.to_string()), (other.chain_pem, "ready\n".into()));
-}
-
-/// The reconciler's volume changes some minutes after ours, and then the hooks.
-#[test]
-fn a_mounted_leaf_of_another_ca_waits_until_hooks_can_carry_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path();
-    let (first, second) = (authority(start()), authority(start()));
-    let (old, new) = (leaf(&first, start()), leaf(&second, start()));
-    let mut bench = Bench::new();
-    mount(dir, "old", &old, &old, &[&first]);
-    bench.look_at(dir, start());
-    mount(dir, "new", &new, &new, &[&second]);
-    for now in [start(), start() + 2 * MINUTE] {
-        bench.look_at(dir, now);
-        assert_eq!(bench.served().pem(), old.chain_pem);
-    }
-    assert!(bench.readiness.to_string().contains("hooks may not carry before"), "{}", bench.readiness);
-    bench.look_at(dir, start() + 3 * MINUTE);
-    assert_eq!(
-        (bench.served().pem(), bench.readiness.to_string()),
-        (new.chain_pem.clone(), "ready\n".into())
-    );
-
-    // Both are trusted first, then the leaf changes: nothing to wait for. A clock that went back waits no longer for it.
-    let back = start() - Duration::from_secs(1800);
-    let third = authority(start());
-    let last = leaf(&third, start());
-    mount(dir, "both", &new, &new, &[&second, &third]);
-    bench.look_at(dir, start() + 4 * MINUTE);
-    bench.look_at(dir, back);
-    bench.look_at(dir, back + 3 * MINUTE);
-    mount(dir, "last", &last, &last, &[&second, &third]);
-    bench.look_at(dir, back + 3 * MINUTE);
-    assert_eq!(bench.served().pem(), last.chain_pem);
 }

@@ -1,0 +1,249 @@
+//! What is served of what is mounted: the last leaf that callers trust, and no other as if it were one.
+
+use std::{fs, os::unix::fs::symlink, path::Path, sync::atomic::AtomicUsize};
+
+use copyrator_certs::Leaf;
+
+use super::{super::found::Carrier, *};
+use crate::observe::mounted;
+
+impl Bench {
+    fn look_at(&mut self, dir: &Path, carriers: &Carriers, now: SystemTime) {
+        self.look(found(dir, carriers.clone()), now);
+    }
+
+    fn said(&self) -> String {
+        self.readiness.to_string()
+    }
+}
+
+fn found(dir: &Path, carriers: Carriers) -> Result<Found, String> {
+    let pair = mounted::pair(dir).map_err(|error| error.to_string())?;
+    Ok(Found::Mounted(Box::new(pair), carriers))
+}
+
+/// Two hooks with the same bundle.
+fn carried(authorities: &[&Authority]) -> Carriers {
+    let bundle: Vec<Certificate> = authorities.iter().map(|one| one.certificate().clone()).collect();
+    let hook = |name: &str| Carrier { hook: name.into(), bundle: bundle.clone() };
+    Carriers::Hooks(vec![hook("own-kinds"), hook("policies")])
+}
+
+fn leaf(authority: &Authority, now: SystemTime) -> Leaf {
+    authority.issue_leaf(&[NAME.to_owned()], &[], now, 90 * DAY).unwrap()
+}
+
+/// As the kubelet does it: a new directory, and `..data` renamed over.
+fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authorities: &[&Authority]) {
+    let new = dir.join(format!("..{version}"));
+    fs::create_dir(&new).unwrap();
+    fs::write(new.join("tls.crt"), &leaf.chain_pem).unwrap();
+    fs::write(new.join("tls.key"), key.key_pem.expose()).unwrap();
+    let bundle: String = authorities.iter().map(|authority| authority.cert_pem()).collect();
+    fs::write(new.join("ca.crt"), bundle).unwrap();
+    let before = fs::read_link(dir.join("..data")).ok();
+    symlink(format!("..{version}"), dir.join("..data_tmp")).unwrap();
+    fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
+    for name in ["tls.crt", "tls.key", "ca.crt"] {
+        symlink(format!("..data/{name}"), dir.join(name)).ok();
+    }
+    if let Some(before) = before {
+        fs::remove_dir_all(dir.join(before)).unwrap();
+    }
+}
+
+/// A watch on the file sees one swap at most (kubewarden policy-server#1026, linkerd2#7519).
+#[test]
+fn a_mounted_secret_is_followed_over_two_symlink_swaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, first) = (dir.path(), authority(start()));
+    let mut bench = Bench::new();
+    for (version, day) in [("one", 0), ("two", 60), ("three", 120)] {
+        let now = start() + day * DAY;
+        let leaf = leaf(&first, now);
+        mount(dir, version, &leaf, &leaf, &[&first]);
+        for minute in 0..2 {
+            bench.look_at(dir, &carried(&[&first]), now + minute * MINUTE);
+            assert_eq!(bench.served().pem(), leaf.chain_pem, "{version}");
+        }
+    }
+    assert!(bench.warned().is_empty() && bench.readiness.ready(), "{:?}", bench.warned());
+}
+
+#[test]
+fn a_torn_mount_keeps_the_last_good_one_and_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, first) = (dir.path(), authority(start()));
+    let mut bench = Bench::new();
+    let (good, other) = (leaf(&first, start()), leaf(&first, start()));
+    let hooks = carried(&[&first]);
+    mount(dir, "good", &good, &good, &[&first]);
+    bench.look_at(dir, &hooks, start());
+    bench.look_at(dir, &hooks, start() + MINUTE);
+    let expired = first.issue_leaf(&[NAME.to_owned()], &[], start(), MINUTE).unwrap();
+    let foreign = leaf(&authority(start()), start());
+    let named_otherwise = first.issue_leaf(&["other.test".into()], &[], start(), DAY).unwrap();
+    let cases = [
+        ("mismatch", &other, &good, "private key is not its own"),
+        ("expired", &expired, &expired, "valid from"),
+        ("foreign", &foreign, &foreign, "not one that the mounted ca.crt vouches for"),
+        ("named", &named_otherwise, &named_otherwise, "vouches for, as `copyrator.test`"),
+    ];
+    for (number, (version, chain, key, says)) in cases.into_iter().enumerate() {
+        mount(dir, version, chain, key, &[&first]);
+        for _ in 0..3 {
+            bench.look_at(dir, &hooks, start() + 2 * MINUTE);
+        }
+        assert_eq!(bench.served().pem(), good.chain_pem, "{version}");
+        let said = bench.said();
+        assert!(said.starts_with("ready\nrenewal: ") && said.contains(says), "{version}: {said}");
+        assert_eq!(bench.warned().len(), number + 1, "{version}: {:?}", bench.warned());
+    }
+    fs::remove_file(dir.join("..data")).unwrap();
+    bench.look_at(dir, &hooks, start() + 2 * MINUTE);
+    assert!(bench.said().contains("cannot read"), "{}", bench.said());
+    mount(dir, "mended", &other, &other, &[&first]);
+    bench.look_at(dir, &hooks, start() + 2 * MINUTE);
+    assert_eq!((bench.served().pem(), bench.said()), (other.chain_pem, "ready\n".into()));
+}
+
+/// The reconciler's volume changes some minutes after ours, and then the hooks.
+#[test]
+fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (first, second, third) = (authority(start()), authority(start()), authority(start()));
+    let (old, new, last) = (leaf(&first, start()), leaf(&second, start()), leaf(&third, start()));
+    let mut bench = Bench::new();
+    mount(dir, "old", &old, &old, &[&first]);
+    bench.look_at(dir, &carried(&[&first]), start());
+    assert_eq!(bench.said(), "ready\n");
+    mount(dir, "new", &new, &new, &[&second]);
+    let unread = || Carriers::Unread("cannot read them: forbidden".into());
+    let read = carried(&[&second, &first]);
+    for (minute, hooks, served, says) in [
+        (
+            0,
+            carried(&[&first]),
+            &old,
+            "do not carry the CA of the mounted tls.crt yet (own-kinds and 1 more)",
+        ),
+        (60, carried(&[&first]), &old, "waiting for the reconciler"),
+        // A moment in which nobody can say changes nothing, however long it has been so.
+        (61, unread(), &old, "cannot read them: forbidden: whether callers trust"),
+        (62, read.clone(), &old, "when every API server has heard of it"),
+        (62, unread(), &old, "when every API server has heard of it"),
+        (63, read.clone(), &new, "ready\n"),
+    ] {
+        bench.look_at(dir, &hooks, start() + minute * MINUTE);
+        assert_eq!(bench.served().pem(), served.chain_pem, "{minute}");
+        let said = bench.said();
+        assert!(said.starts_with("ready\n") && said.contains(says), "{minute}: {said}");
+    }
+    assert_eq!(bench.said(), "ready\n");
+
+    // Both are trusted first, then the leaf changes: nothing to wait for.
+    mount(dir, "both", &new, &new, &[&second, &third]);
+    for minute in 70..72 {
+        bench.look_at(dir, &carried(&[&second, &third]), start() + minute * MINUTE);
+        assert_eq!(bench.said(), "ready\n");
+    }
+    mount(dir, "last", &last, &last, &[&second, &third]);
+    bench.look_at(dir, &Carriers::NotAsked, start() + 72 * MINUTE);
+    assert_eq!((bench.served().pem(), bench.said()), (last.chain_pem, "ready\n".into()));
+}
+
+/// It was ready at once, and refused by the API server (`x509: certificate signed by unknown authority`).
+#[test]
+fn a_webhook_that_starts_is_ready_when_hooks_carry_its_ca_and_not_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (first, second) = (authority(start()), authority(start()));
+    let new = leaf(&second, start());
+    mount(dir, "new", &new, &new, &[&second]);
+    let mut bench = Bench::new();
+    for (minute, hooks, says) in [
+        (0, carried(&[&first]), "certificate: the hooks do not carry the CA of the mounted tls.crt yet"),
+        (60, carried(&[&first]), "certificate: the hooks do not carry"),
+        (61, carried(&[&second]), "certificate: the hooks carry the CA of the mounted tls.crt, seen at"),
+        (62, carried(&[&second]), "ready\n"),
+        // It has been trusted: what comes then is told by who can see it.
+        (63, carried(&[&first]), "ready\n"),
+    ] {
+        bench.look_at(dir, &hooks, start() + minute * MINUTE);
+        assert!(bench.said().starts_with(says), "{minute}: {}", bench.said());
+        assert_eq!(bench.served().pem(), new.chain_pem, "{minute}");
+    }
+    assert_eq!(bench.warned().len(), 2, "{:?}", bench.warned());
+
+    // As most do: hooks have carried it for long. Or as the first of all: no hook is there.
+    for hooks in [carried(&[&second]), Carriers::Hooks(Vec::new())] {
+        let mut bench = Bench::new();
+        bench.look_at(dir, &hooks, start());
+        assert_eq!((bench.said().as_str(), bench.warned().len()), ("ready\n", 0));
+        bench.look_at(dir, &carried(&[&second]), start() + Duration::from_secs(2));
+        assert_eq!(bench.said(), "ready\n");
+    }
+    // A hook of somebody else's CA comes to be.
+    let mut bench = Bench::new();
+    bench.look_at(dir, &Carriers::Hooks(Vec::new()), start());
+    bench.look_at(dir, &carried(&[&first]), start() + Duration::from_secs(2));
+    assert!(bench.said().starts_with("certificate: the hooks do not carry"), "{}", bench.said());
+}
+
+#[test]
+fn a_leaf_that_ends_gives_way_to_one_that_is_not_trusted_and_is_not_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (first, second) = (authority(start()), authority(start()));
+    let (old, new) =
+        (first.issue_leaf(&[NAME.to_owned()], &[], start(), 5 * MINUTE).unwrap(), leaf(&second, start()));
+    let mut bench = Bench::new();
+    mount(dir, "old", &old, &old, &[&first]);
+    bench.look_at(dir, &carried(&[&first]), start());
+    mount(dir, "new", &new, &new, &[&second]);
+    bench.look_at(dir, &carried(&[&first]), start() + 4 * MINUTE);
+    assert_eq!((bench.served().pem(), bench.readiness.ready()), (old.chain_pem, true), "{}", bench.said());
+    bench.look_at(dir, &carried(&[&first]), start() + 6 * MINUTE);
+    assert_eq!(bench.served().pem(), new.chain_pem);
+    assert!(bench.said().starts_with("certificate: the hooks do not carry"), "{}", bench.said());
+}
+
+/// What does not change costs the API server nothing.
+#[tokio::test(start_paused = true)]
+async fn the_hooks_are_read_until_it_is_settled_and_again_when_other_authorities_are_mounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let (first, second) = (authority(start()), authority(start()));
+    let (one, other) = (leaf(&first, start()), leaf(&first, start()));
+    mount(dir, "one", &one, &one, &[&first]);
+    let bench = Bench::new();
+    let began = tokio::time::Instant::now();
+    let clock = move || start() + began.elapsed();
+    let asked = AtomicUsize::new(0);
+    let count = || asked.load(Ordering::Relaxed);
+    let hooks = || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let hooks = carried(&[&first, &second]);
+        async { hooks }
+    };
+    let stop = CancellationToken::new();
+    let (ended, serving) = (stop.clone(), bench.serving.clone());
+    let happens = async {
+        tokio::time::sleep(2 * MINUTE).await;
+        let first_time = count();
+        tokio::time::sleep(60 * MINUTE).await;
+        mount(dir, "other", &other, &other, &[&first]);
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(serving.leaf().unwrap().pem(), other.chain_pem);
+        assert!(first_time > 10 && count() == first_time, "{first_time}, then {}", count());
+        mount(dir, "both", &other, &other, &[&first, &second]);
+        tokio::time::sleep(2 * MINUTE).await;
+        let second_time = count();
+        tokio::time::sleep(60 * MINUTE).await;
+        assert!(second_time > first_time && count() == second_time, "{second_time}, then {}", count());
+        ended.cancel();
+    };
+    let find = || async { found(dir, Carriers::NotAsked) };
+    tokio::join!(keep_leaf(bench.keeper, find, hooks, clock, stop), happens);
+}
