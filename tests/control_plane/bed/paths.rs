@@ -9,6 +9,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
     ("Pod", "pods", "/api/v1", true),
+    ("Service", "services", "/api/v1", true),
     ("ServiceAccount", "serviceaccounts", "/api/v1", true),
     ("Event", "events", "/apis/events.k8s.io/v1", true),
     ("Deployment", "deployments", "/apis/apps/v1", true),
@@ -22,6 +23,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("RoleBinding", "rolebindings", "/apis/rbac.authorization.k8s.io/v1", true),
     ("ClusterRole", "clusterroles", "/apis/rbac.authorization.k8s.io/v1", false),
     ("ClusterRoleBinding", "clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1", false),
+    ("NetworkPolicy", "networkpolicies", "/apis/networking.k8s.io/v1", true),
     ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
     (
         "ValidatingWebhookConfiguration",
@@ -47,6 +49,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
         "/apis/admissionregistration.k8s.io/v1",
         false,
     ),
+    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1", false),
     (
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",

@@ -102,6 +102,14 @@ impl Person {
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
+    /// What server-side apply would make of an object where no field may be unknown or there twice, without storing it.
+    pub fn try_apply_strictly(&self, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        let path = paths::object(kind, namespace, name)
+            + "?fieldManager=person&force=true&dryRun=All&fieldValidation=Strict";
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
+    }
+
     /// Replaces an object whole, as `kubectl replace`: what it does not say is taken away.
     pub fn replace(&self, object: &Value) -> Answer {
         let (kind, namespace, name) = paths::identity(object);

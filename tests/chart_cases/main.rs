@@ -1,0 +1,215 @@
+//! What each value of the chart changes, as data: values in, the difference to what the chart renders without them
+//! out. `UPDATE_CASES=1` writes what came out into the files: look at the difference.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot read its cases has failed")]
+
+mod always;
+mod difference;
+mod notes;
+mod rendering;
+mod watching;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, OnceLock},
+    thread,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use difference::{difference, names};
+use rendering::{Release, render};
+
+/// Values that the chart is not to read, and why.
+const UNREAD: [(&str, &str); 1] = [("enabled", "it is for the condition of a parent chart")];
+/// helm runs at a time.
+const RUNS: usize = 4;
+
+/// One set of values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The values; none: what is rendered is listed, not compared.
+    #[serde(default)]
+    set: Map<String, Value>,
+    /// Another release than `copyrator`.
+    release: Option<String>,
+    /// Another Kubernetes than 1.36.0.
+    kubernetes: Option<String>,
+    /// Lists objects only, for values that rename all of them.
+    #[serde(default)]
+    brief: bool,
+    /// What differs, or what helm says against it.
+    expect: String,
+}
+
+impl Case {
+    fn release(&self) -> Release<'_> {
+        let usual = Release::default();
+        Release {
+            name: self.release.as_deref().unwrap_or(usual.name),
+            kubernetes: self.kubernetes.as_deref().unwrap_or(usual.kubernetes),
+        }
+    }
+
+    fn run(&self) -> String {
+        let objects = match render(&self.release(), &Value::Object(self.set.clone())) {
+            Ok(objects) => objects,
+            Err(said) => return format!("refused: {said}"),
+        };
+        if self.brief || self.set.is_empty() {
+            return names(&objects);
+        }
+        static USUAL: OnceLock<Vec<Value>> = OnceLock::new();
+        let usual = USUAL
+            .get_or_init(|| render(&Release::default(), &json!({})).expect("the chart renders as it is"));
+        difference(usual, &objects)
+    }
+
+    /// The values that it sets.
+    fn leaves(&self, known: &[String]) -> Vec<String> {
+        let is_set = |leaf: &&String| {
+            leaf.split('.').try_fold(&Value::Object(self.set.clone()), |value, key| value.get(key)).is_some()
+        };
+        known.iter().filter(is_set).cloned().collect()
+    }
+
+    /// Whether it comes out otherwise without this one.
+    fn depends_on(&self, leaf: &str) -> bool {
+        let mut without = self.clone();
+        let mut keys: Vec<&str> = leaf.split('.').collect();
+        let last = keys.pop().expect("a path has parts");
+        let holder = keys.iter().fold(&mut without.set, |map, key| {
+            map.get_mut(*key).and_then(Value::as_object_mut).expect("the path is in it")
+        });
+        holder.remove(last);
+        let empty = without.set.values().all(|value| value.as_object().is_some_and(Map::is_empty));
+        if empty && !self.brief {
+            return !self.expect.trim().is_empty();
+        }
+        without.run().trim() != self.expect.trim()
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart_cases")
+}
+
+fn files() -> Vec<(PathBuf, String, Vec<Case>)> {
+    let paths = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|it| it == "yaml")).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let cases = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        (path, text, cases)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// What `ask` says of each, some at a time, in order.
+fn each<T: Sync, A: Send>(all: &[T], ask: impl Fn(&T) -> A + Sync) -> Vec<A> {
+    let left = Mutex::new(all.iter().enumerate());
+    let said = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..RUNS {
+            scope.spawn(|| {
+                loop {
+                    let Some((place, one)) = left.lock().unwrap().next() else { break };
+                    let answer = ask(one);
+                    said.lock().unwrap().push((place, answer));
+                }
+            });
+        }
+    });
+    let mut said = said.into_inner().unwrap();
+    said.sort_by_key(|(place, _)| *place);
+    said.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Replaces what each case expects; `expect: |` is the last field of a case.
+fn update(text: &str, got: &[String]) -> String {
+    let mut kept = String::new();
+    let mut got = got.iter();
+    let mut inside = false;
+    for line in text.lines() {
+        inside = inside && (line.is_empty() || line.starts_with("    "));
+        if line.starts_with("  expect:") {
+            let lines = got.next().unwrap().lines().map(|line| format!("\n    {line}"));
+            kept += &format!("  expect: |{}\n\n", lines.collect::<String>());
+            inside = true;
+        } else if !inside {
+            kept += &format!("{line}\n");
+        }
+    }
+    format!("{}\n", kept.trim_end())
+}
+
+#[test]
+fn every_case() {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for (path, text, cases) in files() {
+        let got = each(&cases, Case::run);
+        count += cases.len();
+        if std::env::var_os("UPDATE_CASES").is_some() {
+            fs::write(&path, update(&text, &got)).unwrap();
+            continue;
+        }
+        let wrong = cases.iter().zip(&got).filter(|(case, got)| case.expect.trim() != got.trim());
+        failures.extend(wrong.map(|(case, got)| {
+            format!("{}: {}\nexpected\n{}\ngot\n{got}\n", path.display(), case.name, case.expect.trim())
+        }));
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    assert!(count > 60, "only {count} cases were found");
+}
+
+/// A value that nothing reads is a promise that nobody keeps; one without a case may break unseen.
+#[test]
+fn every_value_is_read_and_has_a_case() {
+    let known = leaves();
+    assert!(known.len() > 80, "{known:?}");
+    let cases: Vec<Case> = files().into_iter().flat_map(|(_, _, cases)| cases).collect();
+    let rendered: Vec<&Case> = cases.iter().filter(|case| !case.expect.starts_with("refused:")).collect();
+    let mut tried: Vec<(&Case, String)> = Vec::new();
+    for case in rendered {
+        tried.extend(case.leaves(&known).into_iter().map(|leaf| (case, leaf)));
+    }
+    let matter = each(&tried, |(case, leaf)| case.depends_on(leaf));
+    let read: BTreeSet<&str> = tried
+        .iter()
+        .zip(matter)
+        .filter_map(|((_, leaf), matters)| matters.then_some(leaf.as_str()))
+        .collect();
+    let is_unread = |leaf: &str| UNREAD.iter().any(|(unread, _)| *unread == leaf);
+    let missing: Vec<&String> =
+        known.iter().filter(|leaf| !read.contains(leaf.as_str()) && !is_unread(leaf)).collect();
+    assert!(missing.is_empty(), "no case in {} shows what these change: {missing:?}", folder().display());
+    for (unread, why) in UNREAD {
+        assert!(!read.contains(unread), "{unread} is read now, and was not to be, since {why}");
+    }
+}
+
+/// The path of each value, from the schema.
+fn leaves() -> Vec<String> {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/copyrator/values.schema.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    let mut found = Vec::new();
+    walk("", &schema, &mut found);
+    found
+}
+
+fn walk(path: &str, schema: &Value, found: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}{name}");
+        match property["properties"].is_object() {
+            true => walk(&format!("{path}."), property, found),
+            false => found.push(path),
+        }
+    }
+}
