@@ -15,9 +15,9 @@ const MANAGER: &str = "argocd-controller";
 const FAST: [&str; 2] = ["--ca-propagation", "3s"];
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
-fn rendered(bed: &Bed) -> Vec<Value> {
+fn rendered(bed: &Bed) -> String {
     let values = "topology=combined,reconciler.replicas=0,networkPolicy.enabled=true,dashboard.enabled=true";
-    let text = bed.helm(&[
+    bed.helm(&[
         "template",
         RELEASE,
         CHART,
@@ -27,16 +27,15 @@ fn rendered(bed: &Bed) -> Vec<Value> {
         "1.36.0",
         "--set",
         values,
-    ]);
-    serde_saphyr::from_multiple(&text).expect("helm renders YAML")
+    ])
 }
 
 /// Applied as a controller does: on the server's side, and without force, so that whoever else owns a field is seen.
-fn apply(bed: &Bed, objects: &[Value], more: &[&str]) -> String {
-    let arguments =
-        ["apply", "--server-side", "--field-manager", MANAGER, "--namespace", NAMESPACE, "-f", "-"];
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-    bed.kubectl(&[&arguments[..], more].concat(), &list)
+fn apply(bed: &Bed, text: &str) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("the file can be written");
+    let path = file.path().to_string_lossy();
+    bed.kubectl(&["apply", "--server-side", "--field-manager", MANAGER, "-f", &path], &Value::Null);
 }
 
 /// What applying it again would change: nothing but who applies it.
@@ -70,8 +69,9 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
         let left = bed.admin.list("CustomResourceDefinition", "", "app.kubernetes.io/name%3Dcopyrator");
         if left.is_empty() { Ok(()) } else { Err(format!("{} are left", left.len())) }
     });
-    let objects = rendered(&bed);
-    apply(&bed, &objects, &[]);
+    let text = rendered(&bed);
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("helm renders YAML");
+    apply(&bed, &text);
 
     let account = bed.testbed.credentials("applied").expect("the account is there");
     let mut process = bed.testbed.operator_as(Role::Both, 0, &account, &FAST).expect("it starts");
@@ -90,7 +90,7 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
     within(PATIENCE, "another CA signs", || if ca() == first { Err("the first one".into()) } else { Ok(()) });
     assert_eq!(differences(&bed, &objects), [""; 0], "after the CA was rotated");
-    apply(&bed, &objects, &[]);
+    apply(&bed, &text);
     // It goes on as before.
     bed.admin.apply(&config_map(&story.home, "app", [("k", "w")])).ok();
     story.until("ConfigMap", &target, "app", [("k", "w")]);

@@ -195,16 +195,15 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- $own := merge (include "copyrator.selector" .root | fromYaml) (dict "app.kubernetes.io/component" .component) }}
+      {{- $apart := dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" }}
       topologySpreadConstraints:
-      {{- with $values.topologySpreadConstraints }}
-        {{- toYaml . | nindent 8 }}
-      {{- else }}
-      - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
-        whenUnsatisfiable: ScheduleAnyway
+      {{- range default (list $apart) $values.topologySpreadConstraints }}
+      - {{- toYaml . | nindent 8 }}
+        {{- if not (hasKey . "labelSelector") }}
         labelSelector:
           matchLabels:
-            {{- include "copyrator.selector" .root | nindent 12 }}
-            app.kubernetes.io/component: {{ .component }}
+            {{- toYaml $own | nindent 12 }}
+        {{- end }}
       {{- end }}
 {{- end -}}
