@@ -13,6 +13,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::{Mutex, OnceLock},
     thread,
 };
@@ -25,6 +26,8 @@ use rendering::{Release, render};
 
 /// Values that the chart is not to read, and why.
 const UNREAD: [(&str, &str); 1] = [("enabled", "it is for the condition of a parent chart")];
+/// The exit code of `copyrator` where no cluster answers; 2 is for what it does not understand.
+const UNREACHABLE: i32 = 3;
 /// helm runs at a time.
 const RUNS: usize = 4;
 
@@ -192,6 +195,35 @@ fn every_value_is_read_and_has_a_case() {
     assert!(missing.is_empty(), "no case in {} shows what these change: {missing:?}", folder().display());
     for (unread, why) in UNREAD {
         assert!(!read.contains(unread), "{unread} is read now, and was not to be, since {why}");
+    }
+}
+
+/// A flag that the binary does not have, or a number that it cannot read, is a crash loop.
+#[test]
+fn every_argument_is_one_of_the_binary() {
+    let cases: Vec<Case> = files().into_iter().flat_map(|(_, _, cases)| cases).collect();
+    let mut commands = BTreeSet::new();
+    for objects in
+        each(&cases, |case| render(&case.release(), &Value::Object(case.set.clone()))).into_iter().flatten()
+    {
+        let containers =
+            objects.iter().filter_map(|object| object.pointer("/spec/template/spec/containers/0/args"));
+        commands.extend(
+            containers.map(|arguments| serde_json::from_value::<Vec<String>>(arguments.clone()).unwrap()),
+        );
+    }
+    assert!(commands.len() > 40, "only {} commands", commands.len());
+    let commands: Vec<Vec<String>> = commands.into_iter().collect();
+    let ran = each(&commands, |arguments| {
+        // What is written as $(NAME) the kubelet replaces.
+        let arguments = arguments.iter().map(|it| it.replace("$(POD_NAMESPACE)", "copyrator-system"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_copyrator"));
+        command.args(arguments).env_clear().env("KUBECONFIG", "/nonexistent").output().unwrap()
+    });
+    for (command, output) in commands.iter().zip(ran) {
+        // It has understood all of it, and looked for a cluster.
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(UNREACHABLE), "{command:?}: {said}");
     }
 }
 
