@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::bed::objects::namespace;
-use crate::bed::peaceful;
+use crate::bed::{Bed, eventually, peaceful};
 
 /// Beside the installation, which has names that cannot change.
 const NAMESPACE: &str = "chart-variants";
-/// Of other projects, whose definitions are not here.
-const UNKNOWN: [&str; 3] = ["Certificate", "PrometheusRule", "ServiceMonitor"];
+/// Of other projects.
+const FOREIGN: [&str; 3] = ["Certificate", "PrometheusRule", "ServiceMonitor"];
 
 /// Every set of values that tests/chart_cases has and that is not refused.
 fn value_sets() -> Vec<(String, Value)> {
@@ -31,10 +31,26 @@ fn value_sets() -> Vec<(String, Value)> {
     sets
 }
 
+/// Installs the definitions of other projects that the chart has objects of.
+fn know_foreign_kinds(bed: &Bed) {
+    for file in devcluster::foreign_definitions().expect("the definitions are there") {
+        let file = file.to_string_lossy();
+        bed.kubectl(&["apply", "--server-side", "-f", &file], &Value::Null);
+        bed.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &file], &Value::Null);
+    }
+    for kind in FOREIGN {
+        eventually(&format!("{kind} is served"), || {
+            let answer = bed.admin.try_list(kind);
+            if answer.code == 200 { Ok(()) } else { Err(answer.body.to_string()) }
+        });
+    }
+}
+
 /// `helm template` checks no field, and a misspelt one is dropped in silence (kubeconform would need schemas of a network).
 #[test]
 fn every_rendered_field_is_known_to_the_api_server() {
     let bed = peaceful();
+    know_foreign_kinds(bed);
     bed.admin.create(&namespace(NAMESPACE, &Default::default())).ok();
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -59,11 +75,9 @@ fn every_rendered_field_is_known_to_the_api_server() {
             distinct.entry(object.to_string()).or_insert_with(|| (name.clone(), object));
         }
     }
-    let known =
-        distinct.into_values().filter(|(_, it)| !UNKNOWN.contains(&it["kind"].as_str().unwrap_or_default()));
     let mut wrong = Vec::new();
     let mut tried = 0;
-    for (name, object) in known {
+    for (name, object) in distinct.into_values() {
         let answer = bed.admin.try_apply_strictly(&object);
         tried += 1;
         if answer.code >= 300 {

@@ -67,6 +67,11 @@ impl Person {
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
+    /// What asking for every object of a kind is answered.
+    pub fn try_list(&self, kind: &str) -> Answer {
+        self.send(Method::GET, &paths::collection(kind, ""), "application/json", None)
+    }
+
     /// Creates an object.
     pub fn create(&self, object: &Value) -> Answer {
         self.create_with(object, "")

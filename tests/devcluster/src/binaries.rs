@@ -62,6 +62,11 @@ pub fn lua() -> Result<PathBuf, Error> {
     find(&LUA, "glua", &Environment::read())
 }
 
+/// Manifests of other projects' kinds that the chart can write: cert-manager's, the Prometheus operator's.
+pub fn foreign_definitions() -> Result<Vec<PathBuf>, Error> {
+    tools::foreign_definitions()
+}
+
 /// Where kubectl is, built if need be.
 pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())

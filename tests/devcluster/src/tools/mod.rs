@@ -1,6 +1,7 @@
 //! The programs a cluster consists of, built with Go from the modules under `tools/`, once, and kept in the
 //! user's cache folder under a hash of what they were built from.
 
+mod definitions;
 mod install;
 mod progress;
 mod stages;
@@ -12,6 +13,7 @@ use ring::digest;
 
 use crate::error::Error;
 
+pub(crate) use definitions::files as foreign_definitions;
 pub(crate) use install::ensure;
 pub(crate) use stages::files as stage_files;
 
