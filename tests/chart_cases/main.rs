@@ -82,7 +82,7 @@ impl Case {
     }
 
     /// Whether it comes out otherwise without this one.
-    fn depends_on(&self, leaf: &str) -> bool {
+    fn depends_on(&self, leaf: &str, came_out: &str) -> bool {
         let mut without = self.clone();
         let mut keys: Vec<&str> = leaf.split('.').collect();
         let last = keys.pop().expect("a path has parts");
@@ -90,11 +90,8 @@ impl Case {
             map.get_mut(*key).and_then(Value::as_object_mut).expect("the path is in it")
         });
         holder.remove(last);
-        let empty = without.set.values().all(|value| value.as_object().is_some_and(Map::is_empty));
-        if empty && !self.brief {
-            return !self.expect.trim().is_empty();
-        }
-        without.run().trim() != self.expect.trim()
+        let nothing_left = without.leaves(leaves()).is_empty();
+        if nothing_left && !self.brief { !came_out.is_empty() } else { without.run() != came_out }
     }
 }
 
@@ -102,16 +99,36 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart_cases")
 }
 
-fn files() -> Vec<(PathBuf, String, Vec<Case>)> {
-    let paths = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
-    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|it| it == "yaml")).collect();
-    paths.sort();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).unwrap();
-        let cases = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-        (path, text, cases)
-    };
-    paths.into_iter().map(read).collect()
+/// One file of cases.
+struct File {
+    path: PathBuf,
+    text: String,
+    /// Each with what came out.
+    cases: Vec<(Case, String)>,
+}
+
+/// Every file, with each case rendered once.
+fn files() -> &'static [File] {
+    static FILES: OnceLock<Vec<File>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let paths = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
+        let mut paths: Vec<_> =
+            paths.filter(|path| path.extension().is_some_and(|it| it == "yaml")).collect();
+        paths.sort();
+        let read = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap();
+            let cases: Vec<Case> =
+                serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            let came_out = each(&cases, Case::run);
+            File { path, text, cases: cases.into_iter().zip(came_out).collect() }
+        };
+        paths.into_iter().map(read).collect()
+    })
+}
+
+/// Every case, and what came out.
+fn cases() -> impl Iterator<Item = &'static (Case, String)> {
+    files().iter().flat_map(|file| &file.cases)
 }
 
 /// What `ask` says of each, some at a time, in order.
@@ -135,11 +152,11 @@ fn each<T: Sync, A: Send>(all: &[T], ask: impl Fn(&T) -> A + Sync) -> Vec<A> {
 }
 
 /// Replaces what each case expects; `expect: |` is the last field of a case.
-fn update(text: &str, got: &[String]) -> String {
+fn update(file: &File) -> String {
     let mut kept = String::new();
-    let mut got = got.iter();
+    let mut got = file.cases.iter().map(|(_, came_out)| came_out);
     let mut inside = false;
-    for line in text.lines() {
+    for line in file.text.lines() {
         inside = inside && (line.is_empty() || line.starts_with("    "));
         if line.starts_with("  expect:") {
             let lines = got.next().unwrap().lines().map(|line| format!("\n    {line}"));
@@ -155,21 +172,19 @@ fn update(text: &str, got: &[String]) -> String {
 #[test]
 fn every_case() {
     let mut failures = Vec::new();
-    let mut count = 0;
-    for (path, text, cases) in files() {
-        let got = each(&cases, Case::run);
-        count += cases.len();
+    for file in files() {
         if std::env::var_os("UPDATE_CASES").is_some() {
-            fs::write(&path, update(&text, &got)).unwrap();
+            fs::write(&file.path, update(file)).unwrap();
             continue;
         }
-        let wrong = cases.iter().zip(&got).filter(|(case, got)| case.expect.trim() != got.trim());
+        let wrong = file.cases.iter().filter(|(case, got)| case.expect.trim() != got.trim());
         failures.extend(wrong.map(|(case, got)| {
-            format!("{}: {}\nexpected\n{}\ngot\n{got}\n", path.display(), case.name, case.expect.trim())
+            let expected = case.expect.trim();
+            format!("{}: {}\nexpected\n{expected}\ngot\n{got}\n", file.path.display(), case.name)
         }));
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-    assert!(count > 60, "only {count} cases were found");
+    assert!(cases().count() > 60, "only {} cases were found", cases().count());
 }
 
 /// A value that nothing reads is a promise that nobody keeps; one without a case may break unseen.
@@ -177,18 +192,14 @@ fn every_case() {
 fn every_value_is_read_and_has_a_case() {
     let known = leaves();
     assert!(known.len() > 80, "{known:?}");
-    let cases: Vec<Case> = files().into_iter().flat_map(|(_, _, cases)| cases).collect();
-    let rendered: Vec<&Case> = cases.iter().filter(|case| !case.expect.starts_with("refused:")).collect();
-    let mut tried: Vec<(&Case, String)> = Vec::new();
-    for case in rendered {
-        tried.extend(case.leaves(&known).into_iter().map(|leaf| (case, leaf)));
-    }
-    let matter = each(&tried, |(case, leaf)| case.depends_on(leaf));
-    let read: BTreeSet<&str> = tried
-        .iter()
-        .zip(matter)
-        .filter_map(|((_, leaf), matters)| matters.then_some(leaf.as_str()))
+    let rendered = cases().filter(|(_, came_out)| !came_out.starts_with("refused:"));
+    let tried: Vec<_> = rendered
+        .flat_map(|(case, came_out)| case.leaves(known).into_iter().map(move |leaf| (case, leaf, came_out)))
         .collect();
+    let matter = each(&tried, |(case, leaf, came_out)| case.depends_on(leaf, came_out));
+    let read =
+        tried.iter().zip(matter).filter_map(|((_, leaf, _), matters)| matters.then_some(leaf.as_str()));
+    let read: BTreeSet<&str> = read.collect();
     let is_unread = |leaf: &str| UNREAD.iter().any(|(unread, _)| *unread == leaf);
     let missing: Vec<&String> =
         known.iter().filter(|leaf| !read.contains(leaf.as_str()) && !is_unread(leaf)).collect();
@@ -201,7 +212,7 @@ fn every_value_is_read_and_has_a_case() {
 /// A flag that the binary does not have, or a number that it cannot read, is a crash loop.
 #[test]
 fn every_argument_is_one_of_the_binary() {
-    let cases: Vec<Case> = files().into_iter().flat_map(|(_, _, cases)| cases).collect();
+    let cases: Vec<&Case> = cases().map(|(case, _)| case).collect();
     let mut commands = BTreeSet::new();
     for objects in
         each(&cases, |case| render(&case.release(), &Value::Object(case.set.clone()))).into_iter().flatten()
@@ -228,12 +239,15 @@ fn every_argument_is_one_of_the_binary() {
 }
 
 /// The path of each value, from the schema.
-fn leaves() -> Vec<String> {
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/copyrator/values.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
-    let mut found = Vec::new();
-    walk("", &schema, &mut found);
-    found
+fn leaves() -> &'static [String] {
+    static LEAVES: OnceLock<Vec<String>> = OnceLock::new();
+    LEAVES.get_or_init(|| {
+        let schema = rendering::chart().join("values.schema.json");
+        let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+        let mut found = Vec::new();
+        walk("", &schema, &mut found);
+        found
+    })
 }
 
 fn walk(path: &str, schema: &Value, found: &mut Vec<String>) {
