@@ -37,7 +37,7 @@ fn entries(text: &str) -> Vec<Entry> {
             let (key, default) = inner.split_once(':').unwrap_or_else(|| panic!("{VALUES}: {line}"));
             open.truncate((line.len() - inner.len()) / 2);
             open.push(key.to_owned());
-            let (about, default) = (about.drain(..).collect::<Vec<_>>().join(" "), default.trim().to_owned());
+            let (about, default) = (std::mem::take(&mut about).join(" "), default.trim().to_owned());
             entries.push(Entry { path: open.clone(), about, default });
         }
     }
