@@ -11,12 +11,15 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const CA: &str = "copyrator-webhook-ca";
 /// As Argo CD calls itself where it applies on the server's side.
 const MANAGER: &str = "argocd-controller";
+/// The account of both roles, by another name than the chart's own.
+const ACCOUNT: &str = "writer";
 /// What a rotation waits for on purpose, short.
-const FAST: [&str; 2] = ["--ca-propagation", "3s"];
+const FAST: [&str; 4] = ["--ca-propagation", "3s", "--reconciler-account", ACCOUNT];
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
 fn rendered(bed: &Bed) -> String {
     let values = "topology=combined,reconciler.replicas=0,networkPolicy.enabled=true,dashboard.enabled=true";
+    let account = format!("serviceAccount.names.reconciler={ACCOUNT}");
     bed.helm(&[
         "template",
         RELEASE,
@@ -27,6 +30,8 @@ fn rendered(bed: &Bed) -> String {
         "1.36.0",
         "--set",
         values,
+        "--set",
+        &account,
     ])
 }
 
@@ -73,7 +78,10 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("helm renders YAML");
     apply(&bed, &text);
 
-    let account = bed.testbed.credentials("applied").expect("the account is there");
+    let token = bed
+        .kubectl(&["create", "token", ACCOUNT, "--namespace", NAMESPACE, "--duration", "24h"], &Value::Null);
+    let account =
+        bed.testbed.cluster().kubeconfig_with_token(ACCOUNT, token.trim()).expect("the account is there");
     let mut process = bed.testbed.operator_as(Role::Both, 0, &account, &FAST).expect("it starts");
     process.wait_ready().expect("it becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");

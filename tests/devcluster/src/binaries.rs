@@ -72,9 +72,11 @@ pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())
 }
 
-/// Builds every program that is missing, helm included: the folders they are in. What single tests need beside them is
-/// built by these.
+/// Builds every program that is missing, also those that only some tests need, which would be built amid the others
+/// otherwise: the folders they are in.
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
     let cache = Environment::read().cache()?;
-    [&KUBERNETES, &KWOK, &HELM].into_iter().map(|module| tools::ensure(module, &cache)).collect()
+    tools::foreign_definitions()?;
+    let modules = [&KUBERNETES, &KWOK, &HELM, &HELM4, &LUA];
+    modules.into_iter().map(|module| tools::ensure(module, &cache)).collect()
 }
