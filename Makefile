@@ -27,7 +27,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router an
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(STAGE) 'building the tests'
 	@cargo test --locked --workspace --no-run
-	$(STAGE) "the cluster's programs (built once, some 13 minutes on two cores)"
+	$(STAGE) "the cluster's programs (built once, some 17 minutes on two cores)"
 	@cargo run --locked --quiet --package devcluster -- build >/dev/null
 	$(STAGE) 'tests'
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace

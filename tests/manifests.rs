@@ -1,6 +1,6 @@
 //! What users and charts apply is what the code says: definitions, policies, chart, examples and flags.
 //!
-//! After a change of the kinds or policies: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files.
+//! After a change of the kinds, the policies or the values: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -12,8 +12,12 @@ mod definitions;
 mod examples;
 #[path = "manifests/flags.rs"]
 mod flags;
+#[path = "manifests/health.rs"]
+mod health;
 #[path = "manifests/policies.rs"]
 mod policies;
+#[path = "manifests/values.rs"]
+mod values;
 
 use std::{
     fs,

@@ -10,14 +10,17 @@ use serde_json::json;
 use crate::bed::objects::config_map;
 use crate::bed::{Story, rough};
 
-/// Every document at the root and in docs.
+/// Every document at the root and in docs, and what the chart brings along for watching.
 fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = [root.to_owned(), root.join("docs")];
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the documents are there"));
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let documents = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    // And what the chart has Prometheus and Grafana ask for.
+    let chart = ["templates/prometheusrule.yaml", "dashboards/copyrator.json"];
     documents
+        .chain(chart.map(|file| root.join("charts/copyrator").join(file)))
         .map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("documents are text")))
         .collect()
 }

@@ -9,17 +9,25 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "copyrator.labels" -}}
-{{ include "copyrator.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: copyrator
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- define "copyrator.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote }}
 {{- end -}}
 
-{{- define "copyrator.selector" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" }}
+{{/* Labels that are never selected by. Whoever gives more cannot replace ours: call with a list of the root and theirs. */}}
+{{- define "copyrator.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{- $own := dict
+  "app.kubernetes.io/version" $root.Chart.AppVersion
+  "app.kubernetes.io/part-of" "copyrator"
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $theirs := merge dict (default dict (index . 1)) (default dict $root.Values.commonLabels) -}}
+{{- merge (include "copyrator.selector" $root | fromYaml) $own (omit $theirs "app.kubernetes.io/component") | toYaml -}}
+{{- end -}}
+
+{{- define "copyrator.labels" -}}
+{{ include "copyrator.labelsWith" (list . dict) }}
 {{- end -}}
 
 {{- define "copyrator.image" -}}
@@ -35,6 +43,23 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 {{- define "copyrator.reconciler" -}}
 {{ include "copyrator.fullname" . }}-reconciler
+{{- end -}}
+
+{{/* The ServiceAccounts of these pods. */}}
+{{- define "copyrator.webhookAccount" -}}
+{{- $names := .Values.serviceAccount.names -}}
+{{- if eq .Values.topology "split" -}}
+{{- $name := default (include "copyrator.webhook" .) $names.webhook -}}
+{{- if eq $name (include "copyrator.reconcilerAccount" .) -}}
+{{- fail "serviceAccount.names: the topology split is for two accounts; give two names, or set topology to combined" -}}
+{{- end -}}
+{{- $name -}}
+{{- else -}}
+{{- include "copyrator.reconcilerAccount" . -}}
+{{- end -}}
+{{- end -}}
+{{- define "copyrator.reconcilerAccount" -}}
+{{ default (include "copyrator.reconciler" .) .Values.serviceAccount.names.reconciler }}
 {{- end -}}
 
 {{/* The Secret that others keep the webhook's certificates in. */}}

@@ -1,4 +1,4 @@
-{{/* One Deployment. Call with a dict: root, component, roles, replicas, resources, answers (whether it serves the webhook). */}}
+{{/* One Deployment. Call with a dict: root, component, roles, account, replicas, resources, answers (whether it serves the webhook). */}}
 {{- define "copyrator.deployment" -}}
 {{- $values := .root.Values -}}
 {{- $fullname := include "copyrator.fullname" .root -}}
@@ -21,7 +21,7 @@ metadata:
     {{- include "copyrator.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
 spec:
-  replicas: {{ .replicas }}
+  replicas: {{ int .replicas }}
   {{- /* On the node's network a pod more may find no free port. */}}
   {{- if and .answers (not $host) }}
   strategy:
@@ -35,17 +35,14 @@ spec:
   template:
     metadata:
       labels:
-        {{- with $values.podLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-        {{- include "copyrator.labels" .root | nindent 8 }}
+        {{- include "copyrator.labelsWith" (list .root $values.podLabels) | nindent 8 }}
         app.kubernetes.io/component: {{ .component }}
       {{- with $values.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
     spec:
-      serviceAccountName: {{ $fullname }}-{{ .component }}
+      serviceAccountName: {{ .account }}
       {{- with $values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
@@ -53,13 +50,22 @@ spec:
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
+      {{- with $values.runtimeClassName }}
+      runtimeClassName: {{ . }}
+      {{- end }}
       {{- with $values.podSecurityContext }}
       securityContext:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- if $host }}
       hostNetwork: true
-      dnsPolicy: ClusterFirstWithHostNet
+      {{- end }}
+      {{- with default (ternary "ClusterFirstWithHostNet" "" (default false $host)) $values.dnsPolicy }}
+      dnsPolicy: {{ . }}
+      {{- end }}
+      {{- with $values.dnsConfig }}
+      dnsConfig:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       terminationGracePeriodSeconds: 30
       containers:
@@ -73,10 +79,11 @@ spec:
         {{- if $values.webhook.url }}
         - --webhook-url={{ $values.webhook.url }}
         {{- else }}
-        - --webhook-service={{ $fullname }}-webhook:443
+        - --webhook-service={{ $fullname }}-webhook:{{ int $values.webhook.service.port }}
         {{- end }}
+        - --admin-addr={{ $values.bindAddress }}:{{ int $values.metrics.port }}
         {{- if .answers }}
-        - --webhook-addr=0.0.0.0:{{ $values.webhook.port }}
+        - --webhook-addr={{ $values.bindAddress }}:{{ int $values.webhook.port }}
         - --peer-rate={{ int64 $values.webhook.peerRate }}
         {{- end }}
         {{- if $demands }}
@@ -89,12 +96,12 @@ spec:
         - --tls-dir=/certificates
         {{- end }}
         - --owner-cluster-role={{ $fullname }}
-        - --reconciler-account={{ include "copyrator.reconciler" .root }}
+        - --reconciler-account={{ include "copyrator.reconcilerAccount" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
         - --min-spread-interval={{ $values.minSpreadInterval }}
         - --max-spread-bytes={{ $values.maxSpreadBytes }}
-        - --max-writes-in-flight={{ $values.maxWritesInFlight }}
-        - --max-rollouts={{ $values.maxRollouts }}
+        - --max-writes-in-flight={{ int $values.maxWritesInFlight }}
+        - --max-rollouts={{ int64 $values.maxRollouts }}
         - --sweep-interval={{ $values.sweepInterval }}
         - --annotations={{ $values.annotations }}
         {{- with $values.systemNamespaces }}
@@ -118,9 +125,9 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
         ports:
-        - {name: metrics, containerPort: 8080, protocol: TCP}
+        - {name: metrics, containerPort: {{ int $values.metrics.port }}, protocol: TCP}
         {{- if .answers }}
-        - {name: webhook, containerPort: {{ $values.webhook.port }}, protocol: TCP}
+        - {name: webhook, containerPort: {{ int $values.webhook.port }}, protocol: TCP}
         {{- end }}
         livenessProbe:
           httpGet: {path: /livez, port: metrics}
@@ -133,13 +140,16 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
-        {{- if or $demands $mounted }}
+        {{- if or $demands $mounted $values.extraVolumeMounts }}
         volumeMounts:
         {{- if $demands }}
         - {name: client-ca, mountPath: /etc/copyrator/client-ca, readOnly: true}
         {{- end }}
         {{- if $mounted }}
         - {name: certificates, mountPath: /certificates, readOnly: true}
+        {{- end }}
+        {{- with $values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
         {{- end }}
         {{- with .resources }}
@@ -150,7 +160,7 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
-      {{- if or $demands $mounted }}
+      {{- if or $demands $mounted $values.extraVolumes }}
       volumes:
       {{- if $demands }}
       - name: client-ca
@@ -169,6 +179,9 @@ spec:
           items: [{key: ca.crt, path: ca.crt}]
           {{- end }}
       {{- end }}
+      {{- with $values.extraVolumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
       {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:
@@ -182,16 +195,15 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- $own := merge (include "copyrator.selector" .root | fromYaml) (dict "app.kubernetes.io/component" .component) }}
+      {{- $apart := dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" }}
       topologySpreadConstraints:
-      {{- with $values.topologySpreadConstraints }}
-        {{- toYaml . | nindent 8 }}
-      {{- else }}
-      - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
-        whenUnsatisfiable: ScheduleAnyway
+      {{- range default (list $apart) $values.topologySpreadConstraints }}
+      - {{- toYaml . | nindent 8 }}
+        {{- if not (hasKey . "labelSelector") }}
         labelSelector:
           matchLabels:
-            {{- include "copyrator.selector" .root | nindent 12 }}
-            app.kubernetes.io/component: {{ .component }}
+            {{- toYaml $own | nindent 12 }}
+        {{- end }}
       {{- end }}
 {{- end -}}

@@ -129,9 +129,10 @@ mod tests {
             let is_local = name.starts_with("rolebinding");
             let given = GIVEN.iter().find(|it| it.suffix == suffix && it.is_local == is_local);
             let given = given.unwrap_or_else(|| panic!("{name} binds a role that is not in GIVEN"));
-            for (role, include) in
-                [(Role::Webhook, "copyrator.webhook"), (Role::Reconciler, "copyrator.reconciler")]
-            {
+            for (role, include) in [
+                (Role::Webhook, "copyrator.webhookAccount"),
+                (Role::Reconciler, "copyrator.reconcilerAccount"),
+            ] {
                 let is_bound = text.contains(&format!("name: {{{{ include \"{include}\" . }}}}"));
                 assert_eq!(given.holders.contains(&role), is_bound, "{name}: {role:?}");
             }

@@ -9,6 +9,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ConfigMap", "configmaps", "/api/v1", true),
     ("Secret", "secrets", "/api/v1", true),
     ("Pod", "pods", "/api/v1", true),
+    ("Service", "services", "/api/v1", true),
     ("ServiceAccount", "serviceaccounts", "/api/v1", true),
     ("Event", "events", "/apis/events.k8s.io/v1", true),
     ("Deployment", "deployments", "/apis/apps/v1", true),
@@ -22,6 +23,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("RoleBinding", "rolebindings", "/apis/rbac.authorization.k8s.io/v1", true),
     ("ClusterRole", "clusterroles", "/apis/rbac.authorization.k8s.io/v1", false),
     ("ClusterRoleBinding", "clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1", false),
+    ("NetworkPolicy", "networkpolicies", "/apis/networking.k8s.io/v1", true),
     ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
     (
         "ValidatingWebhookConfiguration",
@@ -47,6 +49,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
         "/apis/admissionregistration.k8s.io/v1",
         false,
     ),
+    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1", false),
     (
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",
@@ -61,6 +64,9 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
         false,
     ),
     ("CustomResourceDefinition", "customresourcedefinitions", "/apis/apiextensions.k8s.io/v1", false),
+    ("Certificate", "certificates", "/apis/cert-manager.io/v1", true),
+    ("PrometheusRule", "prometheusrules", "/apis/monitoring.coreos.com/v1", true),
+    ("ServiceMonitor", "servicemonitors", "/apis/monitoring.coreos.com/v1", true),
     ("CopyratorRule", "copyratorrules", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigPolicy", "configpolicies", "/apis/copyrator.dev/v1alpha1", false),

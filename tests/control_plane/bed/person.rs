@@ -67,6 +67,11 @@ impl Person {
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
+    /// What asking for every object of a kind is answered.
+    pub fn try_list(&self, kind: &str) -> Answer {
+        self.send(Method::GET, &paths::collection(kind, ""), "application/json", None)
+    }
+
     /// Creates an object.
     pub fn create(&self, object: &Value) -> Answer {
         self.create_with(object, "")
@@ -99,6 +104,14 @@ impl Person {
     pub fn try_apply_as(&self, manager: &str, object: &Value) -> Answer {
         let (kind, namespace, name) = paths::identity(object);
         let path = format!("{}?fieldManager={manager}&dryRun=All", paths::object(kind, namespace, name));
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
+    }
+
+    /// What server-side apply would make of an object where no field may be unknown or there twice, without storing it.
+    pub fn try_apply_strictly(&self, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        let path = paths::object(kind, namespace, name)
+            + "?fieldManager=person&force=true&dryRun=All&fieldValidation=Strict";
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 

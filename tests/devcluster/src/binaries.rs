@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::tools::{self, HELM, KUBERNETES, KWOK, Module};
+use crate::tools::{self, HELM, HELM4, KUBERNETES, KWOK, LUA, Module};
 
 /// Where each program is.
 #[derive(Debug)]
@@ -52,13 +52,31 @@ pub fn helm() -> Result<PathBuf, Error> {
     find(&HELM, "helm", &Environment::read())
 }
 
+/// Where helm of the next major version is, built if need be.
+pub fn helm4() -> Result<PathBuf, Error> {
+    find(&HELM4, "helm", &Environment::read())
+}
+
+/// Where a Lua interpreter is, Argo CD's, built if need be.
+pub fn lua() -> Result<PathBuf, Error> {
+    find(&LUA, "glua", &Environment::read())
+}
+
+/// Manifests of other projects' kinds that the chart can write: cert-manager's, the Prometheus operator's.
+pub fn foreign_definitions() -> Result<Vec<PathBuf>, Error> {
+    tools::foreign_definitions()
+}
+
 /// Where kubectl is, built if need be.
 pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())
 }
 
-/// Builds every program that is missing, helm included: the folders they are in.
+/// Builds every program that is missing, also those that only some tests need, which would be built amid the others
+/// otherwise: the folders they are in.
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
     let cache = Environment::read().cache()?;
-    [&KUBERNETES, &KWOK, &HELM].into_iter().map(|module| tools::ensure(module, &cache)).collect()
+    tools::foreign_definitions()?;
+    let modules = [&KUBERNETES, &KWOK, &HELM, &HELM4, &LUA];
+    modules.into_iter().map(|module| tools::ensure(module, &cache)).collect()
 }

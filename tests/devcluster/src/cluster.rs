@@ -89,7 +89,15 @@ impl DevCluster {
 
     /// helm as admin, built first if need be. Its settings and caches are the cluster's, not the user's.
     pub fn helm(&self) -> Result<Command, Error> {
-        let program = binaries::helm()?;
+        self.helm_at(binaries::helm()?)
+    }
+
+    /// The same of the next major version.
+    pub fn helm4(&self) -> Result<Command, Error> {
+        self.helm_at(binaries::helm4()?)
+    }
+
+    fn helm_at(&self, program: PathBuf) -> Result<Command, Error> {
         let mut command = Client { program }.command(&self.folder, &self.admin);
         environment::variables("HELM_").for_each(|name| {
             command.env_remove(name);

@@ -1,6 +1,7 @@
 //! The programs a cluster consists of, built with Go from the modules under `tools/`, once, and kept in the
 //! user's cache folder under a hash of what they were built from.
 
+mod definitions;
 mod install;
 mod progress;
 mod stages;
@@ -12,6 +13,7 @@ use ring::digest;
 
 use crate::error::Error;
 
+pub(crate) use definitions::files as foreign_definitions;
 pub(crate) use install::ensure;
 pub(crate) use stages::files as stage_files;
 
@@ -64,6 +66,26 @@ pub(crate) static HELM: Module = Module {
     requirement: "helm.sh/helm/v3",
     version_variables: [Some("helm.sh/helm/v3/internal/version.version"), None, None],
     minutes: 4,
+};
+
+/// The chart installer of the next major version.
+pub(crate) static HELM4: Module = Module {
+    name: "helm4",
+    tools: &["helm"],
+    alternative: "",
+    requirement: "helm.sh/helm/v4",
+    version_variables: [Some("helm.sh/helm/v4/internal/version.version"), None, None],
+    minutes: 4,
+};
+
+/// The Lua that Argo CD runs health scripts with.
+pub(crate) static LUA: Module = Module {
+    name: "lua",
+    tools: &["glua"],
+    alternative: "",
+    requirement: "github.com/yuin/gopher-lua",
+    version_variables: [None; 3],
+    minutes: 1,
 };
 
 impl Module {
@@ -120,7 +142,7 @@ impl Module {
 
 #[cfg(test)]
 mod tests {
-    use super::{HELM, KUBERNETES, KWOK};
+    use super::{HELM, HELM4, KUBERNETES, KWOK, LUA};
 
     #[test]
     fn the_version_comes_from_go_mod() {
@@ -128,12 +150,14 @@ mod tests {
         assert!(version.starts_with("v1."), "{version}");
         assert!(KUBERNETES.linker_flags().unwrap().contains(&format!("version.gitVersion={version} -X")));
         assert!(HELM.linker_flags().unwrap().contains("version.version=v3."));
+        assert!(HELM4.linker_flags().unwrap().contains("version.version=v4."));
     }
 
     #[test]
     fn each_module_has_a_hash_of_its_own() {
-        let hashes = [&KUBERNETES, &KWOK, &HELM].map(|module| module.hash().unwrap());
-        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+        let mut hashes = [&KUBERNETES, &KWOK, &HELM, &HELM4, &LUA].map(|module| module.hash().unwrap());
+        hashes.sort();
+        assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]), "{hashes:?}");
         assert!(hashes.iter().all(|hash| hash.len() == 16));
     }
 

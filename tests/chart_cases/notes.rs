@@ -1,0 +1,64 @@
+//! What people are told after an installation.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::rendering::{chart, helm};
+
+/// helm shows notes only of what it installs in a cluster, so a copy of the chart has them in a ConfigMap.
+fn copied() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(chart()).arg(folder.path()).status().unwrap();
+    assert!(copied.success());
+    let templates = folder.path().join("copyrator/templates");
+    let notes = fs::read_to_string(templates.join("NOTES.txt")).unwrap();
+    fs::write(templates.join("_told.tpl"), format!("{{{{ define \"told\" }}}}{notes}{{{{ end }}}}")).unwrap();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: told}\ndata: {notes: {{ include \"told\" . | quote }}}\n";
+    fs::write(templates.join("told.yaml"), map).unwrap();
+    folder
+}
+
+fn notes(folder: &Path, values: &Value) -> String {
+    let chart = folder.join("copyrator").to_string_lossy().into_owned();
+    let only = ["--kube-version", "1.36.0", "--show-only", "templates/told.yaml"];
+    let arguments = [&["template", "copyrator", &chart], &only[..]].concat();
+    let map = helm(&arguments, values).expect("the chart renders");
+    let map: Value = serde_saphyr::from_str(&map).unwrap();
+    map["data"]["notes"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn notes_say_what_to_do_next_and_nothing_else() {
+    let folder = copied();
+    let notes = notes(folder.path(), &json!({}));
+    for said in ["rollout status deployment/copyrator-reconciler", "copyrator doctor", "kind: CopyratorRule"]
+    {
+        assert!(notes.contains(said), "{said:?} is not in\n{notes}");
+    }
+    assert!(!notes.contains("WARNING"), "{notes}");
+}
+
+#[test]
+fn notes_warn_of_what_will_hurt() {
+    let folder = copied();
+    for (values, said) in [
+        (json!({ "webhook": { "replicas": 1 } }), "One pod answers"),
+        (json!({ "topology": "combined", "reconciler": { "replicas": 1 } }), "One pod answers"),
+        (json!({ "webhook": { "replicas": 0 } }), "No pod answers"),
+        (json!({ "reconciler": { "replicas": 0 } }), "No pod reconciles"),
+        (json!({ "podDisruptionBudget": { "enabled": false } }), "podDisruptionBudget"),
+        (json!({ "crds": { "enabled": false } }), "copyrator crds | kubectl apply"),
+        (json!({ "crds": { "keep": false } }), "everybody's rules"),
+        (json!({ "rbac": { "create": false } }), "ClusterRole copyrator"),
+        (json!({ "serviceAccount": { "create": false } }), "copyrator-webhook"),
+        (json!({ "webhook": { "hostNetwork": true } }), "8443 and 8080"),
+        (json!({ "networkPolicy": { "enabled": true } }), "networkPolicy.from"),
+    ] {
+        let notes = notes(folder.path(), &values);
+        let warning = notes.lines().find(|line| line.starts_with("WARNING: "));
+        assert!(warning.is_some(), "{values} warns of nothing\n{notes}");
+        assert!(notes.contains(said), "{said:?} is not in\n{notes}");
+    }
+}

@@ -1,0 +1,3 @@
+module copyrator.dev/devcluster/definitions
+
+go 1.26.0
