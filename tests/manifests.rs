@@ -1,6 +1,6 @@
-//! What users and charts apply is what the code says: definitions, policies, chart, examples and flags.
+//! What users and charts apply is what the code says: definitions, policies, chart, examples, schemas and flags.
 //!
-//! After a change of the kinds or policies: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files.
+//! After a change of the kinds or policies: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files and the schemas.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -14,6 +14,8 @@ mod examples;
 mod flags;
 #[path = "manifests/policies.rs"]
 mod policies;
+#[path = "manifests/schemas.rs"]
+mod schemas;
 
 use std::{
     fs,

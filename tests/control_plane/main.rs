@@ -12,6 +12,7 @@ mod brake;
 mod cel_alike;
 mod certificates;
 mod client_certificates;
+mod command_line;
 mod conflicts;
 mod copying;
 mod crashes;
