@@ -106,6 +106,10 @@ impl Args {
             Output::Yaml => output::yaml("Plan", &report),
             Output::Name => report.names(),
         };
+        // Silence is taken for a failure of its own (argo-cd#27705); the others say it in what they print.
+        if self.output == Output::Name && text.is_empty() {
+            self.console.note("nothing to do");
+        }
         match print(&text) {
             Exit::Done if self.is_found(&report) => Exit::Findings,
             exit => exit,
