@@ -29,7 +29,7 @@ impl LabelArgs {
         let wrong = |message: String| UsageError::Value { flag: "selector", message };
         let Some(text) = self.selector else { return Ok(None) };
         let mut problems = Vec::new();
-        let selector = parse_selector(&text).map_err(|why| wrong(format!("{text:?} {why}")))?;
+        let selector = parse_selector(&text).map_err(wrong)?;
         let selector = Selector::compile("--selector", &selector, &mut problems);
         match problems.first() {
             Some(problem) => Err(wrong(problem.message.clone())),
