@@ -63,11 +63,6 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Whether all namespaces are asked about in so many words.
-    pub(super) fn is_all(&self) -> bool {
-        self.all_namespaces
-    }
-
     /// The namespace, where one is asked about.
     pub(super) fn one(&self) -> Option<&str> {
         self.namespace.as_deref()

@@ -221,3 +221,36 @@ fn labels_choose_what_is_shown() {
     assert_eq!(asked("--exit-code=true").code, Some(1));
     assert_eq!(asked("--exit-code=false").code, Some(0));
 }
+
+/// As people type it: kubectl finds the program by its name, and asks it for the next word.
+#[test]
+fn kubectl_runs_and_completes_its_plugin() {
+    let story = Story::new(peaceful(), "plugged");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("control_plane/plugin");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    for name in ["kubectl-copyrator", "kubectl_complete-copyrator"] {
+        std::fs::remove_file(folder.join(name)).ok();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_copyrator"), folder.join(name)).expect("a link");
+    }
+    let cluster = story.bed.testbed.cluster();
+    let kubectl = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(cluster.kubectl().get_program());
+        command.args(arguments).env("PATH", &folder).env("KUBECONFIG", cluster.admin_kubeconfig());
+        let output = command.output().expect("kubectl runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, listed, said) = kubectl(&["copyrator", "get", "namespaces", "-o", "name"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(listed.lines().any(|line| line == format!("namespace/{}", story.home)), "{listed}");
+    // Exit codes come through.
+    let (code, _, said) = kubectl(&["copyrator", "why", "secret/none", "-n", &story.home]);
+    assert_eq!(code, Some(1), "{said}");
+    let (_, help, _) = kubectl(&["copyrator", "plan", "--help"]);
+    assert!(help.contains("Usage: kubectl copyrator plan"), "{help}");
+    let (_, words, said) = kubectl(&["__complete", "copyrator", "why"]);
+    let words: Vec<&str> = words.lines().map(|line| line.split('\t').next().unwrap_or_default()).collect();
+    assert_eq!(words, ["why", "why-not", ":4"], "{said}");
+    let (_, names, said) = kubectl(&["__complete", "copyrator", "plan", "-n", "plugged-"]);
+    assert_eq!(names.lines().collect::<Vec<_>>(), [story.home.as_str(), ":4"], "{said}");
+}

@@ -4,7 +4,7 @@ mod fetch;
 
 use self::fetch::{FetchError, Listed, fetch};
 use super::{
-    ClusterArgs, Console, Exit, Output, Scope, Threads, block_on, connect, fail, output, print,
+    ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail, output, print,
     selected::{LabelArgs, Labels},
 };
 use crate::run::client::Target;
@@ -47,14 +47,18 @@ impl What {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator get nodes\n  copyrator get namespaces -l team=blue\n  \
     copyrator get deployments -n shop -o wide\n  copyrator get services -A -o json\n\n\
-    Without -n and -A: the context's namespace, as kubectl has it.\n\n\
+    Columns are those that kubectl shows; nodes and namespaces are in no namespace.\n\n\
     Exit codes: 0 listed; 1 refused; 2 usage; 3 cluster unreachable.")]
 pub struct Args {
     /// What to list.
     #[arg(value_enum)]
     what: What,
-    #[command(flatten)]
-    scope: Scope,
+    /// The namespace asked about; without it, the context's.
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     labels: LabelArgs,
     /// How the output looks.
@@ -83,8 +87,8 @@ impl Args {
         };
         let sought = self.what.sought();
         let default = client.default_namespace().to_owned();
-        let namespace =
-            (sought.in_namespaces && !self.scope.is_all()).then(|| self.scope.one().unwrap_or(&default));
+        let namespace = (sought.in_namespaces && !self.all_namespaces)
+            .then(|| self.namespace.as_deref().unwrap_or(&default));
         let labels = labels.as_ref().map(|labels| labels.text.as_str());
         let listed = match fetch(&client, sought, namespace, labels, self.is_table()).await {
             Ok(listed) => listed,
