@@ -99,7 +99,6 @@ fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::
     // A connection whose other end is gone without a word: idle ones (watches) and busy ones.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
-    connector.set_connect_timeout(Some(patience.min(ANSWER_TIMEOUT)));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);

@@ -4,6 +4,7 @@ use kube::Client;
 
 use crate::{
     cli::{
+        Exit,
         console::with_causes,
         copies::{self, CopyStanding, State},
         installed::Installed,
@@ -26,7 +27,7 @@ pub(super) struct Looked {
     pub workloads: Vec<RestartRow>,
     /// What whoever reads the rest should know.
     pub notes: Vec<String>,
-    /// Why copies and workloads are not shown one by one.
+    /// Why copies and workloads are not shown one by one now, and may be in a moment.
     unseen: Option<String>,
 }
 
@@ -85,7 +86,9 @@ pub(super) async fn look(
             let why = format!("copies and workloads are not shown one by one: {}", with_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
-            return Ok(Looked { rows, copies, workloads, notes: vec![why.clone()], unseen: Some(why) });
+            // A refusal stays one: who waits then waits for what the statuses say.
+            let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
+            return Ok(Looked { rows, copies, workloads, notes: vec![why], unseen });
         }
     };
     let copies = copies::standings(&seen, namespace);

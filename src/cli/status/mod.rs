@@ -32,7 +32,8 @@ use crate::run::client::Target;
     WANTED are the first characters of keyed digests: of the content that a workload is recorded to run with, and of what is \
     there now.\n\n\
     --wait ends when nothing is left to report: every status speaks of what is declared, every copy is in order or held back on \
-    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing.\n\n\
+    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing. Who may not list copies and \
+    workloads waits for the statuses alone.\n\n\
     Exit codes: 0 everything is as declared; 1 something is not, or may not be read; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
