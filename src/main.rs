@@ -2,11 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use copyrator::cli::Cli;
-
 fn main() -> ExitCode {
     // Whoever asks for TLS without naming a provider gets this one; a second installation cannot happen here.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Cli::parse().run().into()
+    copyrator::cli::called(std::env::args_os().collect()).into()
 }

@@ -1,6 +1,7 @@
-//! What users and charts apply is what the code says: definitions, policies, chart, examples and flags.
+//! What users and charts apply is what the code says: definitions, policies, chart, examples, schemas and flags.
 //!
-//! After a change of the kinds, the policies or the values: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's files.
+//! After a change of the kinds, the policies or the values: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's
+//! files and the schemas.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -16,6 +17,8 @@ mod flags;
 mod health;
 #[path = "manifests/policies.rs"]
 mod policies;
+#[path = "manifests/schemas.rs"]
+mod schemas;
 #[path = "manifests/values.rs"]
 mod values;
 

@@ -211,6 +211,6 @@ pub(crate) fn counts(request: &Request) -> bool {
 }
 
 async fn connect(kubeconfig: &Path) -> Outcome<Client> {
-    let target = Target { kubeconfig: Some(kubeconfig.to_owned()), context: None };
+    let target = Target { kubeconfig: Some(kubeconfig.to_owned()), ..Target::default() };
     Ok(client(&target, &std::sync::Arc::default()).await?)
 }

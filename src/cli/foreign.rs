@@ -90,9 +90,15 @@ const KINDS: [Looked; 13] = [
 ];
 
 /// Everything that other tools read or write, in one namespace or all.
-pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Found, ReadError> {
+pub(super) async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    of_labels: Option<&str>,
+) -> Result<Found, ReadError> {
     let mut found = Found::default();
     labels(client, namespace, &mut found).await;
+    let page = ListParams::default().limit(PAGE);
+    let page = of_labels.map_or(page.clone(), |labels| page.labels(labels));
     for looked in &KINDS {
         let gvk = GroupVersionKind::gvk(looked.group, looked.version, looked.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, looked.plural);
@@ -106,8 +112,8 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Fou
             None => (Api::all_with(client.clone(), &resource), "in the cluster".into()),
         };
         let listed = match looked.whole {
-            true => whole(&api, &resource, &mut found).await,
-            false => metadata(&api, looked.kind, &resource.api_version, &mut found).await,
+            true => whole(&api, &page, &resource, &mut found).await,
+            false => metadata(&api, &page, looked.kind, &resource.api_version, &mut found).await,
         };
         match (listed, looked.optional) {
             (Ok(()), _) => {}
@@ -140,7 +146,7 @@ async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
                 found.take(document("Namespace", "v1", &one), None);
             }
         }
-        None => drop(metadata(&api, "Namespace", "v1", found).await),
+        None => drop(metadata(&api, &ListParams::default().limit(PAGE), "Namespace", "v1", found).await),
     }
 }
 
@@ -157,11 +163,12 @@ fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>
 /// Takes in the metadata of all objects, page by page.
 async fn metadata(
     api: &Api<DynamicObject>,
+    first: &ListParams,
     kind: &str,
     version: &str,
     found: &mut Found,
 ) -> kube::Result<()> {
-    let mut page = ListParams::default().limit(PAGE);
+    let mut page = first.clone();
     loop {
         let list = api.list_metadata(&page).await?;
         list.items.iter().for_each(|object| found.take(document(kind, version, object), None));
@@ -173,9 +180,14 @@ async fn metadata(
 }
 
 /// Takes in all objects, page by page. Items of a list do not say what they are.
-async fn whole(api: &Api<DynamicObject>, resource: &ApiResource, found: &mut Found) -> kube::Result<()> {
+async fn whole(
+    api: &Api<DynamicObject>,
+    first: &ListParams,
+    resource: &ApiResource,
+    found: &mut Found,
+) -> kube::Result<()> {
     let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
-    let mut page = ListParams::default().limit(PAGE);
+    let mut page = first.clone();
     loop {
         let list = api.list(&page).await?;
         for mut object in list.items {

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use super::{
     Exit, Home, fail,
     manifests::{self, Document},
-    note, print,
+    print,
     serve::endpoint,
 };
 use crate::{
@@ -25,7 +25,8 @@ use crate::{
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n  \
     copyrator hooks --print --ca ca.crt --policy policies/ | kubectl apply -f -\n\n\
-    To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator"
+    To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator\n\n\
+    Exit codes: 0 done; 1 they cannot be written as YAML; 2 usage, or a file that cannot be read."
 )]
 pub struct Args {
     /// Print them as YAML.
@@ -108,7 +109,7 @@ fn show(
 }
 
 fn unusable(message: &str) -> Exit {
-    note(message);
+    super::console::say(message);
     Exit::Usage
 }
 

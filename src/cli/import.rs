@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{ClusterArgs, Exit, Threads, block_on, connect, fail, foreign, manifests, note, print};
-use crate::{
-    import::{Found, Imported, Level, Options, import, json, yaml},
-    run::client::Target,
+use super::{
+    ClusterArgs, Console, Exit, LabelArgs, Scope, Threads, block_on, connect, fail, foreign, manifests,
+    output, print, selected::Labels,
 };
+use crate::import::{Found, Imported, Level, Made, Options, import, json, yaml};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -16,6 +16,8 @@ enum Output {
     Yaml,
     /// For machines: rules, monitors, findings, next.
     Json,
+    /// A line a rule or monitor, KIND/NAME as kubectl has it.
+    Name,
 }
 
 /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named. Reads the manifests that
@@ -28,7 +30,7 @@ enum Output {
     copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
     copyrator import -f csec.yaml --source-namespace platform\n  \
     copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
-    Then kubectl apply -f rules.yaml, and the steps at its top. From the cluster it lists workloads, and the metadata of ConfigMaps \
+    Then kubectl apply -f rules.yaml, and the steps at its top. With -f, -n is where an object belongs that does not say; -l is for the cluster only. From the cluster it lists workloads, and the metadata of ConfigMaps \
     and Secrets, never their data; values in a ClusterSecret or a pod template are not printed either.\n\n\
     Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
     cannot be parsed; 3 cluster unreachable.")]
@@ -37,62 +39,78 @@ pub struct Args {
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: Vec<PathBuf>,
     #[command(flatten)]
-    cluster: ClusterArgs,
-    /// One namespace of the cluster instead of all; with -f, where an object belongs that does not say.
-    #[arg(short, long, value_name = "NS")]
-    namespace: Option<String>,
-    /// All namespaces (the default).
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// Where you will put the source Secret of a ClusterSecret that holds its data itself.
     #[arg(long, value_name = "NS")]
     source_namespace: Option<String>,
     /// How the output looks.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
 }
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        let options = Options { source_namespace: self.source_namespace };
+        let options = Options { source_namespace: self.source_namespace.clone() };
         if !self.filename.is_empty() {
             let documents = match manifests::read(&self.filename) {
                 Ok(documents) => documents,
                 Err(error) => return fail(&error, Exit::Usage),
             };
             let mut found = Found::default();
-            documents.into_iter().for_each(|document| found.take(document.value, self.namespace.as_deref()));
-            return show(&found, &options, self.output);
+            documents.into_iter().for_each(|document| found.take(document.value, self.scope.one()));
+            return self.show(&found, &options);
         }
-        block_on(Threads::One, async move {
-            let client = match connect(&Target::from(self.cluster)).await {
+        let checked =
+            self.cluster.clone().check().and_then(|target| Ok((target, self.labels.clone().check()?)));
+        let (target, labels) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        block_on(Threads::One, async {
+            let client = match connect(&target).await {
                 Ok(client) => client,
                 Err(error) => return fail(&error, Exit::Unreachable),
             };
-            match foreign::read(&client, self.namespace.as_deref()).await {
-                Ok(found) => show(&found, &options, self.output),
+            let labels = labels.as_ref().map(|Labels { text, .. }| text.as_str());
+            match foreign::read(&client, self.scope.one(), labels).await {
+                Ok(found) => self.show(&found, &options),
                 Err(error @ foreign::ReadError::Refused { .. }) => fail(&error, Exit::Findings),
                 Err(error @ foreign::ReadError::Unreachable(_)) => fail(&error, Exit::Unreachable),
             }
         })
     }
+
+    fn show(&self, found: &Found, options: &Options) -> Exit {
+        let imported = import(found, options);
+        let text = match self.output {
+            Output::Yaml => yaml(&imported),
+            Output::Json => Ok(output::json("Import", &json(&imported))),
+            Output::Name => Ok(names(&imported)),
+        };
+        let printed = match text {
+            Ok(text) => print(&text),
+            Err(error) => fail(&error, Exit::Findings),
+        };
+        self.console.note(&summary(found, &imported));
+        match printed {
+            Exit::Done if imported.lacks_something() => Exit::Findings,
+            exit => exit,
+        }
+    }
 }
 
-fn show(found: &Found, options: &Options, output: Output) -> Exit {
-    let imported = import(found, options);
-    let text = match output {
-        Output::Yaml => yaml(&imported),
-        Output::Json => Ok(serde_json::to_string_pretty(&json(&imported)).unwrap_or_default() + "\n"),
+fn names(imported: &Imported) -> String {
+    let name = |made: &Made| match made {
+        Made::Rule(_) => ("CopyratorRule", made.place().1.to_owned()),
+        Made::Monitor(_) => ("ConfigMonitor", made.place().1.to_owned()),
     };
-    let printed = match text {
-        Ok(text) => print(&text),
-        Err(error) => fail(&error, Exit::Findings),
-    };
-    note(&summary(found, &imported));
-    match printed {
-        Exit::Done if imported.lacks_something() => Exit::Findings,
-        exit => exit,
-    }
+    output::names(imported.made().map(name))
 }
 
 fn summary(found: &Found, imported: &Imported) -> String {

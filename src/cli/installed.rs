@@ -14,8 +14,14 @@ use crate::{
 #[command(next_help_heading = "What copyrator serve was told, where it was told anything")]
 pub(super) struct InstalledArgs {
     /// Where Copyrator's own objects live: serve's --namespace.
-    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS", default_value = "copyrator-system")]
-    install_namespace: String,
+    #[arg(
+        long,
+        alias = "install-namespace",
+        env = "COPYRATOR_NAMESPACE",
+        value_name = "NS",
+        default_value = "copyrator-system"
+    )]
+    copyrator_namespace: String,
     /// How long a copy that nobody wants is kept, for rules that do not say.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
@@ -55,8 +61,8 @@ impl InstalledArgs {
     pub(super) fn check(self) -> Result<Installed, UsageError> {
         let more: BTreeSet<String> = non_empty(self.system_namespaces).collect();
         Ok(Installed {
-            system_namespaces: system_namespaces(&self.install_namespace, &more),
-            namespace: self.install_namespace,
+            system_namespaces: system_namespaces(&self.copyrator_namespace, &more),
+            namespace: self.copyrator_namespace,
             trusted: non_empty(self.trusted_writers).collect(),
             grace: duration("deletion-grace", &self.deletion_grace)?,
             max_bytes: self.max_spread_bytes,

@@ -1,28 +1,50 @@
 //! The command line: one file a command.
 
+mod called;
 mod check;
+mod cluster;
 mod columns;
+mod completion;
+mod console;
 mod copies;
 mod crds;
 mod digests;
 mod doctor;
 mod foreign;
+mod get;
 mod hooks;
+#[cfg(test)]
+mod imagined;
 mod import;
 mod installed;
+mod man;
 mod manifests;
+mod named;
+mod output;
 mod plan;
 mod restarts;
+mod selected;
 mod serve;
 mod standing;
 mod status;
 mod survey;
+mod tree;
+mod why;
+mod why_not;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::run::client::{ClientError, Target, client};
+pub use called::called;
+
+use self::{
+    cluster::{ClusterArgs, Scope, connect},
+    console::{Console, fail, print, with_causes},
+    output::Output,
+    selected::LabelArgs,
+    serve::UsageError,
+};
 
 /// Keeps ConfigMaps and Secrets right across a Kubernetes cluster: they appear, they are valid, they stay fresh.
 #[derive(Debug, Parser)]
@@ -49,34 +71,29 @@ enum Command {
     Check(check::Args),
     /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
     Status(status::Args),
+    /// Show where copies come from and what uses them: source, copies, workloads.
+    Tree(tree::Args),
+    /// Say why an object is there: by which rule, of what, and what restarts when it changes.
+    Why(why::Args),
+    /// Say why a namespace gets no copies, rule by rule.
+    WhyNot(why_not::Args),
+    /// List nodes, namespaces, deployments or services.
+    Get(get::Args),
     /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named.
     Import(import::Args),
     /// Say what is wrong with this install, on which object, and the command that fixes it.
     Doctor(doctor::Args),
-}
-
-/// Which cluster, as whom: kubectl's own flags.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ClusterArgs {
-    /// A kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's own account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<std::path::PathBuf>,
-    /// A context of the kubeconfig; else its current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-}
-
-impl From<ClusterArgs> for Target {
-    fn from(args: ClusterArgs) -> Self {
-        Self { kubeconfig: args.kubeconfig, context: args.context }
-    }
+    /// Print what completes these commands in a shell.
+    Completion(completion::Args),
+    /// Print the manual pages, or write them to a directory.
+    Man(man::Args),
 }
 
 /// Where we live.
 #[derive(Clone, Debug, clap::Args)]
 struct Home {
     /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
-    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS")]
+    #[arg(long, visible_alias = "copyrator-namespace", env = "COPYRATOR_NAMESPACE", value_name = "NS")]
     namespace: Option<String>,
     /// Its name in the environment of the first Copyrator.
     #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", hide = true)]
@@ -123,15 +140,16 @@ impl Cli {
             Command::Plan(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Status(args) => args.run(),
+            Command::Tree(args) => args.run(),
+            Command::Why(args) => args.run(),
+            Command::WhyNot(args) => args.run(),
+            Command::Get(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Doctor(args) => args.run(),
+            Command::Completion(args) => args.run(),
+            Command::Man(args) => args.run(),
         }
     }
-}
-
-/// A client for a command: what it asks for is little, and waits for nobody.
-async fn connect(target: &Target) -> Result<kube::Client, ClientError> {
-    client(target, &std::sync::Arc::default()).await
 }
 
 /// Runs a command's future. Commands for people need one thread only.
@@ -149,40 +167,4 @@ fn block_on(threads: Threads, future: impl Future<Output = Exit>) -> Exit {
 enum Threads {
     One,
     Many,
-}
-
-/// Says what went wrong on standard error, with its causes.
-fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
-    note(&with_causes(error));
-    exit
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text
-}
-
-/// Says on standard error what whoever reads the output should know.
-fn note(text: &str) {
-    use std::io::Write as _;
-    // Nobody is left to be told where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "copyrator: {text}");
-}
-
-/// Writes data to standard output. A closed pipe is the reader's choice, no failure.
-fn print(text: &str) -> Exit {
-    use std::io::Write as _;
-    let written = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
-    match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => fail(&error, Exit::Findings),
-        _ => Exit::Done,
-    }
 }

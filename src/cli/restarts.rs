@@ -97,8 +97,14 @@ pub(super) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<Resta
     let concerns = |outlook: &&RestartOutlook| {
         namespace.is_none_or(|here| outlook.of.namespace() == here || is_spread_from(survey, outlook, here))
     };
-    let mut rows: Vec<RestartRow> =
-        survey.restarts.as_ref()?.iter().filter(concerns).map(|outlook| row(survey, outlook)).collect();
+    let mut rows: Vec<RestartRow> = survey
+        .restarts
+        .as_ref()?
+        .iter()
+        .filter(concerns)
+        .filter(|it| survey.selects_restart(it))
+        .map(|outlook| row(survey, outlook))
+        .collect();
     rows.sort_by(|a, b| {
         (a.state, &a.namespace, &a.kind, &a.name).cmp(&(b.state, &b.namespace, &b.kind, &b.name))
     });

@@ -26,7 +26,8 @@ enum Role {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every flag has an environment form, named above.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
-    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443"
+    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443\n\n\
+    Exit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 nobody says where the cluster is."
 )]
 pub struct Args {
     /// What to run.
@@ -166,6 +167,8 @@ pub struct Args {
 pub(super) enum UsageError {
     #[error("--{flag}: {message}")]
     Value { flag: &'static str, message: String },
+    #[error("{name}: {message}")]
+    Argument { name: &'static str, message: String },
 }
 
 impl Args {
@@ -195,7 +198,7 @@ impl Args {
         }
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         Ok(Config {
-            cluster: Target { kubeconfig: self.kubeconfig, context: self.context },
+            cluster: Target { kubeconfig: self.kubeconfig, context: self.context, ..Target::default() },
             webhook: self.roles.contains(&Role::Webhook),
             reconciler: self.roles.contains(&Role::Reconciler),
             namespace,

@@ -8,6 +8,7 @@ use super::{columns::aligned, copies::CopyStanding, restarts::RestartRow, survey
 use crate::{
     api::{
         ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem, StandingViolation, WhileInUse,
+        speaks_of,
     },
     model::{Kind, NamespacedName},
     plan::rule_status,
@@ -39,6 +40,9 @@ pub(super) struct Standing {
     /// The rule that it is, or whose source.
     #[serde(skip)]
     rule: Option<NamespacedName>,
+    /// Its status speaks of an earlier spec, or of none.
+    #[serde(skip)]
+    is_behind: bool,
     kind: &'static str,
     namespace: String,
     name: String,
@@ -69,6 +73,32 @@ impl Standing {
             || self.workloads.iter().flatten().any(RestartRow::is_worrying)
     }
 
+    /// Somebody who waits for everything to be as declared waits for this.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.is_behind || self.ready != "True" || self.degraded
+    }
+
+    /// What keeps it from being as declared, in a line.
+    pub(super) fn in_short(&self) -> String {
+        let name = [self.namespace.as_str(), self.name.as_str()].join("/");
+        let state = match (self.is_behind, self.ready == "True" && self.degraded) {
+            (true, _) => "its status does not speak of its spec yet".to_owned(),
+            (false, true) => "Degraded".to_owned(),
+            (false, false) => format!("Ready is {}", self.ready),
+        };
+        let problem = self.problems.first();
+        let (reason, message) = match problem.filter(|_| self.ready == "True") {
+            Some(problem) => (&problem.reason, &problem.message),
+            None => (&self.reason, &self.message),
+        };
+        format!("{} {}: {state}, {reason}: {message}", self.kind, name.trim_start_matches('/'))
+    }
+
+    /// As `-o name` has it.
+    pub(super) fn kind_and_name(&self) -> (&'static str, &str) {
+        (self.kind, &self.name)
+    }
+
     /// Hands a monitor its workloads.
     pub(super) fn give_workloads(&mut self, workloads: &[RestartRow]) {
         if let Some(monitor) = &self.monitor {
@@ -86,10 +116,14 @@ impl Standing {
 }
 
 /// Every rule and monitor of one namespace or all, and every policy, worst first.
-pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec<Standing>, ReadError> {
+pub(super) async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: Option<&str>,
+) -> Result<Vec<Standing>, ReadError> {
     let mut rows: Vec<Standing> =
-        list::<CopyratorRule>(client, namespace).await?.into_iter().map(of_rule).collect();
-    for monitor in list::<ConfigMonitor>(client, namespace).await? {
+        list::<CopyratorRule>(client, namespace, labels).await?.into_iter().map(of_rule).collect();
+    for monitor in list::<ConfigMonitor>(client, namespace, labels).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
         for (count, word) in
@@ -104,7 +138,7 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec
         rows.push(Standing { monitor: Some(name), ..row });
     }
     if namespace.is_none() {
-        let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster").await?;
+        let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster", labels).await?;
         for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
             let summary = match status.violation_count {
@@ -121,9 +155,10 @@ pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Vec
 /// The rules of other namespaces, of which copies land in this one.
 pub(super) async fn read_rules(
     client: &Client,
+    labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rules = list::<CopyratorRule>(client, None).await?;
+    let mut rules = list::<CopyratorRule>(client, None, labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -154,6 +189,7 @@ pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName
         let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
         Some(Standing {
             rule: Some(rule.clone()),
+            is_behind: false,
             kind: match source.kind {
                 Kind::ConfigMap => "ConfigMap",
                 Kind::Secret => "Secret",
@@ -179,6 +215,7 @@ pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<Standing> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
     let row = |row: &RestartRow| Standing {
         rule: None,
+        is_behind: false,
         kind: match &*row.kind {
             "Deployment" => "Deployment",
             "StatefulSet" => "StatefulSet",
@@ -224,7 +261,7 @@ fn demands(spec: &ConfigPolicySpec) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<K>, ReadError>
+async fn list<K>(client: &Client, namespace: Option<&str>, labels: Option<&str>) -> Result<Vec<K>, ReadError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -233,13 +270,14 @@ where
 {
     match namespace {
         Some(namespace) => {
-            items(Api::namespaced(client.clone(), namespace), &format!("in namespace {namespace}")).await
+            items(Api::namespaced(client.clone(), namespace), &format!("in namespace {namespace}"), labels)
+                .await
         }
-        None => items(Api::all(client.clone()), "in all namespaces").await,
+        None => items(Api::all(client.clone()), "in all namespaces", labels).await,
     }
 }
 
-async fn items<K>(api: Api<K>, scope: &str) -> Result<Vec<K>, ReadError>
+async fn items<K>(api: Api<K>, scope: &str, labels: Option<&str>) -> Result<Vec<K>, ReadError>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -249,7 +287,8 @@ where
         message,
         hint,
     };
-    match api.list(&ListParams::default()).await {
+    let params = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
+    match api.list(&params).await {
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if status.code == 403 => {
             Err(refused(status.message, "; one namespace may do: copyrator status -n NAMESPACE"))
@@ -271,8 +310,10 @@ fn standing<K: ResourceExt>(
     problems: Vec<Problem>,
 ) -> Standing {
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+    let generation = object.meta().generation.unwrap_or_default();
     Standing {
         rule: None,
+        is_behind: !speaks_of(conditions, "Ready", generation),
         kind,
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),

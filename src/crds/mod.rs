@@ -3,6 +3,7 @@
 
 mod bounds;
 mod definition;
+mod json_schema;
 mod policy;
 mod version;
 
@@ -10,6 +11,7 @@ use std::fmt::Display;
 
 use serde_json::Value;
 
+pub use json_schema::{json_schema, json_schemas};
 pub use version::{KubeVersion, NoVersion};
 
 /// One file of manifests.

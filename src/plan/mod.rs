@@ -22,6 +22,7 @@ mod monitor_status;
 mod need;
 mod news;
 mod nudge;
+mod on_change;
 mod outlook;
 mod pods;
 mod policy_status;
@@ -43,6 +44,7 @@ mod stage;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+mod why_not;
 mod window;
 mod workload_plan;
 
@@ -61,6 +63,7 @@ pub use misspelt::misspelt;
 pub use monitor_status::monitor_status;
 pub use need::Need;
 pub use news::{News, Said, news};
+pub use on_change::{OnChange, on_change};
 pub use outlook::{Course, Outlook, outlooks};
 pub use pods::{Removal, RemovePod};
 pub use policy_status::policy_status;
@@ -75,4 +78,5 @@ pub use selected::{SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, plan
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};
 pub use spread::{is_calm, spread};
 pub use stage::whose_turn;
+pub use why_not::{Brings, brings};
 pub use workload_plan::{RestartAction, WorkloadPlan, WorkloadState};

@@ -122,6 +122,15 @@ pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKe
     found.map(|(key, _)| key.clone()).collect()
 }
 
+/// The workloads whose pod template names this object, whether anybody asks for their restarts or not.
+pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
+    let refers = |facts: &WorkloadFacts| {
+        facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
+    };
+    let found = world.workloads_in(&object.namespace).filter(|(_, facts)| refers(facts));
+    found.map(|(key, _)| key.clone()).collect()
+}
+
 /// The monitors that watch this object.
 pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<NamespacedName> {
     let watching = world.monitors_in(&object.namespace).filter(|(_, monitor)| {

@@ -284,7 +284,11 @@ fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
 }
 
 /// Why a workload that is not watched is none although something asks for it.
-fn unwatched(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<(&'static str, String)> {
+pub(super) fn unwatched(
+    world: &World,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+) -> Option<(&'static str, String)> {
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
         monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
     });
@@ -324,7 +328,7 @@ fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'st
 }
 
 /// The object says of itself that it restarts nobody.
-fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
+pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
     let facts = world.object(object).filter(|_| world.annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");
     let message =

@@ -41,13 +41,19 @@ pub enum ClientError {
     Build(#[source] Box<kube::Error>),
 }
 
-/// Which cluster, as whom.
+/// Which cluster, as whom, and how patiently.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
     pub kubeconfig: Option<std::path::PathBuf>,
     /// A context of it; else the current one.
     pub context: Option<String>,
+    /// Ask as this user; else as whom the configuration says.
+    pub user: Option<String>,
+    /// Ask as a member of these groups; counts with a user only.
+    pub groups: Vec<String>,
+    /// How long any request may wait for the head of its answer; else 30 seconds.
+    pub request_timeout: Option<Duration>,
 }
 
 /// A client with a User-Agent of ours; what its answers say of how busy the API server is, the throttle is told.
@@ -64,7 +70,12 @@ pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client,
         http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION"))),
     ));
     config.default_retry = false;
-    build(config, throttle).map_err(|error| ClientError::Build(Box::new(error)))
+    if let Some(user) = &target.user {
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = Some(target.groups.clone());
+    }
+    build(config, target.request_timeout.unwrap_or(ANSWER_TIMEOUT), throttle)
+        .map_err(|error| ClientError::Build(Box::new(error)))
 }
 
 async fn config(target: &Target) -> Result<Config, ClientError> {
@@ -81,13 +92,13 @@ async fn config(target: &Target) -> Result<Config, ClientError> {
     Config::from_custom_kubeconfig(kubeconfig.map_err(failed)?, &options).await.map_err(failed)
 }
 
-fn build(config: Config, throttle: &Arc<Throttle>) -> kube::Result<Client> {
+fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
     // A connection whose other end is gone without a word: idle ones (watches) and busy ones.
     connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_tcp_user_timeout(Some(ANSWER_TIMEOUT));
+    connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
@@ -97,7 +108,7 @@ fn build(config: Config, throttle: &Arc<Throttle>) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(tower::BoxError::from)
-        .timeout(ANSWER_TIMEOUT)
+        .timeout(patience)
         .service(http);
     Ok(Client::new(service, config.default_namespace))
 }

@@ -1,5 +1,7 @@
 //! Label selectors: Kubernetes' own rules, understood once.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::invalid;
@@ -48,16 +50,39 @@ impl Selector {
 
     /// Whether labels, given as a look-up, satisfy every requirement.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|requirement| {
-            let value = label(&requirement.key);
-            match &requirement.operator {
-                Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-                // As in Kubernetes: NotIn holds where the label is absent.
-                Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|one| one == value)),
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-            }
-        })
+        self.0.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
+    }
+
+    /// The first requirement that labels do not satisfy, as kubectl writes it, and what its label is instead.
+    pub fn unmet<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<(String, Option<&'a str>)> {
+        let mut values = self.0.iter().map(|requirement| (requirement, label(&requirement.key)));
+        let (requirement, value) = values.find(|(requirement, value)| !requirement.is_met(*value))?;
+        Some((requirement.to_string(), value))
+    }
+}
+
+impl Requirement {
+    fn is_met(&self, value: Option<&str>) -> bool {
+        match &self.operator {
+            Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+            // As in Kubernetes: NotIn holds where the label is absent.
+            Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|one| one == value)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.operator {
+            Operator::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0]),
+            Operator::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+        }
     }
 }
 

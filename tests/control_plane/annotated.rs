@@ -87,6 +87,7 @@ fn status_and_plan_know_sources_that_ask_by_annotation() {
     assert!(text.contains("ConfigMap") && text.contains("1 of 2 copies, by annotation"), "{text}");
     let (_, json) = run(&["status", "-n", &story.home, "-o", "json"]);
     let rows: Value = serde_json::from_str(&json).expect("JSON");
+    let rows = &rows["items"];
     assert_eq!(rows[0]["copies"].as_array().map(Vec::len), Some(2), "{rows}");
     let (code, text) = run(&["plan", "-n", &story.home]);
     assert_eq!(code, Some(1), "{text}");

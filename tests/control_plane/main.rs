@@ -13,6 +13,7 @@ mod cel_alike;
 mod certificates;
 mod chart_variants;
 mod client_certificates;
+mod command_line;
 mod conflicts;
 mod copying;
 mod crashes;

@@ -308,7 +308,8 @@ fn who_may_not_read_the_key_compares_by_content_and_is_told() {
     // Of the statuses he may see all, and of copies the same.
     let said = run(&story, Some(&planner), &["status", "-n", &home, "-o", "json"], "");
     let rows = said.json();
-    let rule = rows.as_array().unwrap().iter().find(|row| row["name"] == "rule").cloned().expect("a row");
+    let rule =
+        rows["items"].as_array().unwrap().iter().find(|row| row["name"] == "rule").cloned().expect("a row");
     assert_eq!(rule["copies"][0]["state"], "Current", "{rule}");
 }
 

@@ -225,7 +225,7 @@ fn while_nobody_reconciles_status_says_which_workloads_are_due() {
     assert_eq!(said.code, Some(1), "{}", said.text);
     assert!(said.text.contains("Secret app has changed"), "{}", said.text);
     let json = run(&story, None, &["status", "-n", &home, "-o", "json"], "").json();
-    let row = json.as_array().into_iter().flatten().find(|row| row["name"] == "web").expect("a row");
+    let row = json["items"].as_array().into_iter().flatten().find(|row| row["name"] == "web").expect("a row");
     let row = &row["workloads"][0];
     assert!(
         row["running"].is_string() && row["wanted"].is_string() && row["running"] != row["wanted"],

@@ -12,8 +12,8 @@ mod table;
 
 use std::path::PathBuf;
 
-use self::{judge::judge, report::Report, scene::Scene};
-use super::{Exit, fail, manifests, note, print};
+use self::{judge::judge, scene::Scene};
+use super::{Console, Exit, fail, manifests, output, print};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -21,8 +21,14 @@ enum Output {
     /// What was found, object by object, for people.
     #[default]
     Table,
+    /// The same, and the objects about which nothing was found.
+    Wide,
     /// Every object with its findings, for machines.
     Json,
+    /// The same as YAML.
+    Yaml,
+    /// A line an object that something was found about, KIND/NAME as kubectl has it.
+    Name,
     /// A test report: one test case an object.
     Junit,
     /// SARIF 2.1.0, as code scanners write it.
@@ -59,8 +65,16 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     /// Where Copyrator's own objects live: what is written there is not judged.
-    #[arg(long, env = "COPYRATOR_NAMESPACE", value_name = "NS", default_value = "copyrator-system")]
-    install_namespace: String,
+    #[arg(
+        long,
+        alias = "install-namespace",
+        env = "COPYRATOR_NAMESPACE",
+        value_name = "NS",
+        default_value = "copyrator-system"
+    )]
+    copyrator_namespace: String,
+    #[command(flatten)]
+    console: Console,
 }
 
 impl Args {
@@ -71,11 +85,14 @@ impl Args {
             Ok(read) => read,
             Err(error) => return fail(&error, Exit::Usage),
         };
-        let report = judge(Scene::new(files, policies, &self.namespace, &self.install_namespace));
-        report.notices.iter().for_each(|said| note(said));
+        let report = judge(Scene::new(files, policies, &self.namespace, &self.copyrator_namespace));
+        report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {
-            Output::Table => table::table(&report),
-            Output::Json => json(&report),
+            Output::Table => table::table(&report, false),
+            Output::Wide => table::table(&report, true),
+            Output::Json => output::json("Check", &report),
+            Output::Yaml => output::yaml("Check", &report),
+            Output::Name => output::names(report.found().map(|object| (&object.kind, &object.name))),
             Output::Junit => junit::junit(&report, self.strict),
             Output::Sarif => sarif::sarif(&report),
         };
@@ -84,8 +101,4 @@ impl Args {
             exit => exit,
         }
     }
-}
-
-fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }

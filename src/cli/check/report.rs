@@ -157,6 +157,11 @@ impl Report {
         self.objects.iter().any(|object| object.is_failed(strict))
     }
 
+    /// The objects that something was found about.
+    pub(super) fn found(&self) -> impl Iterator<Item = &Judged> {
+        self.objects.iter().filter(|object| !object.findings.is_empty())
+    }
+
     /// How many findings of all objects come to this.
     pub(super) fn count(&self, level: Level) -> usize {
         self.objects.iter().map(|object| object.count(level)).sum()

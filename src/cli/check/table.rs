@@ -6,10 +6,11 @@ use crate::validate::printable;
 /// Of what is written in files a terminal obeys nothing.
 const LONGEST_LINE: usize = 4096;
 
-pub(super) fn table(report: &Report) -> String {
+/// With `all`, also the objects about which nothing was found.
+pub(super) fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
     let mut say = |line: &str| text.push_str(&(printable(line, LONGEST_LINE) + "\n"));
-    for object in report.objects.iter().filter(|object| !object.findings.is_empty()) {
+    for object in report.objects.iter().filter(|object| all || !object.findings.is_empty()) {
         say(&format!("{}:{}: {}", object.file, object.line, object.title()));
         object.findings.iter().for_each(|finding| say(&format!("  {} {}", sign(finding), finding.message)));
     }

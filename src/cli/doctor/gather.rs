@@ -20,6 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
+    super::Console,
     facts::{Ca, Facts, Pair, Rbac, Seen, Unread},
     foreign,
     install::{Install, PART_OF, Role},
@@ -45,6 +46,7 @@ pub(super) async fn gather(
     client: &Client,
     namespace: &str,
     now: Timestamp,
+    console: &Console,
 ) -> Result<Facts, Box<kube::Error>> {
     let server = server(client).await?;
     let parts = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
@@ -52,8 +54,10 @@ pub(super) async fn gather(
         list(namespaced(client, namespace), Some(namespace), &parts).await;
     let account =
         Install::new(namespace, deployments.as_deref().unwrap_or_default()).account(Role::Reconciler);
-    let (lease, rest) =
-        tokio::join!(leader::look(client, namespace, &account, now), quick(client, namespace, &server));
+    let (lease, rest) = tokio::join!(
+        leader::look(client, namespace, &account, now, console),
+        quick(client, namespace, &server)
+    );
     let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, rbac } = rest;
     let namespace = namespace.to_owned();
     Ok(Facts {
@@ -202,7 +206,7 @@ async fn ca(client: &Client, namespace: &str) -> Seen<Ca> {
         Err(CaError::Api { source, .. }) => {
             Err(unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
         }
-        Err(error) => Ok(Ca::Torn(super::super::with_causes(&error))),
+        Err(error) => Ok(Ca::Torn(crate::cli::with_causes(&error))),
     }
 }
 

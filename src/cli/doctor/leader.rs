@@ -7,6 +7,7 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{Api, Client};
 
 use super::{
+    super::Console,
     facts::{LeaseFacts, Seen},
     gather::get,
     pods::LEASE,
@@ -23,6 +24,7 @@ pub(super) async fn look(
     namespace: &str,
     account: &str,
     now: Timestamp,
+    console: &Console,
 ) -> Seen<LeaseFacts> {
     let terms = Terms::default();
     let first = read(client, namespace).await?;
@@ -32,7 +34,7 @@ pub(super) async fn look(
     if facts.is_renewed || first.is_none() {
         return Ok(facts);
     }
-    super::super::note(&format!(
+    console.note(&format!(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));

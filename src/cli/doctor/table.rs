@@ -2,7 +2,7 @@
 
 use super::{
     super::columns::aligned,
-    finding::{Finding, Severity},
+    finding::{Finding, Id, Severity},
 };
 use crate::validate::printable;
 
@@ -31,6 +31,18 @@ pub(super) fn table(found: &[Finding], in_order: usize) -> String {
         count(Severity::Unknown)
     ));
     text
+}
+
+/// What was looked at and is in order, a line each.
+pub(super) fn names(in_order: &[Id]) -> String {
+    in_order.iter().map(|id| format!("  in order: {}\n", id.text())).collect()
+}
+
+/// What was found, a line an id.
+pub(super) fn ids(found: &[Finding]) -> String {
+    let mut ids: Vec<String> = found.iter().map(|finding| finding.id.text() + "\n").collect();
+    ids.dedup();
+    ids.concat()
 }
 
 fn counted(number: usize, word: &str) -> String {

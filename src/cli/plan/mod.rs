@@ -4,28 +4,18 @@ mod report;
 mod restarts;
 mod table;
 
-use std::{io::IsTerminal as _, path::PathBuf};
+use std::path::PathBuf;
 
 use self::{report::Report, table::table};
 use super::{
-    ClusterArgs, Exit, Threads, block_on, connect, fail,
+    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect, fail,
     installed::{Installed, InstalledArgs},
-    manifests, note, print,
+    manifests, output, print,
+    selected::{Labels, Selected},
+    serve::UsageError,
     survey::{Files, Look, declared_in, objects_in, survey},
 };
 use crate::run::client::Target;
-
-/// How the output looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// Lines as in a diff, for people.
-    #[default]
-    Table,
-    /// The same, and the copies and workloads that are in order.
-    Wide,
-    /// For machines.
-    Json,
-}
 
 /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
 #[derive(Debug, clap::Args)]
@@ -34,31 +24,40 @@ enum Output {
     Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
     kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
     Rules, monitors, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
-    then which workloads restart. What quotas and other webhooks say is known only when something is written.\n\n\
+    then which workloads restart. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
+    that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects of files that \
+    name no namespace go there, too.\n\n\
     Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
     cannot be read; 3 cluster unreachable."
 )]
 pub struct Args {
-    #[command(flatten)]
-    cluster: ClusterArgs,
     /// Rules, monitors, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only rules of this namespace, copies and workloads in it, and workloads that restart for copies of its rules; also
-    /// where objects of files go that name none.
-    #[arg(short, long, value_name = "NS")]
-    namespace: Option<String>,
-    /// All namespaces (the default).
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// How the output looks.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    /// Whether changes are exit code 1; with false only what is refused, or cannot be told, is.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    exit_code: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
     #[command(flatten)]
     installed: InstalledArgs,
-    /// No colour, as the environment says.
-    #[arg(long, env = "NO_COLOR", hide = true)]
-    no_color: Option<String>,
+}
+
+/// What the words of the command line come to.
+struct Asked {
+    documents: Vec<manifests::Document>,
+    target: Target,
+    labels: Option<Labels>,
+    installed: Installed,
 }
 
 impl Args {
@@ -67,39 +66,57 @@ impl Args {
             Ok(documents) => documents,
             Err(error) => return fail(&error, Exit::Usage),
         };
-        let installed = match self.installed.clone().check() {
-            Ok(installed) => installed,
-            Err(error) => return fail(&error, Exit::Usage),
+        let asked = || {
+            let (target, labels) = (self.cluster.clone().check()?, self.labels.clone().check()?);
+            Ok(Asked { documents, target, labels, installed: self.installed.clone().check()? })
         };
-        block_on(Threads::One, self.plan(documents, installed))
+        match asked() {
+            Ok(asked) => block_on(Threads::One, self.plan(asked)),
+            Err::<_, UsageError>(error) => fail(&error, Exit::Usage),
+        }
     }
 
-    async fn plan(self, documents: Vec<manifests::Document>, installed: Installed) -> Exit {
-        let client = match connect(&Target::from(self.cluster)).await {
+    async fn plan(&self, asked: Asked) -> Exit {
+        let client = match connect(&asked.target).await {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let home = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-        let (objects, documents) = objects_in(documents, &home);
+        let namespace = self.scope.one();
+        let home = namespace.unwrap_or(client.default_namespace()).to_owned();
+        let (objects, documents) = objects_in(asked.documents, &home);
         let (declared, others) = declared_in(documents, &home);
-        others.iter().for_each(|other| note(other));
-        let seen = match survey(&client, &installed, Look::Ahead(Files { declared, objects })).await {
-            Ok(seen) => seen,
+        others.iter().for_each(|other| self.console.note(other));
+        let selected = match Selected::find_if(&client, asked.labels).await {
+            Ok(selected) => selected,
+            Err(error) => return fail(&error, error.exit()),
+        };
+        let look = Look::Ahead(Files { declared, objects });
+        let seen = match survey(&client, &asked.installed, look).await {
+            Ok(seen) => seen.only(selected),
             Err(error) => {
                 let exit = error.exit();
                 return fail(&error, exit);
             }
         };
-        seen.notes.iter().for_each(|said| note(said));
-        let report = Report::new(&seen, self.namespace.as_deref(), self.output == Output::Wide);
-        let colour = std::io::stdout().is_terminal() && self.no_color.is_none_or(|value| value.is_empty());
+        seen.notes.iter().for_each(|said| self.console.note(said));
+        let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let text = match self.output {
-            Output::Table | Output::Wide => table(&report, colour),
-            Output::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+            Output::Table | Output::Wide => table(&report, self.console.is_coloured()),
+            Output::Json => output::json("Plan", &report),
+            Output::Yaml => output::yaml("Plan", &report),
+            Output::Name => report.names(),
         };
+        // Silence is taken for a failure of its own (argo-cd#27705); the others say it in what they print.
+        if self.output == Output::Name && text.is_empty() {
+            self.console.note("nothing to do");
+        }
         match print(&text) {
-            Exit::Done if report.has_findings() => Exit::Findings,
+            Exit::Done if self.is_found(&report) => Exit::Findings,
             exit => exit,
         }
+    }
+
+    fn is_found(&self, report: &Report) -> bool {
+        if self.exit_code { report.has_findings() } else { report.has_refusals() }
     }
 }

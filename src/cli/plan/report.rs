@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::restarts::{FileRow, RestartSummary};
 use crate::{
     cli::{
+        output,
         restarts::{self, RestartRow},
         survey::{Asked, Declined, Laid, OurKind, Survey},
     },
@@ -139,7 +140,7 @@ impl Report {
             survey.outlooks.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         let reaching: BTreeSet<&NamespacedName> =
             shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
-        for rule in survey.world.rules.keys() {
+        for rule in survey.world.rules.keys().filter(|rule| survey.selects_rule(rule)) {
             if reaching.contains(rule) || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
                 rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
@@ -149,7 +150,7 @@ impl Report {
             of_kind.map(declined_row)
         };
         let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
-        let monitors = survey.world.monitors.keys();
+        let monitors = survey.world.monitors.keys().filter(|monitor| survey.selects_monitor(monitor));
         let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| *it.namespace == *namespace));
         let monitors = monitors.map(|monitor| monitor_row(survey, monitor));
         let monitors = monitors.filter(|row| row.file.is_some() || row.action.is_some());
@@ -177,17 +178,26 @@ impl Report {
         }
     }
 
+    /// The copies and workloads that something would happen to, by name.
+    pub(super) fn names(&self) -> String {
+        let copies = self.copies.iter().map(|row| (&row.kind, &row.name));
+        let workloads = self.restarts.iter().flatten().map(|row| (&row.kind, &row.name));
+        output::names(copies.chain(workloads))
+    }
+
+    /// Whether anything is refused, or cannot be told.
+    pub(super) fn has_refusals(&self) -> bool {
+        let of_rule = |row: &RuleRow| matches!(row.action, Some(Course::Refuse | Course::Unknown));
+        self.summary.refuse + self.summary.unknown > 0
+            || self.restart_summary.refuse + self.restart_summary.unknown > 0
+            || self.files.iter().any(|file| file.action == Course::Refuse)
+            || self.rules.iter().chain(&self.monitors).any(of_rule)
+    }
+
     /// Whether anything would change or be refused, or cannot be told.
     pub(super) fn has_findings(&self) -> bool {
-        let Summary { create, change, remove, refuse, unknown, wait: _, current: _ } = self.summary;
-        create + change + remove + refuse + unknown > 0
-            || self.restart_summary.has_findings()
-            || self.files.iter().any(|file| file.action == Course::Refuse)
-            || self
-                .rules
-                .iter()
-                .chain(&self.monitors)
-                .any(|rule| matches!(rule.action, Some(Course::Refuse | Course::Unknown)))
+        let Summary { create, change, remove, .. } = self.summary;
+        create + change + remove > 0 || self.restart_summary.has_findings() || self.has_refusals()
     }
 }
 

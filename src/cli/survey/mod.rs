@@ -20,7 +20,7 @@ pub(super) use authority::Asked;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
 pub(super) use objects::{Laid, ObjectFile, objects_in};
 
-use super::{Exit, installed::Installed};
+use super::{Exit, installed::Installed, selected::Selected};
 use crate::{
     act::keys::KeyError,
     api::CopyratorRule,
@@ -95,6 +95,8 @@ pub(super) struct Survey {
     pub notes: Vec<String>,
     /// When.
     pub now: Timestamp,
+    /// What is shown of it, where labels are asked for.
+    selected: Option<Selected>,
 }
 
 /// What is planned with as if it had just been applied.
@@ -216,6 +218,7 @@ pub(super) async fn survey(
         verified,
         notes,
         now,
+        selected: None,
     })
 }
 
@@ -271,13 +274,43 @@ impl Restarting<'_> {
 }
 
 impl Survey {
+    /// The same, with only these rules and monitors to be shown.
+    pub(super) fn only(self, selected: Option<Selected>) -> Self {
+        Self { selected, ..self }
+    }
+
+    /// Whether a rule is to be shown.
+    pub(super) fn selects_rule(&self, rule: &NamespacedName) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.has_rule(&self.world, rule))
+    }
+
+    /// Whether a monitor is to be shown.
+    pub(super) fn selects_monitor(&self, monitor: &NamespacedName) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.has_monitor(monitor))
+    }
+
+    /// Whether a workload is to be shown: that of a monitor, or of a copy of a rule.
+    pub(super) fn selects_restart(&self, outlook: &RestartOutlook) -> bool {
+        let of_copy = |cause: &crate::plan::Cause| {
+            let marks = self.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
+            marks.is_some_and(|marks| self.selects_rule(&marks.rule))
+        };
+        self.selected.is_none()
+            || outlook.monitors.iter().any(|monitor| self.selects_monitor(monitor))
+            || outlook.causes.iter().any(of_copy)
+    }
+
     /// What concerns a namespace, or all: the copies that land there, and those of the rules that are there.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
         let concerns = |outlook: &&Outlook, namespace: &str| {
             let of_rule = outlook.rule.as_ref().is_some_and(|rule| *rule.namespace == *namespace);
             of_rule || *outlook.slot.namespace == *namespace
         };
-        let all = self.outlooks.iter();
+        let is_selected = |outlook: &&Outlook| match &outlook.rule {
+            Some(rule) => self.selects_rule(rule),
+            None => self.selected.is_none(),
+        };
+        let all = self.outlooks.iter().filter(is_selected);
         all.filter(|outlook| namespace.is_none_or(|namespace| concerns(outlook, namespace))).collect()
     }
 

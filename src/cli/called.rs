@@ -1,0 +1,61 @@
+//! By what name it is called: as a program of its own, as kubectl's plugin, or by kubectl to complete a word.
+
+use std::{ffi::OsString, path::Path};
+
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
+
+use super::{Cli, Exit, completion::through_kubectl};
+
+/// What kubectl runs for `kubectl copyrator`.
+const PLUGIN: &str = "kubectl-copyrator";
+/// What kubectl runs to complete a word of `kubectl copyrator`.
+const COMPLETER: &str = "kubectl_complete-copyrator";
+
+/// Does what the words of a command line ask for, the first of which is the name by which it was called. Words that make no
+/// sense end the process with exit code 2, `--help` and `--version` with 0.
+pub fn called(words: Vec<OsString>) -> Exit {
+    let name = words.first().and_then(|name| Path::new(name).file_stem()).unwrap_or_default().to_owned();
+    if name == COMPLETER {
+        return through_kubectl(words.into_iter().skip(1).collect());
+    }
+    let command = if name == PLUGIN { as_plugin() } else { Cli::command() };
+    let matches = command.clone().get_matches_from(words);
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli.run(),
+        // As clap's own parse: with the usage of the command.
+        Err(error) => error.format(&mut command.clone()).exit(),
+    }
+}
+
+/// The same command, whose usage and examples say `kubectl copyrator`: nobody types the plugin's file name
+/// (multi-tenancy#601).
+fn as_plugin() -> Command {
+    let names: Vec<String> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let renamed = |text: String| {
+        names.iter().fold(text, |text, name| {
+            text.replace(&format!("copyrator {name}"), &format!("kubectl copyrator {name}"))
+        })
+    };
+    let command = Cli::command().bin_name("kubectl copyrator");
+    command.mut_subcommands(|one| match one.get_after_help().map(ToString::to_string) {
+        Some(text) => one.after_help(renamed(text)),
+        None => one,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_is_named_as_it_is_typed() {
+        let mut command = as_plugin();
+        command.build();
+        let plan = command.find_subcommand_mut("plan").unwrap().render_long_help().to_string();
+        assert!(plan.contains("Usage: kubectl copyrator plan"), "{plan}");
+        assert!(plan.contains("| kubectl copyrator plan -f -"), "{plan}");
+        let bare = plan.replace("kubectl copyrator plan", "");
+        assert!(!bare.contains("copyrator plan"), "{plan}");
+        assert!(!plan.contains("kubectl kubectl"), "{plan}");
+    }
+}

@@ -1,0 +1,73 @@
+//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, the last of which may be empty, and
+//! reads a proposal a line, and last a directive.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::CommandFactory as _;
+use clap_complete::engine::complete;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt, api::ListParams};
+
+use super::words::{asks_for_namespace, value_of};
+use crate::{
+    cli::{Cli, Exit, Threads, block_on, connect, print},
+    run::client::Target,
+};
+
+/// Whoever presses the tab key waits no longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// No more names are of use to anybody.
+const NAMES: u32 = 500;
+
+/// What kubectl does with the proposals: these and no others, or files where there are none.
+const ONLY_THESE: u8 = 4;
+const FILES: u8 = 0;
+
+/// Proposes the last of these words.
+pub(in crate::cli) fn through_kubectl(words: Vec<OsString>) -> Exit {
+    let proposals = if asks_for_namespace(&words) { namespaces(&words) } else { of_command(&words) };
+    let directive = if proposals.is_empty() { FILES } else { ONLY_THESE };
+    let lines: String = proposals.iter().map(|one| format!("{one}\n")).collect();
+    print(&format!("{lines}:{directive}\n"))
+}
+
+/// Commands, flags and their values.
+fn of_command(words: &[OsString]) -> Vec<String> {
+    let mut command = Cli::command();
+    let line: Vec<OsString> = std::iter::once("copyrator".into()).chain(words.iter().cloned()).collect();
+    let last = line.len() - 1;
+    let found = complete(&mut command, line, last, None).unwrap_or_default();
+    let shown = found.into_iter().filter(|candidate| !candidate.is_hide_set());
+    let line = |candidate: clap_complete::CompletionCandidate| {
+        let value = candidate.get_value().to_string_lossy().into_owned();
+        match candidate.get_help() {
+            // One line: what follows the tab is shown beside it.
+            Some(help) => format!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
+            None => value,
+        }
+    };
+    shown.map(line).collect()
+}
+
+/// The namespaces that begin like the last word; none where nobody may list them.
+fn namespaces(words: &[OsString]) -> Vec<String> {
+    let begun = words.last().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let target = Target {
+        kubeconfig: value_of(words, "--kubeconfig").map(Into::into),
+        context: value_of(words, "--context"),
+        request_timeout: Some(PATIENCE),
+        ..Target::default()
+    };
+    let mut names = Vec::new();
+    block_on(Threads::One, async {
+        if let Ok(client) = connect(&target).await {
+            let all = Api::<Namespace>::all(client);
+            if let Ok(listed) = all.list_metadata(&ListParams::default().limit(NAMES)).await {
+                names.extend(listed.items.iter().map(ResourceExt::name_any));
+            }
+        }
+        Exit::Done
+    });
+    names.retain(|name| name.starts_with(&begun));
+    names
+}

@@ -1,0 +1,192 @@
+//! Lists one kind, in pages: as objects, or as the table that the API server makes of them for kubectl.
+
+use http::{Request, header::ACCEPT};
+use kube::{Client, api::ListParams, core::Request as Requests};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Sought;
+use crate::cli::columns::aligned_all;
+
+/// Objects a page.
+const PAGE: u32 = 500;
+/// A table where the API server can make one, which all do that we speak with.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// Why nothing can be shown.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    /// The API server said no.
+    #[error("cannot list {plural}: {message}")]
+    Refused {
+        /// What was to be listed.
+        plural: &'static str,
+        /// The API server's words.
+        message: String,
+    },
+    /// The answer is no list.
+    #[error("cannot list {plural}: the answer is no list")]
+    Unreadable {
+        /// What was to be listed.
+        plural: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No answer.
+    #[error("cannot reach the cluster")]
+    Unreachable(#[source] Box<kube::Error>),
+}
+
+/// What was listed: columns with rows, or objects.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Listed {
+    column_definitions: Vec<Column>,
+    rows: Vec<Row>,
+    items: Vec<Value>,
+    metadata: Page,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Column {
+    name: String,
+    /// 0 is shown, everything else is wide.
+    #[serde(default)]
+    priority: i32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Row {
+    cells: Vec<Value>,
+    #[serde(default)]
+    object: Value,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Page {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// Lists a kind in a namespace, or everywhere.
+pub(super) async fn fetch(
+    client: &Client,
+    sought: Sought,
+    namespace: Option<&str>,
+    labels: Option<&str>,
+    as_table: bool,
+) -> Result<Listed, FetchError> {
+    let plural = sought.plural;
+    let first = ListParams::default().limit(PAGE);
+    let mut params = labels.map_or(first.clone(), |labels| first.labels(labels));
+    let mut all = Listed::default();
+    loop {
+        let request = request(sought, namespace, &params, as_table)
+            .map_err(|source| FetchError::Unreadable { plural, source })?;
+        let page: Listed = client.request(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => FetchError::Refused { plural, message: status.message.clone() },
+            kube::Error::SerdeError(source) => FetchError::Unreadable { plural, source: source.into() },
+            error => FetchError::Unreachable(Box::new(error)),
+        })?;
+        if all.column_definitions.is_empty() {
+            all.column_definitions = page.column_definitions;
+        }
+        all.rows.extend(page.rows);
+        // Items of a list do not say what they are.
+        all.items.extend(page.items.into_iter().map(|mut item| {
+            item["apiVersion"] = sought.api_version.into();
+            item["kind"] = sought.kind.into();
+            item
+        }));
+        match page.metadata.next.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+fn request(
+    sought: Sought,
+    namespace: Option<&str>,
+    params: &ListParams,
+    as_table: bool,
+) -> Result<Request<Vec<u8>>, Box<dyn std::error::Error + Send + Sync>> {
+    let root = match sought.api_version.split_once('/') {
+        Some(_) => format!("/apis/{}", sought.api_version),
+        None => format!("/api/{}", sought.api_version),
+    };
+    let path = match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", sought.plural),
+        None => format!("{root}/{}", sought.plural),
+    };
+    let mut request = Requests::new(path).list(params)?;
+    if as_table {
+        request.headers_mut().insert(ACCEPT, http::HeaderValue::from_static(TABLE));
+    }
+    Ok(request)
+}
+
+impl Listed {
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.items.is_empty()
+    }
+
+    /// Names of the objects.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().filter_map(|item| item["metadata"]["name"].as_str())
+    }
+
+    /// The objects as kubectl shows them: a List.
+    pub(super) fn list(&self) -> Value {
+        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items })
+    }
+
+    /// The columns that the API server gives; `wide` with the less important ones. Nothing where there are no rows.
+    pub(super) fn table(&self, wide: bool, with_namespace: bool) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let shown: Vec<usize> = (0..self.column_definitions.len())
+            .filter(|index| wide || self.column_definitions[*index].priority == 0)
+            .collect();
+        let line = |namespace: &str, cell: &dyn Fn(usize) -> String| -> Vec<String> {
+            let namespace = with_namespace.then(|| namespace.to_owned());
+            namespace.into_iter().chain(shown.iter().map(|index| cell(*index))).collect()
+        };
+        let header = line("NAMESPACE", &|index| self.column_definitions[index].name.to_uppercase());
+        let rows = self.rows.iter().map(|row| {
+            let namespace = row.object["metadata"]["namespace"].as_str().unwrap_or_default();
+            line(namespace, &|index| match row.cells.get(index) {
+                Some(Value::String(text)) if text.is_empty() => "<none>".into(),
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => "<none>".into(),
+                Some(other) => other.to_string(),
+            })
+        });
+        let lines: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+        aligned_all(&lines).join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_columns_are_shown_by_their_weight() {
+        let listed: Listed = serde_json::from_value(json!({
+            "kind": "Table",
+            "columnDefinitions": [{ "name": "Name", "priority": 0 }, { "name": "Ready", "priority": 0 }, { "name": "Images", "priority": 1 }],
+            "rows": [{ "cells": ["web", "1/1", "nginx"], "object": { "metadata": { "namespace": "shop", "name": "web" } } },
+                { "cells": ["a", 0, ""], "object": { "metadata": { "namespace": "s", "name": "a" } } }],
+        }))
+        .unwrap();
+        assert_eq!(listed.table(false, false), "NAME   READY\nweb    1/1\na      0\n");
+        let wide = "NAMESPACE   NAME   READY   IMAGES\nshop        web    1/1     nginx\ns           a      0       <none>\n";
+        assert_eq!(listed.table(true, true), wide);
+        assert_eq!(Listed::default().table(true, true), "");
+    }
+}

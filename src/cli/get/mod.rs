@@ -1,0 +1,118 @@
+//! `copyrator get`
+
+mod fetch;
+
+use self::fetch::{FetchError, Listed, fetch};
+use super::{
+    ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail, output, print,
+    selected::{LabelArgs, Labels},
+};
+use crate::run::client::Target;
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    #[value(alias = "node", alias = "no")]
+    Nodes,
+    #[value(alias = "namespace", alias = "ns")]
+    Namespaces,
+    #[value(alias = "deployment", alias = "deploy")]
+    Deployments,
+    #[value(alias = "service", alias = "svc")]
+    Services,
+}
+
+/// A kind that is listed.
+#[derive(Clone, Copy, Debug)]
+struct Sought {
+    api_version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    in_namespaces: bool,
+}
+
+impl What {
+    fn sought(self) -> Sought {
+        let core = |kind, plural, in_namespaces| Sought { api_version: "v1", kind, plural, in_namespaces };
+        match self {
+            Self::Nodes => core("Node", "nodes", false),
+            Self::Namespaces => core("Namespace", "namespaces", false),
+            Self::Deployments => Sought { api_version: "apps/v1", ..core("Deployment", "deployments", true) },
+            Self::Services => core("Service", "services", true),
+        }
+    }
+}
+
+/// List nodes, namespaces, deployments or services, in the columns that the API server itself gives them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  copyrator get nodes\n  copyrator get namespaces -l team=blue\n  \
+    copyrator get deployments -n shop -o wide\n  copyrator get services -A -o json\n\n\
+    Columns are those that kubectl shows; nodes and namespaces are in no namespace.\n\n\
+    Exit codes: 0 listed; 1 refused; 2 usage; 3 cluster unreachable.")]
+pub struct Args {
+    /// What to list.
+    #[arg(value_enum)]
+    what: What,
+    /// The namespace asked about; without it, the context's.
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        let checked =
+            self.cluster.clone().check().and_then(|target| Ok((target, self.labels.clone().check()?)));
+        match checked {
+            Ok((target, labels)) => block_on(Threads::One, self.show(target, labels)),
+            Err(error) => fail(&error, Exit::Usage),
+        }
+    }
+
+    async fn show(&self, target: Target, labels: Option<Labels>) -> Exit {
+        let client = match connect(&target).await {
+            Ok(client) => client,
+            Err(error) => return fail(&error, Exit::Unreachable),
+        };
+        let sought = self.what.sought();
+        let default = client.default_namespace().to_owned();
+        let namespace = (sought.in_namespaces && !self.all_namespaces)
+            .then(|| self.namespace.as_deref().unwrap_or(&default));
+        let labels = labels.as_ref().map(|labels| labels.text.as_str());
+        let listed = match fetch(&client, sought, namespace, labels, self.is_table()).await {
+            Ok(listed) => listed,
+            Err(error @ FetchError::Unreachable { .. }) => return fail(&error, Exit::Unreachable),
+            Err(error) => return fail(&error, Exit::Findings),
+        };
+        if listed.is_empty() {
+            let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+            self.console.note(&format!("there are no {}{place}", sought.plural));
+        }
+        print(&self.text(sought, &listed, namespace.is_none()))
+    }
+
+    fn is_table(&self) -> bool {
+        matches!(self.output, Output::Table | Output::Wide)
+    }
+
+    fn text(&self, sought: Sought, listed: &Listed, with_namespace: bool) -> String {
+        match self.output {
+            Output::Table => listed.table(false, with_namespace && sought.in_namespaces),
+            Output::Wide => listed.table(true, with_namespace && sought.in_namespaces),
+            Output::Json => serde_json::to_string_pretty(&listed.list()).unwrap_or_default() + "\n",
+            Output::Yaml => serde_saphyr::to_string(&listed.list()).unwrap_or_default(),
+            Output::Name => output::names(listed.names().map(|name| (sought.kind, name))),
+        }
+    }
+}

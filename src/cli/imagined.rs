@@ -1,0 +1,181 @@
+//! Clusters for unit tests, out of manifests, taken in and planned as a survey does.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Namespace, Secret},
+};
+use kube::core::DeserializeGuard;
+use serde_json::{Value, json};
+
+use super::tree::Seen;
+use crate::{
+    api::{ConfigMonitor, CopyratorRule},
+    digest::DigestKey,
+    model::{Authority, Kind, NamespacedName, ObjectKey, Store, World},
+    observe::{content::decode, object::Slim, watched::Watched as _, workload::Workload},
+    plan::{
+        Around, Key, Outlook, RestartOutlook, SlotPlan, carry_out, everything, foresee_workload, outlooks,
+        plan_slot, workload_outlook,
+    },
+};
+
+/// When everything here happens.
+pub(super) fn now() -> Timestamp {
+    Timestamp::from_second(1_000).unwrap()
+}
+
+/// A cluster.
+pub(super) struct Imagined {
+    pub world: World,
+    pub outlooks: Vec<Outlook>,
+    pub restarts: Vec<RestartOutlook>,
+}
+
+impl Imagined {
+    /// With these objects, in which rules and monitors may do what they declare, those labelled `may: "no"` aside; once
+    /// every copy has been made.
+    pub(super) fn new(objects: &[Value]) -> Self {
+        let mut world = World::default();
+        world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
+        world.own_namespace = "copyrator-system".into();
+        world.system_namespaces = ["kube-system".to_owned(), "copyrator-system".to_owned()].into();
+        world.expected = [Store::Secrets].into();
+        world.complete = world.expected.clone();
+        world.annotations = true;
+        objects.iter().for_each(|object| put(&mut world, object.clone()));
+        let plans = plans(&world);
+        carry_out(&mut world, &plans, now());
+        Self::seen(world)
+    }
+
+    /// The same with one more object, as it looks before anything is done about it.
+    pub(super) fn with(mut self, object: Value) -> Self {
+        put(&mut self.world, object);
+        Self::seen(self.world)
+    }
+
+    fn seen(mut world: World) -> Self {
+        let outlooks = outlooks(&world, &plans(&world));
+        let workloads = everything(&world).into_iter().filter_map(|key| match key {
+            Key::Workload(key) => Some(key),
+            _ => None,
+        });
+        let mut restarts = Vec::new();
+        for key in workloads.collect::<Vec<_>>() {
+            let foreseen = foresee_workload(&mut world, &key, now());
+            restarts.extend(workload_outlook(&world, &key, &foreseen, &Around::default()));
+        }
+        Self { world, outlooks, restarts }
+    }
+
+    pub(super) fn seen_by(&self) -> Seen<'_> {
+        Seen {
+            world: &self.world,
+            outlooks: self.outlooks.iter().collect(),
+            restarts: &self.restarts,
+            now: now(),
+        }
+    }
+}
+
+fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
+    let slots = everything(world).into_iter().filter_map(|key| match key {
+        Key::Slot(slot) => Some(slot),
+        _ => None,
+    });
+    slots.map(|slot| (slot.clone(), plan_slot(world, &slot, now()))).collect()
+}
+
+fn put(world: &mut World, mut object: Value) {
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (of("namespace"), of("name"));
+    let known = json!({ "uid": format!("{kind}/{namespace}/{name}"), "resourceVersion": "1", "generation": 1,
+        "creationTimestamp": "1970-01-01T00:00:00Z" });
+    json_patch::merge(&mut object["metadata"], &known);
+    let named = NamespacedName::new(namespace.as_str(), name.as_str());
+    let may = object["metadata"]["labels"]["may"] != "no";
+    let authority = |uid: Box<str>| Authority {
+        uid,
+        generation: 1,
+        identity: "user alice".into(),
+        answer: may.then_some(()).ok_or_else(|| ("Forbidden".to_owned(), "alice may not".to_owned())),
+        asked: now(),
+    };
+    // Whether anything has changed by it is of no interest here.
+    let _: bool = match kind.as_str() {
+        "Namespace" => serde_json::from_value::<Namespace>(object).unwrap().put(world, now()),
+        "ConfigMap" | "Secret" => {
+            let of_kind = if kind == "Secret" { Kind::Secret } else { Kind::ConfigMap };
+            let key = world.key.clone().unwrap();
+            let print = decode(of_kind, &object.to_string()).unwrap().fingerprint(&key);
+            world.fingerprints.insert(ObjectKey::new(of_kind, namespace, name), print);
+            match of_kind {
+                Kind::Secret => serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, now()),
+                Kind::ConfigMap => {
+                    serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(world, now())
+                }
+            }
+        }
+        "Deployment" => serde_json::from_value::<Workload<Deployment>>(object).unwrap().put(world, now()),
+        "CopyratorRule" => {
+            let rule = serde_json::from_value::<DeserializeGuard<CopyratorRule>>(object).unwrap();
+            let changed = rule.put(world, now());
+            let uid = world.rules[&named].uid.clone();
+            world.rule_authority.insert(named, authority(uid));
+            changed
+        }
+        "ConfigMonitor" => {
+            let monitor = serde_json::from_value::<DeserializeGuard<ConfigMonitor>>(object).unwrap();
+            let changed = monitor.put(world, now());
+            let uid = world.monitors[&named].uid.clone();
+            world.monitor_authority.insert(named, authority(uid));
+            changed
+        }
+        other => panic!("no {other} here"),
+    };
+}
+
+/// A namespace with these labels.
+pub(super) fn namespace(name: &str, labels: Value) -> Value {
+    json!({ "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
+}
+
+/// A ConfigMap with one key.
+pub(super) fn config_map(namespace: &str, name: &str) -> Value {
+    json!({ "kind": "ConfigMap", "metadata": { "namespace": namespace, "name": name }, "data": { "key": name } })
+}
+
+/// An object of ours, written by alice.
+pub(super) fn ours(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "copyrator.dev/v1alpha1", "kind": kind, "spec": spec,
+        "metadata": { "namespace": namespace, "name": name,
+            "annotations": { "copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]" } },
+    })
+}
+
+/// A rule of `platform` that copies this ConfigMap into namespaces of a team.
+pub(super) fn rule(name: &str, source: &str, more: &Value) -> Value {
+    let mut spec = json!({
+        "source": { "kind": "ConfigMap", "names": [source] },
+        "targets": [{ "namespaceSelector": { "matchLabels": { "team": "blue" } } }],
+    });
+    json_patch::merge(&mut spec, more);
+    ours("CopyratorRule", "platform", name, spec)
+}
+
+/// A Deployment whose pods take their environment from this ConfigMap.
+pub(super) fn deployment(namespace: &str, name: &str, config_map: &str) -> Value {
+    let container =
+        json!({ "name": "c", "image": "i", "envFrom": [{ "configMapRef": { "name": config_map } }] });
+    json!({
+        "kind": "Deployment", "metadata": { "namespace": namespace, "name": name },
+        "spec": { "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": { "containers": [container] } } },
+        "status": { "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1 },
+    })
+}

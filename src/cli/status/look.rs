@@ -1,0 +1,115 @@
+//! Everything that a status shows, read once.
+
+use kube::Client;
+
+use crate::{
+    cli::{
+        Exit,
+        console::with_causes,
+        copies::{self, CopyStanding, State},
+        installed::Installed,
+        restarts::{self, RestartRow},
+        selected::Selected,
+        standing::{ReadError, Standing, of_annotations, read, read_rules, sort},
+        survey::{Look, survey},
+    },
+    model::NamespacedName,
+    plan::RestartState,
+};
+
+/// Everything that was seen.
+pub(super) struct Looked {
+    /// Every object of ours, the worst first.
+    pub rows: Vec<Standing>,
+    /// Every copy, likewise.
+    pub copies: Vec<CopyStanding>,
+    /// Every workload, likewise.
+    pub workloads: Vec<RestartRow>,
+    /// What whoever reads the rest should know.
+    pub notes: Vec<String>,
+    /// Why copies and workloads are not shown one by one now, and may be in a moment.
+    unseen: Option<String>,
+}
+
+impl Looked {
+    /// Something is not as declared.
+    pub(super) fn is_worrying(&self) -> bool {
+        self.rows.iter().any(Standing::is_worrying) || self.workloads.iter().any(RestartRow::is_worrying)
+    }
+
+    /// What is not as declared, or under way, in words, the worst first: what somebody who waits waits for.
+    pub(super) fn unsettled(&self) -> Vec<String> {
+        // Of an object whose copies and workloads are named one by one nothing more is said, unless it speaks of itself.
+        let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(Standing::in_short);
+        let copies = self.copies.iter().filter(|copy| copy.is_worrying() || copy.state == State::Unknown);
+        let workloads = self.workloads.iter().filter(|row| {
+            let is_under_way = matches!(
+                row.state,
+                RestartState::Waiting
+                    | RestartState::Restarting
+                    | RestartState::Unrecorded
+                    | RestartState::Unknown
+            );
+            is_under_way || row.is_worrying()
+        });
+        let copies = copies.map(|copy| {
+            format!(
+                "{} {}/{}: {:?}, {}",
+                copy.kind,
+                copy.namespace,
+                copy.name,
+                copy.state,
+                said(&copy.reason, &copy.message)
+            )
+        });
+        let workloads = workloads
+            .map(|row| format!("{}: {:?}, {}", row.place(), row.state, said(&row.reason, &row.message)));
+        self.unseen.iter().cloned().chain(rows).chain(copies).chain(workloads).collect()
+    }
+}
+
+fn said(reason: &str, message: &str) -> String {
+    if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
+}
+
+/// Every object of ours, every copy and every workload; who may not see them one by one is told what the statuses say.
+pub(super) async fn look(
+    client: &Client,
+    installed: &Installed,
+    namespace: Option<&str>,
+    (labels, selected): (Option<&str>, Option<Selected>),
+) -> Result<Looked, ReadError> {
+    let mut rows = read(client, namespace, labels).await?;
+    let seen = match survey(client, installed, Look::AsItIs(namespace)).await {
+        Ok(seen) => seen.only(selected),
+        Err(error) => {
+            let why = format!("copies and workloads are not shown one by one: {}", with_causes(&error));
+            sort(&mut rows);
+            let (copies, workloads) = (Vec::new(), Vec::new());
+            // A refusal stays one: who waits then waits for what the statuses say.
+            let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
+            return Ok(Looked { rows, copies, workloads, notes: vec![why], unseen });
+        }
+    };
+    let copies = copies::standings(&seen, namespace);
+    let is_told = |rule: &NamespacedName| {
+        seen.selects_rule(rule)
+            && (namespace.is_none_or(|here| *rule.namespace == *here)
+                || copies.iter().any(|copy| copy.rule.as_ref() == Some(rule)))
+    };
+    rows.extend(of_annotations(&seen, is_told));
+    if let Some(here) = namespace {
+        let reaches = |namespace: &str, name: &str| {
+            let is_it = |it: &NamespacedName| *it.namespace == *namespace && *it.name == *name;
+            namespace != here && copies.iter().filter_map(|copy| copy.rule.as_ref()).any(is_it)
+        };
+        rows.extend(read_rules(client, labels, reaches).await?);
+    }
+    rows.iter_mut().for_each(|row| row.give(&copies));
+    let workloads = restarts::rows(&seen, namespace);
+    if let Some(workloads) = &workloads {
+        rows.iter_mut().for_each(|row| row.give_workloads(workloads));
+    }
+    sort(&mut rows);
+    Ok(Looked { rows, copies, workloads: workloads.unwrap_or_default(), notes: seen.notes, unseen: None })
+}

@@ -1,0 +1,152 @@
+//! `copyrator status`
+
+mod look;
+mod wait;
+
+use std::time::Duration;
+
+use kube::Client;
+use serde::Serialize;
+
+use self::look::{Looked, look};
+use super::{
+    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect,
+    console::say,
+    copies, fail,
+    installed::{Installed, InstalledArgs},
+    output, print, restarts,
+    selected::{Labels, Selected},
+    serve::{UsageError, duration},
+    standing::{ReadError, Standing, of_workloads, sort, table},
+    with_causes,
+};
+use crate::run::client::Target;
+
+/// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -l team=blue -o wide\n  \
+    copyrator status -o json\n  kubectl apply -f rules.yaml && copyrator status -n platform --wait --timeout 2m\n\n\
+    With -n: what is in that namespace, workloads too, and the copies that land in it. What is said of a copy or workload is what \
+    `copyrator plan` says of it, and what became of the last attempt. RUNNING and \
+    WANTED are the first characters of keyed digests: of the content that a workload is recorded to run with, and of what is \
+    there now.\n\n\
+    --wait ends when nothing is left to report: every status speaks of what is declared, every copy is in order or held back on \
+    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing. Who may not list copies and \
+    workloads waits for the statuses alone.\n\n\
+    Exit codes: 0 everything is as declared; 1 something is not, or may not be read; 2 usage; 3 cluster unreachable."
+)]
+pub struct Args {
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Wait until everything is as declared, and show it then.
+    #[arg(long)]
+    wait: bool,
+    /// With --wait: how long at most.
+    #[arg(long, default_value = "5m", value_name = "DURATION", requires = "wait")]
+    timeout: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+    #[command(flatten)]
+    installed: InstalledArgs,
+}
+
+/// What the words of the command line come to.
+struct Asked {
+    target: Target,
+    labels: Option<Labels>,
+    installed: Installed,
+    timeout: Duration,
+}
+
+/// Why nothing was seen, and how a command ends that does not try again.
+struct NoLook {
+    why: String,
+    exit: Exit,
+}
+
+/// What machines read.
+#[derive(Serialize)]
+struct Status<'a> {
+    /// Every object of ours, the worst first.
+    items: &'a [Standing],
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        match self.asked() {
+            Ok(asked) => block_on(Threads::One, self.show(asked)),
+            Err(error) => fail(&error, Exit::Usage),
+        }
+    }
+
+    fn asked(&self) -> Result<Asked, UsageError> {
+        Ok(Asked {
+            target: self.cluster.clone().check()?,
+            labels: self.labels.clone().check()?,
+            installed: self.installed.clone().check()?,
+            timeout: duration("timeout", &self.timeout)?,
+        })
+    }
+
+    async fn show(&self, asked: Asked) -> Exit {
+        let client = match connect(&asked.target).await {
+            Ok(client) => client,
+            Err(error) => return fail(&error, Exit::Unreachable),
+        };
+        let looked = match self.wait {
+            true => wait::until_settled(asked.timeout, || self.look(&client, &asked)).await,
+            false => self.look(&client, &asked).await,
+        };
+        let looked = match looked {
+            Ok(looked) => looked,
+            Err(NoLook { why, exit }) => {
+                say(&why);
+                return exit;
+            }
+        };
+        looked.notes.iter().for_each(|said| self.console.note(said));
+        let is_worrying = looked.is_worrying();
+        let missing = if self.wait { looked.unsettled() } else { Vec::new() };
+        match print(&self.text(looked)) {
+            Exit::Done if !missing.is_empty() => wait::give_up(&self.timeout, &missing),
+            Exit::Done if is_worrying => Exit::Findings,
+            exit => exit,
+        }
+    }
+
+    async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
+        let selected = Selected::find_if(client, asked.labels.clone()).await;
+        let selected = selected.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
+        let of_labels = asked.labels.as_ref().map(|labels| labels.text.as_str());
+        look(client, &asked.installed, self.scope.one(), (of_labels, selected)).await.map_err(|error| {
+            let exit = match error {
+                ReadError::Refused { .. } => Exit::Findings,
+                ReadError::Unreachable(_) => Exit::Unreachable,
+            };
+            NoLook { why: with_causes(&error), exit }
+        })
+    }
+
+    fn text(&self, looked: Looked) -> String {
+        let Looked { mut rows, copies, workloads, .. } = looked;
+        if let Output::Table | Output::Wide = self.output {
+            let wide = self.output == Output::Wide;
+            return table(&rows) + &copies::table(&copies, wide) + &restarts::table(&workloads, wide);
+        }
+        rows.extend(of_workloads(&workloads));
+        sort(&mut rows);
+        match self.output {
+            Output::Yaml => output::yaml("Status", &Status { items: &rows }),
+            Output::Name => output::names(rows.iter().map(Standing::kind_and_name)),
+            _ => output::json("Status", &Status { items: &rows }),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! From what was seen to trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    cli::survey::Survey,
+    model::{NamespacedName, ObjectKey, World},
+    plan::{
+        Course, OnChange, Outlook, RestartOutlook, RestartState, Restartable, monitors_watching, on_change,
+        rule_status,
+    },
+};
+
+/// What trees grow from.
+pub(in crate::cli) struct Seen<'s> {
+    /// The cluster.
+    pub world: &'s World,
+    /// What becomes of each copy that is shown.
+    pub outlooks: Vec<&'s Outlook>,
+    /// How each workload stands; none where they may not be seen.
+    pub restarts: &'s [RestartOutlook],
+    /// When.
+    pub now: Timestamp,
+}
+
+impl<'s> Seen<'s> {
+    /// What concerns a namespace, or all.
+    pub(in crate::cli) fn of(survey: &'s Survey, namespace: Option<&str>) -> Self {
+        let restarts = survey.restarts.as_deref().unwrap_or_default();
+        Self { world: &survey.world, outlooks: survey.shown(namespace), restarts, now: survey.now }
+    }
+}
+
+/// Trees, and what is said about their nodes.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Forest {
+    /// The sources.
+    pub roots: Vec<Node>,
+    /// What nodes refer to by number.
+    pub notes: Vec<Note>,
+}
+
+/// One object.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Node {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// Of a copy: the rule that makes it, `namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Of a copy what becomes of it, of a workload how it stands; in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Notes about it, by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Node>,
+}
+
+/// Something to know about a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Note {
+    pub number: usize,
+    /// One word.
+    pub reason: String,
+    pub message: String,
+}
+
+impl Forest {
+    /// Every node's kind and name.
+    pub(super) fn kinds_and_names(&self) -> Vec<(&str, &str)> {
+        fn below<'n>(node: &'n Node, all: &mut Vec<(&'n str, &'n str)>) {
+            all.push((&node.kind, &node.name));
+            node.children.iter().for_each(|child| below(child, all));
+        }
+        let mut all = Vec::new();
+        self.roots.iter().for_each(|root| below(root, &mut all));
+        all
+    }
+
+    /// The number of a note; the same is said once.
+    fn note(&mut self, reason: &str, message: &str) -> usize {
+        let is_it = |note: &&Note| note.reason == reason && note.message == message;
+        if let Some(known) = self.notes.iter().find(is_it) {
+            return known.number;
+        }
+        let number = self.notes.len() + 1;
+        self.notes.push(Note { number, reason: reason.to_owned(), message: message.to_owned() });
+        number
+    }
+
+    /// A source, with these copies of it and with what uses it itself.
+    fn plant(&mut self, seen: &Seen<'_>, source: &ObjectKey, copies: &[&Outlook]) {
+        let mut root = node(source);
+        if seen.world.object(source).is_none() {
+            root.notes.push(self.note("Gone", "it does not exist any more"));
+        }
+        root.children = self.users(seen, source);
+        root.children.extend(copies.iter().map(|outlook| self.copy(seen, outlook)));
+        self.roots.push(root);
+    }
+
+    fn copy(&mut self, seen: &Seen<'_>, outlook: &Outlook) -> Node {
+        let state =
+            serde_json::to_value(outlook.course).ok().and_then(|word| word.as_str().map(str::to_owned));
+        let notes = match outlook.course {
+            Course::Current => Vec::new(),
+            _ => vec![self.note(&outlook.reason, &outlook.message)],
+        };
+        let rule = outlook.rule.as_ref().map(ToString::to_string);
+        // What is in the way of a copy has users of its own, which are no business of the source's.
+        let children =
+            if outlook.course == Course::Refuse { Vec::new() } else { self.users(seen, &outlook.slot) };
+        Node { rule, state, notes, children, ..node(&outlook.slot) }
+    }
+
+    /// The workloads that use an object, and the pods that a monitor finds itself.
+    fn users(&mut self, seen: &Seen<'_>, object: &ObjectKey) -> Vec<Node> {
+        let mut users: Vec<Node> =
+            on_change(seen.world, object).iter().map(|change| self.workload(seen, change)).collect();
+        for monitor in monitors_watching(seen.world, object) {
+            let of = Restartable::Pods(monitor.clone());
+            let Some(outlook) = seen.restarts.iter().find(|outlook| outlook.of == of) else { continue };
+            users.push(Node {
+                kind: "Pods".into(),
+                namespace: monitor.namespace.to_string(),
+                name: monitor.name.to_string(),
+                rule: None,
+                state: Some(format!("{:?}", outlook.state)),
+                notes: self.standing(outlook),
+                children: Vec::new(),
+            });
+        }
+        users
+    }
+
+    fn workload(&mut self, seen: &Seen<'_>, change: &OnChange) -> Node {
+        let key = &change.workload;
+        let of = Restartable::Workload(key.clone());
+        let outlook = seen.restarts.iter().find(|outlook| outlook.of == of);
+        let declined = change.declined.as_ref().map(|(reason, message)| self.note(reason, message));
+        let standing = match (declined, outlook) {
+            (None, Some(outlook)) => self.standing(outlook),
+            _ => Vec::new(),
+        };
+        Node {
+            kind: key.kind.to_string(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            rule: None,
+            state: outlook.map(|outlook| format!("{:?}", outlook.state)),
+            notes: declined.into_iter().chain(standing).collect(),
+            children: Vec::new(),
+        }
+    }
+
+    fn standing(&mut self, outlook: &RestartOutlook) -> Vec<usize> {
+        match outlook.state {
+            RestartState::Current => Vec::new(),
+            _ => vec![self.note(&outlook.reason, &outlook.message)],
+        }
+    }
+}
+
+fn node(object: &ObjectKey) -> Node {
+    Node {
+        kind: object.kind.to_string(),
+        namespace: object.namespace.to_string(),
+        name: object.name.to_string(),
+        rule: None,
+        state: None,
+        notes: Vec::new(),
+        children: Vec::new(),
+    }
+}
+
+/// What a copy is copied from: of the kind that its rule says or, where that is gone, of its own.
+pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<ObjectKey> {
+    let source = outlook.source.as_ref()?;
+    let facts = outlook.rule.as_ref().and_then(|rule| world.rules.get(rule));
+    let kind = facts.map_or(outlook.slot.kind, |facts| facts.spec.source.kind);
+    Some(ObjectKey::new(kind, source.namespace.clone(), source.name.clone()))
+}
+
+/// Every source with its copies.
+pub(super) fn grow(seen: &Seen<'_>) -> Forest {
+    plant_all(seen, |_| true)
+}
+
+fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&Outlook) -> bool) -> Forest {
+    let mut sources: BTreeMap<ObjectKey, Vec<&Outlook>> = BTreeMap::new();
+    for outlook in seen.outlooks.iter().copied().filter(|outlook| is_shown(outlook)) {
+        if let Some(source) = source_of(seen.world, outlook) {
+            sources.entry(source).or_default().push(outlook);
+        }
+    }
+    let mut forest = Forest::default();
+    for (source, mut copies) in sources {
+        copies.sort_by(|a, b| (&a.slot, &a.rule).cmp(&(&b.slot, &b.rule)));
+        forest.plant(seen, &source, &copies);
+    }
+    forest
+}
+
+/// The tree of one object, or of its source where it is a copy; `None` where it is not there.
+pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
+    let is_source = |outlook: &Outlook| source_of(seen.world, outlook).as_ref() == Some(object);
+    let as_source = plant_all(seen, is_source);
+    if !as_source.roots.is_empty() {
+        return Some(as_source);
+    }
+    let as_copy = plant_all(seen, |outlook| outlook.slot == *object);
+    if !as_copy.roots.is_empty() {
+        return Some(as_copy);
+    }
+    seen.world.object(object)?;
+    let mut forest = Forest::default();
+    forest.plant(seen, object, &[]);
+    Some(forest)
+}
+
+/// The trees of a rule's sources; `None` where it is not there.
+pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
+    let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
+    if !forest.roots.is_empty() {
+        return Some(forest);
+    }
+    let status = rule_status(seen.world, rule, seen.now)?;
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let note = ready.map(|ready| forest.note(&ready.reason, &ready.message));
+    forest.roots.push(Node {
+        kind: "CopyratorRule".into(),
+        namespace: rule.namespace.to_string(),
+        name: rule.name.to_string(),
+        rule: None,
+        state: None,
+        notes: note.into_iter().collect(),
+        children: Vec::new(),
+    });
+    Some(forest)
+}

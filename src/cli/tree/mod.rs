@@ -1,0 +1,156 @@
+//! `copyrator tree`
+
+mod draw;
+mod grow;
+#[cfg(test)]
+mod tests;
+
+pub(super) use self::grow::{Seen, source_of};
+use self::{
+    draw::draw,
+    grow::{Forest, grow, of_object, of_rule},
+};
+use super::{
+    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect, fail,
+    installed::{Installed, InstalledArgs},
+    named::{Named, Sort},
+    output, print,
+    selected::{Labels, Selected},
+    serve::UsageError,
+    survey::{Look, Survey, survey},
+};
+use crate::{
+    model::{NamespacedName, ObjectKey},
+    run::client::Target,
+};
+
+/// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  copyrator tree\n  copyrator tree -n shop\n  copyrator tree secret/registry -n platform\n  \
+    copyrator tree copyratorrule/registry -n platform\n\n\
+    Numbers in parentheses are notes, below the tree: what is not in order, or does not restart, and why. Of a copy, its own branch \
+    is shown; of a rule, the branches that it makes. An object without -n is one of the context's namespace. -l is about labels of \
+    rules.\n\n\
+    Exit codes: 0 shown; 1 no such object, or it may not be read; 2 usage; 3 cluster unreachable."
+)]
+pub struct Args {
+    /// A ConfigMap, Secret or CopyratorRule, as KIND/NAME; without it, every source.
+    #[arg(value_name = "KIND/NAME")]
+    object: Option<Named>,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+    #[command(flatten)]
+    installed: InstalledArgs,
+}
+
+/// What the words of the command line come to.
+struct Asked {
+    target: Target,
+    labels: Option<Labels>,
+    installed: Installed,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        match self.asked() {
+            Ok(asked) => block_on(Threads::One, self.show(asked)),
+            Err(error) => fail(&error, Exit::Usage),
+        }
+    }
+
+    fn asked(&self) -> Result<Asked, UsageError> {
+        if let Some(named) = self.object.as_ref().filter(|named| matches!(named.sort, Sort::Workload(_))) {
+            let message = format!(
+                "trees have ConfigMaps, Secrets and rules at their roots; of a {} ask: copyrator why",
+                named.sort
+            );
+            return Err(UsageError::Argument { name: "KIND/NAME", message });
+        }
+        Ok(Asked {
+            target: self.cluster.clone().check()?,
+            labels: self.labels.clone().check()?,
+            installed: self.installed.clone().check()?,
+        })
+    }
+
+    async fn show(&self, asked: Asked) -> Exit {
+        let client = match connect(&asked.target).await {
+            Ok(client) => client,
+            Err(error) => return fail(&error, Exit::Unreachable),
+        };
+        let selected = match Selected::find_if(&client, asked.labels).await {
+            Ok(selected) => selected,
+            Err(error) => return fail(&error, error.exit()),
+        };
+        let seen = match survey(&client, &asked.installed, Look::AsItIs(None)).await {
+            Ok(seen) => seen.only(selected),
+            Err(error) => {
+                let exit = error.exit();
+                return fail(&error, exit);
+            }
+        };
+        seen.notes.iter().for_each(|said| self.console.note(said));
+        let Some(forest) = self.forest(&seen, client.default_namespace()) else {
+            return fail(
+                &NotFound::of(self.object.as_ref(), &self.home(client.default_namespace())),
+                Exit::Findings,
+            );
+        };
+        if forest.roots.is_empty() {
+            self.console.note("nothing is copied here");
+        }
+        print(&match self.output {
+            Output::Table => draw(&forest, false, self.console.is_coloured()),
+            Output::Wide => draw(&forest, true, self.console.is_coloured()),
+            Output::Json => output::json("Tree", &forest),
+            Output::Yaml => output::yaml("Tree", &forest),
+            Output::Name => output::names(forest.kinds_and_names()),
+        })
+    }
+
+    /// Where an object is that is named without a namespace.
+    fn home(&self, default: &str) -> String {
+        self.scope.one().unwrap_or(default).to_owned()
+    }
+
+    fn forest(&self, survey: &Survey, default: &str) -> Option<Forest> {
+        let seen = Seen::of(survey, self.object.is_none().then(|| self.scope.one()).flatten());
+        let Some(named) = &self.object else { return Some(grow(&seen)) };
+        match named.sort {
+            Sort::Object(kind) => {
+                of_object(&seen, &ObjectKey::new(kind, self.home(default), named.name.as_str()))
+            }
+            Sort::Rule => of_rule(&seen, &NamespacedName::new(self.home(default), named.name.as_str())),
+            Sort::Workload(_) => None,
+        }
+    }
+}
+
+/// An object that is asked about and is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no {kind} {namespace}/{name}: -n names another namespace")]
+pub(super) struct NotFound {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+impl NotFound {
+    pub(super) fn of(named: Option<&Named>, namespace: &str) -> Self {
+        Self {
+            kind: named.map(|named| named.sort.to_string()).unwrap_or_default(),
+            namespace: namespace.to_owned(),
+            name: named.map(|named| named.name.clone()).unwrap_or_default(),
+        }
+    }
+}

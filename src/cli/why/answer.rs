@@ -1,0 +1,319 @@
+//! Why an object is there, and what hangs on it: from plans and facts. Pure, and decides nothing.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    authority::author,
+    cli::{
+        named::{Named, Sort},
+        tree::{Seen, source_of},
+    },
+    model::{NamespacedName, ObjectKey, WorkloadKey, World},
+    plan::{Course, Outlook, RestartOutlook, Restartable, monitors_watching, on_change},
+};
+
+/// The answer.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Why {
+    pub object: String,
+    pub namespace: String,
+    pub name: String,
+    /// It is there; a copy that is yet to be made is not.
+    pub exists: bool,
+    /// Of a ConfigMap or Secret: an upper bound of its last change of content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<Timestamp>,
+    /// The rules that make it, or would; the one that it belongs to first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub made_by: Vec<Made>,
+    /// The rules that copy it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copied_by: Vec<Copied>,
+    /// Of a ConfigMap or Secret: who may edit it, and where that is best done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<String>,
+    /// Of a ConfigMap or Secret: what uses it, and whether that restarts when it changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub on_change: Vec<User>,
+    /// Of a workload: how it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// Of a workload: what it uses, and whether it restarts when that changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<Used>,
+}
+
+/// A rule behind a copy.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Made {
+    /// `namespace/name`; none where the copy belongs to nobody any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What is copied: `Kind namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Keyed digest of what was written, where the object is this rule's copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Whose rights the rule acts with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Who wrote its spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// What becomes of the copy.
+    pub action: Course,
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When it goes, where nobody wants it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// A rule that copies the object.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Copied {
+    pub rule: String,
+    /// Copies that it makes of it.
+    pub copies: usize,
+    /// How many of them are in order.
+    pub current: usize,
+}
+
+/// What uses an object.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct User {
+    /// `Pods`: those without a workload, of the monitor `name`.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// It restarts when the object changes.
+    pub restarts: bool,
+    /// The monitors that ask for that, in its own namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<String>,
+    /// Its own annotation asks for that.
+    pub by_annotation: bool,
+    /// How it stands, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why it does not restart, or what it waits for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How a workload stands.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Standing {
+    pub state: String,
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<String>,
+    pub by_annotation: bool,
+    /// Keyed digest of what it is recorded to run with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<String>,
+    /// Keyed digest of what it should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<String>,
+}
+
+/// What a workload uses.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Used {
+    pub kind: String,
+    pub name: String,
+    pub exists: bool,
+    /// The workload restarts when it changes.
+    pub restarts: bool,
+    /// `namespace/name` of the source, where it is a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
+}
+
+impl Why {
+    /// Kind and name of everything that restarts when the object changes.
+    pub(super) fn restarting(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.on_change.iter().filter(|user| user.restarts).map(|user| (&*user.kind, &*user.name))
+    }
+
+    fn new(sort: Sort, namespace: &str, name: &str) -> Self {
+        Self {
+            object: sort.to_string(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            exists: true,
+            changed_at: None,
+            made_by: Vec::new(),
+            copied_by: Vec::new(),
+            edit: None,
+            on_change: Vec::new(),
+            standing: None,
+            uses: Vec::new(),
+        }
+    }
+}
+
+/// The answer; `None` where there is no such object, nor is there to be.
+pub(super) fn why(seen: &Seen<'_>, named: &Named, namespace: &str) -> Option<Why> {
+    let name = named.name.as_str();
+    match named.sort {
+        Sort::Object(kind) => of_object(seen, &ObjectKey::new(kind, namespace, name)),
+        Sort::Workload(kind) => {
+            of_workload(seen, &WorkloadKey { kind, namespace: namespace.into(), name: name.into() })
+        }
+        Sort::Rule => None,
+    }
+}
+
+fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
+    let world = seen.world;
+    let facts = world.object(object);
+    let mut made_by: Vec<Made> = seen
+        .outlooks
+        .iter()
+        .filter(|outlook| outlook.slot == *object)
+        .map(|outlook| made(world, outlook))
+        .collect();
+    made_by.sort_by_key(|made| made.digest.is_none());
+    if facts.is_none() && made_by.is_empty() {
+        return None;
+    }
+    let copied_by = copied_by(seen, object);
+    let is_copy = made_by.iter().any(|made| made.digest.is_some());
+    let edit = match made_by.first().filter(|_| is_copy).and_then(|made| made.source.as_ref()) {
+        Some(source) => format!(
+            "its source, {source}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
+             changed there is put back"
+        ),
+        None => "whoever may by the cluster's own rights: it is no copy".to_owned(),
+    };
+    Some(Why {
+        exists: facts.is_some(),
+        changed_at: facts.map(|facts| facts.changed_at),
+        made_by,
+        copied_by,
+        edit: facts.map(|_| edit),
+        on_change: users(seen, object),
+        ..Why::new(Sort::Object(object.kind), &object.namespace, &object.name)
+    })
+}
+
+fn made(world: &World, outlook: &Outlook) -> Made {
+    let rule = outlook.rule.as_ref();
+    let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
+    let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
+    // What is refused for something in the way is no copy of this rule.
+    let digest = marks.filter(|_| rule.is_some_and(is_its)).map(|marks| marks.digest.to_string());
+    let facts = rule.and_then(|rule| world.rules.get(rule));
+    Made {
+        rule: rule.map(ToString::to_string),
+        source: source_of(world, outlook).map(|source| source.to_string()),
+        digest,
+        identity: rule.and_then(|rule| Some(world.rule_authority.get(rule)?.identity.clone())),
+        author: facts.and_then(|facts| Some(author(&facts.annotations).ok()?.user)),
+        action: outlook.course,
+        reason: outlook.reason.clone(),
+        message: outlook.message.clone(),
+        at: outlook.at,
+    }
+}
+
+fn copied_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Copied> {
+    let mut all: Vec<Copied> = Vec::new();
+    let of_it =
+        seen.outlooks.iter().filter(|outlook| source_of(seen.world, outlook).as_ref() == Some(object));
+    for outlook in of_it {
+        let Some(rule) = outlook.rule.as_ref().map(ToString::to_string) else { continue };
+        let current = usize::from(outlook.course == Course::Current);
+        match all.iter_mut().find(|copied| copied.rule == rule) {
+            Some(known) => {
+                known.copies += 1;
+                known.current += current;
+            }
+            None => all.push(Copied { rule, copies: 1, current }),
+        }
+    }
+    all
+}
+
+fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
+    let mut users: Vec<User> = Vec::new();
+    for change in on_change(seen.world, object) {
+        let outlook = standing_of(seen, &Restartable::Workload(change.workload.clone()));
+        let waits = || outlook.map(|outlook| (outlook.reason.clone(), outlook.message.clone()));
+        let (reason, message) = match &change.declined {
+            Some((reason, message)) => ((*reason).to_owned(), message.clone()),
+            None => waits().unwrap_or_default(),
+        };
+        users.push(User {
+            kind: change.workload.kind.to_string(),
+            namespace: change.workload.namespace.to_string(),
+            name: change.workload.name.to_string(),
+            restarts: change.declined.is_none(),
+            monitors: change.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
+            by_annotation: change.by_annotation,
+            state: outlook.map(|outlook| format!("{:?}", outlook.state)),
+            reason,
+            message,
+        });
+    }
+    for monitor in monitors_watching(seen.world, object) {
+        let Some(outlook) = standing_of(seen, &Restartable::Pods(monitor.clone())) else { continue };
+        users.push(User {
+            kind: "Pods".into(),
+            namespace: monitor.namespace.to_string(),
+            name: monitor.name.to_string(),
+            restarts: true,
+            monitors: vec![monitor.name.to_string()],
+            by_annotation: false,
+            state: Some(format!("{:?}", outlook.state)),
+            reason: outlook.reason.clone(),
+            message: outlook.message.clone(),
+        });
+    }
+    users
+}
+
+fn standing_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlook> {
+    seen.restarts.iter().find(|outlook| outlook.of == *of)
+}
+
+fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
+    let world = seen.world;
+    let facts = world.workloads.get(key)?;
+    let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| Standing {
+        state: format!("{:?}", outlook.state),
+        reason: outlook.reason.clone(),
+        message: outlook.message.clone(),
+        monitors: outlook.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
+        by_annotation: outlook.by_annotation,
+        running: outlook.running.clone(),
+        wanted: outlook.wanted.clone(),
+    });
+    let uses = facts.references.iter().map(|reference| {
+        let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
+        let counts = |change: &crate::plan::OnChange| change.workload == *key && change.declined.is_none();
+        let known = world.object(&object);
+        Used {
+            kind: reference.kind.to_string(),
+            name: reference.name.to_string(),
+            exists: known.is_some(),
+            restarts: on_change(world, &object).iter().any(counts),
+            copy_of: known.and_then(|facts| Some(facts.marks.as_deref()?.source.to_string())),
+        }
+    });
+    let uses = uses.collect();
+    Some(Why { standing, uses, ..Why::new(Sort::Workload(key.kind), &key.namespace, &key.name) })
+}

@@ -1,0 +1,130 @@
+//! The answer for people: a line a fact.
+
+use super::answer::{Made, Standing, Used, User, Why};
+use crate::{cli::digests::side_by_side, marks::write_time, plan::Course, validate::printable};
+
+/// Of what others have written a terminal obeys nothing.
+const LONGEST_LINE: usize = 4096;
+/// So many characters of a digest tell two apart.
+const SHORT: usize = 8;
+
+/// The answer in words; `wide` with whole digests.
+pub(super) fn told(why: &Why, wide: bool) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    if !why.exists {
+        lines.push(("", "is not there".into()));
+    }
+    for made in &why.made_by {
+        lines.extend(of_copy(made, wide));
+    }
+    for copied in &why.copied_by {
+        lines.push((
+            "copied by",
+            format!("rule {}: {} of {} copies in order", copied.rule, copied.current, copied.copies),
+        ));
+    }
+    if let Some(at) = why.changed_at {
+        lines.push(("changed", format!("at {} or before", write_time(at))));
+    }
+    lines.extend(why.edit.clone().map(|edit| ("edit", edit)));
+    for user in &why.on_change {
+        lines.push(if user.restarts { ("restarts", restarts(user)) } else { ("does not", declined(user)) });
+    }
+    if why.edit.is_some() && why.on_change.is_empty() {
+        lines.push(("restarts", "nothing: no workload that may be seen uses it".into()));
+    }
+    lines.extend(why.standing.iter().flat_map(|standing| of_workload(standing, wide)));
+    let is_workload = why.edit.is_none() && why.made_by.is_empty();
+    if is_workload && why.standing.is_none() {
+        lines.push(("state", "nobody asks for its restarts".into()));
+    }
+    lines.extend(why.uses.iter().map(used));
+    let heading = format!("{} {}/{}", why.object, why.namespace, why.name);
+    let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
+    std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
+}
+
+fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
+    let unknown = || "unknown".to_owned();
+    let rule =
+        made.rule.clone().map_or_else(|| "a rule that is gone".to_owned(), |rule| format!("rule {rule}"));
+    let source = made.source.clone().unwrap_or_else(unknown);
+    let mut lines = match made.digest {
+        Some(_) => vec![("copy of", format!("{source}, made by {rule}"))],
+        None => vec![("wanted by", format!("{rule}, as a copy of {source}"))],
+    };
+    if let Some(digest) = &made.digest {
+        let shown = if wide { digest.clone() } else { digest.chars().take(SHORT).collect() };
+        lines.push(("digest", shown));
+    }
+    if let Some(identity) = &made.identity {
+        let author = made.author.as_ref().map(|author| format!("; its spec was written by {author}"));
+        lines.push(("rights", format!("the rule acts as {identity}{}", author.unwrap_or_default())));
+    }
+    let message = if made.message.is_empty() { String::new() } else { format!(": {}", made.message) };
+    let at = made.at.map(|at| format!(", at {}", write_time(at))).unwrap_or_default();
+    lines.push((
+        "state",
+        match made.action {
+            Course::Current => "in order".into(),
+            Course::Create => format!("about to be made{message}"),
+            Course::Change => format!("about to be changed, {}{message}", made.reason),
+            Course::Remove => format!("about to go{at}, {}{message}", made.reason),
+            Course::Refuse => format!("refused, {}{message}", made.reason),
+            Course::Unknown => format!("not known, {}{message}", made.reason),
+            Course::Wait => format!("waiting{at}, {}{message}", made.reason),
+        },
+    ));
+    lines
+}
+
+fn place(user: &User) -> String {
+    match user.kind.as_str() {
+        "Pods" => format!("the pods of ConfigMonitor {}/{}", user.namespace, user.name),
+        kind => format!("{kind} {}/{}", user.namespace, user.name),
+    }
+}
+
+fn asked(monitors: &[String], by_annotation: bool) -> String {
+    let monitors = monitors.iter().map(|name| format!("ConfigMonitor {name}"));
+    let all: Vec<String> = monitors.chain(by_annotation.then(|| "its annotation".to_owned())).collect();
+    all.join(", ")
+}
+
+fn restarts(user: &User) -> String {
+    let state = match user.state.as_deref() {
+        None | Some("Current") => String::new(),
+        Some(state) => format!("; now {state}, {}: {}", user.reason, user.message),
+    };
+    format!("{}, asked by {}{state}", place(user), asked(&user.monitors, user.by_annotation))
+}
+
+fn declined(user: &User) -> String {
+    format!("{}: {}: {}", place(user), user.reason, user.message)
+}
+
+fn of_workload(standing: &Standing, wide: bool) -> Vec<(&'static str, String)> {
+    let message = if standing.message.is_empty() { String::new() } else { format!(": {}", standing.message) };
+    let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason))];
+    let asked = asked(&standing.monitors, standing.by_annotation);
+    if !asked.is_empty() {
+        lines.push(("asked by", asked));
+    }
+    let (running, wanted) = match wide {
+        true => (standing.running.clone().unwrap_or_default(), standing.wanted.clone().unwrap_or_default()),
+        false => side_by_side(standing.running.as_deref(), standing.wanted.as_deref()),
+    };
+    lines.push(("runs", format!("{running}, wanted {wanted}")));
+    lines
+}
+
+fn used(used: &Used) -> (&'static str, String) {
+    let copy = used.copy_of.as_ref().map(|source| format!(", a copy of {source}")).unwrap_or_default();
+    let gone = if used.exists { "" } else { ", which is not there" };
+    let what = format!("{} {}{copy}{gone}", used.kind, used.name);
+    match used.restarts {
+        true => ("uses", format!("{what}: it restarts when that changes")),
+        false => ("uses", format!("{what}: it does not restart when that changes")),
+    }
+}

@@ -1,0 +1,185 @@
+//! `copyrator why-not`
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use super::{
+    ClusterArgs, Console, Exit, LabelArgs, Output, Threads, block_on,
+    columns::aligned,
+    connect, fail,
+    installed::{Installed, InstalledArgs},
+    output, print,
+    selected::{Labels, Selected},
+    serve::UsageError,
+    survey::{Look, Survey, survey},
+};
+use crate::{
+    model::NamespacedName,
+    plan::{Brings, brings},
+    run::client::Target,
+};
+
+/// Say why a namespace gets no copies: of each rule the first reason, as the planner has it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  copyrator why-not shop\n  copyrator why-not shop --rule platform/registry\n  copyrator why-not shop -o json\n\n\
+    In this order: the namespace takes no copies; the rule is not valid, excludes it, does not name it, has no source; it is \
+    suspended or may not; an object is in the way, or another rule's. -o wide shows the rules that bring their copies, too. An \
+    annotated source counts as a rule, called NAMESPACE/configmap:NAME or NAMESPACE/secret:NAME. -l is about labels of rules.\n\n\
+    Exit codes: 0 every rule brings its copies; 1 one does not, and says why; 2 usage; 3 cluster unreachable."
+)]
+pub struct Args {
+    /// The namespace that lacks something.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+    /// Only this rule.
+    #[arg(long, value_name = "NS/NAME")]
+    rule: Option<String>,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+    #[command(flatten)]
+    installed: InstalledArgs,
+}
+
+/// What the words of the command line come to.
+struct Asked {
+    rule: Option<NamespacedName>,
+    target: Target,
+    labels: Option<Labels>,
+    installed: Installed,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    namespace: &'a str,
+    /// By rule.
+    items: Vec<Row>,
+}
+
+/// What a rule brings, or why not.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    /// `namespace/name`.
+    rule: String,
+    /// It brings all of its copies.
+    brings: bool,
+    /// How many, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copies: Option<usize>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        match self.asked() {
+            Ok(asked) => block_on(Threads::One, self.show(asked)),
+            Err(error) => fail(&error, Exit::Usage),
+        }
+    }
+
+    fn asked(&self) -> Result<Asked, UsageError> {
+        let rule = self.rule.as_deref().map(|text| {
+            let message = format!("{text:?} is not NAMESPACE/NAME");
+            NamespacedName::parse(text).ok_or(UsageError::Value { flag: "rule", message })
+        });
+        Ok(Asked {
+            rule: rule.transpose()?,
+            target: self.cluster.clone().check()?,
+            labels: self.labels.clone().check()?,
+            installed: self.installed.clone().check()?,
+        })
+    }
+
+    async fn show(&self, asked: Asked) -> Exit {
+        let client = match connect(&asked.target).await {
+            Ok(client) => client,
+            Err(error) => return fail(&error, Exit::Unreachable),
+        };
+        let selected = match Selected::find_if(&client, asked.labels).await {
+            Ok(selected) => selected,
+            Err(error) => return fail(&error, error.exit()),
+        };
+        let seen = match survey(&client, &asked.installed, Look::AsItIs(None)).await {
+            Ok(seen) => seen.only(selected),
+            Err(error) => {
+                let exit = error.exit();
+                return fail(&error, exit);
+            }
+        };
+        seen.notes.iter().for_each(|said| self.console.note(said));
+        let items = rows(&seen, asked.rule.as_ref(), &self.namespace);
+        if items.is_empty() {
+            self.console.note("there are no rules");
+        }
+        let is_lacking = items.iter().any(|row| !row.brings);
+        let answer = Answer { namespace: &self.namespace, items };
+        let text = match self.output {
+            Output::Table => table(&answer, false),
+            Output::Wide => table(&answer, true),
+            Output::Json => output::json("WhyNot", &answer),
+            Output::Yaml => output::yaml("WhyNot", &answer),
+            Output::Name => names(&answer.items),
+        };
+        match print(&text) {
+            Exit::Done if is_lacking => Exit::Findings,
+            exit => exit,
+        }
+    }
+}
+
+fn rows(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Vec<Row> {
+    let all = survey.world.rules.keys().filter(|rule| survey.selects_rule(rule));
+    let all = all.filter(|rule| only.is_none_or(|only| only == *rule));
+    // One that is asked for by name and is not there is answered, too.
+    let absent = only.filter(|rule| !survey.world.rules.contains_key(rule));
+    let row = |rule: &NamespacedName| row(rule, brings(&survey.world, &survey.outlooks, rule, namespace));
+    all.chain(absent).map(row).collect()
+}
+
+fn row(rule: &NamespacedName, brings: Brings) -> Row {
+    let rule = rule.to_string();
+    match brings {
+        Brings::Copies(count) => {
+            Row { rule, brings: true, copies: Some(count), reason: String::new(), message: String::new() }
+        }
+        Brings::Lacks { reason, message } => Row { rule, brings: false, copies: None, reason, message },
+    }
+}
+
+fn table(answer: &Answer<'_>, wide: bool) -> String {
+    let lacking = answer.items.iter().filter(|row| wide || !row.brings);
+    let cells = lacking.map(|row| match row.copies {
+        Some(copies) => [row.rule.clone(), "-".into(), format!("{copies} of its copies are there, in order")],
+        None => [row.rule.clone(), row.reason.clone(), row.message.clone()],
+    });
+    let header = ["RULE", "REASON", "MESSAGE"].map(str::to_owned);
+    let lines: Vec<[String; 3]> = std::iter::once(header).chain(cells).collect();
+    if lines.len() == 1 {
+        let brings = answer.items.iter().filter(|row| row.brings).count();
+        return format!("Nothing is missing in {}: {brings} rules bring their copies.\n", answer.namespace);
+    }
+    aligned(&lines).join("\n") + "\n"
+}
+
+/// The rules that bring less than they should; an annotated source has the name of its own.
+fn names(rows: &[Row]) -> String {
+    let lacking = rows.iter().filter(|row| !row.brings).filter_map(|row| NamespacedName::parse(&row.rule));
+    output::names(lacking.map(|rule| match rule.annotated() {
+        Some(source) => (source.kind.to_string(), source.name.to_string()),
+        None => ("CopyratorRule".to_owned(), rule.name.to_string()),
+    }))
+}

@@ -1,0 +1,103 @@
+//! JSON Schemas of our kinds, for editors and linters: what the definitions say, in the words of JSON Schema (draft 7), and
+//! strict about fields that there are not, since a misspelt one is what people want to be told of.
+
+use serde_json::{Map, Value, json};
+
+use super::{ManifestFile, definition, rendered};
+use crate::api::{GROUP, VERSION};
+
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// One file a kind, and `all.json` for whoever names one schema for everything.
+pub fn json_schemas() -> Vec<ManifestFile> {
+    let kinds = kinds();
+    let each = kinds.iter().map(|(kind, schema)| {
+        let mut schema = schema.clone();
+        schema["$schema"] = DRAFT.into();
+        file(&kind.to_lowercase(), &schema)
+    });
+    each.chain([file("all", &bundle(&kinds))]).collect()
+}
+
+/// The schema that fits every kind of ours, as text.
+pub fn json_schema() -> String {
+    text(&bundle(&kinds()))
+}
+
+fn file(stem: &str, schema: &Value) -> ManifestFile {
+    ManifestFile { name: format!("{stem}.json"), text: text(schema) }
+}
+
+fn text(schema: &Value) -> String {
+    rendered(serde_json::to_string_pretty(schema)) + "\n"
+}
+
+/// Each kind with its schema.
+fn kinds() -> Vec<(String, Value)> {
+    let of = |definition: Value| {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
+        let mut schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        translate(&mut schema);
+        let properties = &mut schema["properties"];
+        properties["apiVersion"] = json!({ "const": format!("{GROUP}/{VERSION}") });
+        properties["kind"] = json!({ "const": kind });
+        properties["metadata"] = json!({ "type": "object" });
+        // Ours to write: nobody edits it.
+        properties["status"] = json!({ "type": ["object", "null"] });
+        schema["required"] = json!(["apiVersion", "kind", "metadata", "spec"]);
+        schema["title"] = kind.as_str().into();
+        (kind, schema)
+    };
+    definition::objects().map(of).collect()
+}
+
+/// By its kind each object has the schema that fits.
+fn bundle(kinds: &[(String, Value)]) -> Value {
+    let names: Vec<&String> = kinds.iter().map(|(kind, _)| kind).collect();
+    let definitions: Map<String, Value> = kinds.iter().cloned().collect();
+    let choices = kinds.iter().map(|(kind, _)| {
+        json!({
+            "if": { "properties": { "kind": { "const": kind } } },
+            "then": { "$ref": format!("#/definitions/{kind}") },
+        })
+    });
+    json!({
+        "$schema": DRAFT,
+        "title": "Copyrator",
+        "type": "object",
+        "required": ["apiVersion", "kind"],
+        "properties": { "kind": { "enum": names } },
+        "allOf": choices.collect::<Vec<_>>(),
+        "definitions": definitions,
+    })
+}
+
+/// From OpenAPI, as Kubernetes has it, to JSON Schema.
+fn translate(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    let is_open = fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+    fields.retain(|key, _| !key.starts_with("x-kubernetes-"));
+    // Sizes of numbers in memory are no format of a text.
+    if fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("int")) {
+        fields.remove("format");
+    }
+    if fields.remove("nullable") == Some(Value::Bool(true)) {
+        if let Some(kind) = fields.get("type").cloned() {
+            fields.insert("type".into(), json!([kind, "null"]));
+        }
+        if let Some(words) = fields.get_mut("enum").and_then(Value::as_array_mut)
+            && !words.contains(&Value::Null)
+        {
+            words.push(Value::Null);
+        }
+    }
+    if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(translate);
+        if !is_open && !fields.contains_key("additionalProperties") {
+            fields.insert("additionalProperties".into(), false.into());
+        }
+    }
+    for below in ["items", "additionalProperties"] {
+        fields.get_mut(below).into_iter().for_each(translate);
+    }
+}

@@ -1,0 +1,73 @@
+//! Whoever reads goes away, or whoever waits has had enough.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, thread};
+
+use super::{copyrator, text};
+
+/// `copyrator crds | head -1`: no panic, no complaint, no failure.
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let mut child =
+        copyrator().arg("crds").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    // More than a pipe holds is still to come.
+    let mut first = [0_u8; 1];
+    let mut pipe = child.stdout.take().expect("a pipe");
+    pipe.read_exact(&mut first).expect("something is said");
+    drop(pipe);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+/// A shell tells by the signal that its user has stopped a script.
+#[test]
+fn an_interrupt_ends_a_command_as_an_interrupt() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text_of = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    );
+    fs::write(&kubeconfig, text_of).expect("the file is written");
+    let child = copyrator()
+        .args(["status", "-o", "json"])
+        .env("KUBECONFIG", &kubeconfig)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    // It has asked, and waits for an answer.
+    let (_connection, _) = silent.accept().expect("it connects");
+    thread::sleep(Duration::from_millis(50));
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.signal(), Some(2), "{:?}", output.status);
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+/// A wait that was given up early, by its own clock.
+#[test]
+fn a_request_ends_after_its_timeout() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let server = format!("{{server: 'http://127.0.0.1:{port}'}}");
+    let text_of = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {server}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    );
+    fs::write(&kubeconfig, text_of).expect("the file is written");
+    let mut command = copyrator();
+    command.args(["get", "nodes", "--request-timeout", "200ms"]).env("KUBECONFIG", &kubeconfig);
+    let output = command.output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot reach the cluster"), "{}", text(&output.stderr));
+}
