@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::tools::{self, HELM, KUBERNETES, KWOK, Module};
+use crate::tools::{self, HELM, KUBERNETES, KWOK, Module, NODE};
 
 /// Where each program is.
 #[derive(Debug)]
@@ -57,7 +57,17 @@ pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())
 }
 
-/// Builds every program that is missing, helm included: the folders they are in.
+/// Where kubelet is, built if need be.
+pub fn kubelet() -> Result<PathBuf, Error> {
+    find(&NODE, "kubelet", &Environment::read())
+}
+
+/// Where kube-proxy is, built if need be.
+pub fn kube_proxy() -> Result<PathBuf, Error> {
+    find(&NODE, "kube-proxy", &Environment::read())
+}
+
+/// Builds every program that is missing, helm included, but for those of a real node: the folders they are in.
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
     let cache = Environment::read().cache()?;
     [&KUBERNETES, &KWOK, &HELM].into_iter().map(|module| tools::ensure(module, &cache)).collect()

@@ -42,7 +42,7 @@ mod ports;
 mod ready;
 mod tools;
 
-pub use binaries::{build_everything, helm, kubectl};
+pub use binaries::{build_everything, helm, kube_proxy, kubectl, kubelet};
 pub use cluster::DevCluster;
 pub use control::{Component, ComponentHandle};
 pub use error::Error;
