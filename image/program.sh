@@ -16,6 +16,8 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="-ffile-prefix-map=$PWD=/src -ffile-prefix-map=$cargo_home=/cargo"
 export CARGO_INCREMENTAL=0
+# Nothing in it tells the time, and dependencies would be built anew after each commit.
+unset SOURCE_DATE_EPOCH
 # Without debug information even the quick one fits into an image.
 export CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_DEV_STRIP=debuginfo
 

@@ -35,7 +35,7 @@ pub(crate) fn build() -> Result<(), Failure> {
     println!("building the images (some five minutes the first time)");
     let programs = script("image/program.sh", &["copyrator", "greeter"])?;
     let greeter = programs.lines().last().unwrap_or_default();
-    let [ours, plain, pause] = all();
+    let [_, plain, pause] = all();
     println!("{}", script("image/build.sh", &[])?.trim_end());
     let pack = |image: &Image, more: &[&str]| {
         let archive = image.archive.display().to_string();
@@ -43,9 +43,14 @@ pub(crate) fn build() -> Result<(), Failure> {
     };
     pack(&plain, &[])?;
     pack(&pause, &["--cmd", "pause"])?;
-    match ours.archive.is_file() {
-        true => Ok(()),
-        false => Err(Failure::new(format!("image/build.sh made no {}", ours.archive.display()))),
+    check()
+}
+
+/// Whether they are there.
+pub(crate) fn check() -> Result<(), Failure> {
+    match all().iter().find(|image| !image.archive.is_file()) {
+        None => Ok(()),
+        Some(image) => Err(Failure::new(format!("{} is missing, {}", image.name, image.archive.display()))),
     }
 }
 

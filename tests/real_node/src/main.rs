@@ -61,14 +61,14 @@ fn outside(options: &Options) -> ExitCode {
             Err(failure) => told(Err(failure)),
         };
     }
-    told(prepare().and_then(|()| boundary::run_inside(options)))
+    told(prepare(options).and_then(|()| boundary::run_inside(options)))
 }
 
 /// What takes the network, or minutes: programs and images.
-fn prepare() -> Result<(), Failure> {
+fn prepare(options: &Options) -> Result<(), Failure> {
     devcluster::build_everything()?;
     devcluster::kubelet()?;
-    images::build()
+    if options.is_built { images::check() } else { images::build() }
 }
 
 fn told(outcome: Result<(), Failure>) -> ExitCode {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 
 const USAGE: &str = "\
-usage: real_node [--required] [--record]
+usage: real_node [--required] [--built] [--record]
   --required   fail where the machine can't run it, rather than skip it
+  --built      take the images as they are, rather than build them
   --record     write the transcript to docs/real-node.md too";
 
 /// The name under which `cargo test NAME` finds it.
@@ -27,6 +28,7 @@ pub(crate) enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) is_required: bool,
+    pub(crate) is_built: bool,
     pub(crate) is_recorded: bool,
 }
 
@@ -37,6 +39,7 @@ impl Options {
         for argument in arguments {
             match argument.as_str() {
                 "--required" => options.is_required = true,
+                "--built" => options.is_built = true,
                 "--record" => options.is_recorded = true,
                 "--list" => return Ok(Task::List),
                 "--help" | "-h" => return Err(USAGE.to_owned()),
