@@ -9,8 +9,9 @@ target=${TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
 export SOURCE_DATE_EPOCH
 mkdir -p target/image
 # cargo cyclonedx writes beside each Cargo.toml, for every member of the workspace.
-cargo cyclonedx --quiet --format json --spec-version 1.5 --describe crate --target "$target" \
+cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$target" \
   --no-build-deps --override-filename copyrator.cdx --manifest-path Cargo.toml
-mv copyrator.cdx.json target/image/copyrator.cdx.json
-git ls-files --others --exclude-standard -- '*.cdx.json' | xargs rm -f
+# Where the checkout lies is nobody's business.
+sed "s#$PWD#/src#g" copyrator.cdx.json >target/image/copyrator.cdx.json
+git ls-files -z --others --exclude-standard -- '*copyrator.cdx.json' | xargs -0 rm -f
 echo target/image/copyrator.cdx.json

@@ -1,5 +1,6 @@
 //! What the machine must have to run containers, and what to do about each thing that is missing.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,7 +53,7 @@ pub(crate) fn missing() -> Vec<String> {
                 .to_owned(),
         );
     }
-    if missing.is_empty() && cgroups().is_empty() {
+    if missing.is_empty() && !cgroups_can_be_made() {
         missing.push("cgroups that can be written to, under /sys/fs/cgroup".to_owned());
     }
     missing
@@ -80,6 +81,15 @@ pub(crate) fn cgroups() -> Vec<PathBuf> {
         .collect();
     roots.sort();
     roots
+}
+
+fn cgroups_can_be_made() -> bool {
+    let roots = cgroups();
+    let can_be_made = |root: &PathBuf| {
+        let probe = root.join("copyrator-probe");
+        fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok()
+    };
+    !roots.is_empty() && roots.iter().all(can_be_made)
 }
 
 /// Where a program is, in the folders that the environment names.

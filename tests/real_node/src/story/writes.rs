@@ -57,7 +57,8 @@ impl Writes {
         outcome?;
         let failed = writes.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !failed.is_empty() {
-            return Err(Failure::new(format!("{} writes failed: {failed:#?}", failed.len())));
+            let first = &failed[..failed.len().min(5)];
+            return Err(Failure::new(format!("{} writes failed, at first: {first:#?}", failed.len())));
         }
         Ok((writes.accepted.into_inner(), writes.refused.into_inner()))
     }
