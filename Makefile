@@ -37,7 +37,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router an
 	@if [ -s $(SKIPPED) ]; then printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED); \
 	else printf '\n==> all passed\n'; fi
 
-node: prerequisites ## The chart on a real node with real pods (needs root and containerd); ARGS=--record keeps the transcript
+node: prerequisites ## The chart on a real node with real pods (needs root and containerd); PROFILE=release ARGS=--record keeps the transcript
 	@cargo test --locked --package real-node --test real_node -- --required $(ARGS)
 
 bench: prerequisites ## Measure against the budgets (docs/benchmarks.md); ARGS=fan-out for one, ARGS=--quick for a minute

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
-use crate::options::{output, top};
+use crate::options::{PROFILE, output, top};
 
 /// An image, and the archive that it comes in.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ pub(crate) fn check() -> Result<(), Failure> {
 fn script(path: &str, arguments: &[&str]) -> Result<String, Failure> {
     let mut command = Command::new(top().join(path));
     command.args(arguments).current_dir(top()).env("STORAGE", output().join("images/storage"));
-    if std::env::var_os("PROFILE").is_none() {
-        command.env("PROFILE", "dev");
+    if std::env::var_os(PROFILE).is_none() {
+        command.env(PROFILE, "dev");
     }
     if path == "image/pack.sh" {
         command.env("SOURCE_DATE_EPOCH", "1700000000");

@@ -14,6 +14,10 @@ usage: real_node [--required] [--built] [--record]
 /// The name under which `cargo test NAME` finds it.
 const NAME: &str = "real_node";
 
+/// The variable that says how the product is built, and its word for how it is shipped.
+pub(crate) const PROFILE: &str = "PROFILE";
+const RELEASE: &str = "release";
+
 /// What to do.
 #[derive(Debug)]
 pub(crate) enum Task {
@@ -47,6 +51,9 @@ impl Options {
                 flag if flag.starts_with('-') => {}
                 filter => filters.push(filter),
             }
+        }
+        if options.is_recorded && std::env::var_os(PROFILE).is_none_or(|profile| profile != RELEASE) {
+            return Err(format!("--record is for the program as it is shipped: {PROFILE}={RELEASE}"));
         }
         let is_meant = filters.is_empty() || filters.iter().any(|filter| NAME.contains(filter));
         Ok(if is_meant { Task::Test(options) } else { Task::Nothing })

@@ -62,9 +62,9 @@ pub(crate) fn record(text: &str) -> Result<(), Failure> {
 /// A page of a transcript: its headings are the page's, and what is between them is shown as it was.
 fn page(text: &str) -> String {
     let mut page = "# A real node\n\n\
-        <!-- Generated: make node ARGS=--record. Do not edit. -->\n\n\
-        What `make node` did and saw, once, with the program as it is shipped (`PROFILE=release`): a kubelet with containerd, real pods,\n\
-        the chart with its defaults. Names, addresses and times are those of that run.\n"
+        <!-- Generated: make node PROFILE=release ARGS=--record. Do not edit. -->\n\n\
+        What `make node` did and saw, once, with the program as it is shipped: a kubelet with containerd, real pods, the chart with its\n\
+        defaults. Names, addresses and times are those of that run.\n"
         .to_owned();
     let mut is_open = false;
     for line in text.trim().lines() {

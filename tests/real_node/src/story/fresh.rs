@@ -35,7 +35,9 @@ pub(super) fn act(scene: &mut Scene) -> Result<(), Failure> {
         begin.elapsed().as_secs_f64(),
         http::get(&address).map_err(Failure::new)?
     ))?;
-    scene.note(&format!("asked {asked} times meanwhile, without an answer {}: {lost:?}", lost.len()))?;
+    let lost =
+        if lost.is_empty() { "each answered".to_owned() } else { format!("{} not: {lost:?}", lost.len()) };
+    scene.note(&format!("meanwhile asked {asked} times, {lost}"))?;
     scene.kubectl("rollout status deployment/greeter -n shop --timeout=90s")?;
     scene.eventually("the old pod to be gone", |scene| {
         let now = scene.ask(PODS)?;
