@@ -21,6 +21,8 @@ container=$(buildah from scratch)
 trap 'buildah rm "$container" >/dev/null' EXIT
 buildah copy --quiet --chmod 755 --chown 0:0 "$container" "$program" "/$(basename "$program")" >/dev/null
 buildah config --created-by 'image/pack.sh' "$@" "$container"
+# The one before it would stay in the storage, without a name.
+buildah rmi "$name" >/dev/null 2>&1 || true
 buildah commit --quiet --timestamp "${SOURCE_DATE_EPOCH:?when was the last commit?}" "$container" "$name" >/dev/null
 mkdir -p "$(dirname "$archive")"
 rm -f "$archive"

@@ -24,7 +24,8 @@ pub(crate) fn all() -> [Image; 3] {
     let image =
         |name: &str, archive| Image { name: name.to_owned(), archive: output().join("images").join(archive) };
     [
-        Image { name: ours, archive: top().join("target/image/copyrator.tar") },
+        // Not where `make image` leaves what may be for others.
+        image(&ours, "copyrator.tar"),
         image(GREETER, "greeter.tar"),
         image(PAUSE, "pause.tar"),
     ]
@@ -72,7 +73,8 @@ fn script(path: &str, arguments: &[&str]) -> Result<String, Failure> {
             command.env_remove(name);
         }
     }
-    command.env_remove("IMAGE").stderr(Stdio::inherit());
+    let [ours, ..] = all();
+    command.env_remove("IMAGE").env("ARCHIVE", ours.archive).stderr(Stdio::inherit());
     let answer = command.output().map_err(Failure::at("run", &top().join(path)))?;
     match answer.status.success() {
         true => Ok(String::from_utf8_lossy(&answer.stdout).into_owned()),
