@@ -32,4 +32,4 @@ digest=$(image/pack.sh "$program" "$IMAGE" "$archive" \
 megabytes() { awk "BEGIN { printf \"%.1f MB\", $1 / 1000000 }"; }
 printf '%-9s %s\n' image "$IMAGE" digest "$digest" archive "$archive" \
   program "$(megabytes "$(wc -c <"$program")")" \
-  pulled "$(megabytes "$(gzip <"$program" | wc -c)"), as registries and nodes compress it"
+  pulled "$(megabytes "$(wc -c <"$archive")"), the archive"

@@ -26,7 +26,6 @@ buildah rmi "$name" >/dev/null 2>&1 || true
 buildah commit --quiet --timestamp "${SOURCE_DATE_EPOCH:?when was the last commit?}" "$container" "$name" >/dev/null
 mkdir -p "$(dirname "$archive")"
 rm -f "$archive"
-# Not compressed: another version of a compressor would be another digest of the same image.
-buildah push --quiet --format oci --disable-compression --digestfile "$archive.digest" "$name" "oci-archive:$archive:$name"
+buildah push --quiet --format oci --digestfile "$archive.digest" "$name" "oci-archive:$archive:$name"
 cat "$archive.digest"
 echo
