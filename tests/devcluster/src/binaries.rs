@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::tools::{self, HELM, HELM4, KUBERNETES, KWOK, LUA, Module};
+use crate::tools::{self, HELM, HELM4, KUBERNETES, KWOK, LUA, Module, NODE};
 
 /// Where each program is.
 #[derive(Debug)]
@@ -72,8 +72,18 @@ pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())
 }
 
-/// Builds every program that is missing, also those that only some tests need, which would be built amid the others
-/// otherwise: the folders they are in.
+/// Where kubelet is, built if need be.
+pub fn kubelet() -> Result<PathBuf, Error> {
+    find(&NODE, "kubelet", &Environment::read())
+}
+
+/// Where kube-proxy is, built if need be.
+pub fn kube_proxy() -> Result<PathBuf, Error> {
+    find(&NODE, "kube-proxy", &Environment::read())
+}
+
+/// Builds every program that is missing but for those of a real node, also those that only some tests need, which would be
+/// built amid the others otherwise: the folders they are in.
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
     let cache = Environment::read().cache()?;
     tools::foreign_definitions()?;

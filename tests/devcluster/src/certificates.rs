@@ -1,6 +1,7 @@
 //! The API server's certificate, the authority behind it, and the key that signs ServiceAccount tokens.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
@@ -27,10 +28,10 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them all in `folder`.
-    pub(crate) fn make(folder: &Path) -> Result<Certificates, Error> {
+    /// Makes them all in `folder`. The API server is known by `address` too, where there is one.
+    pub(crate) fn make(folder: &Path, address: Option<Ipv4Addr>) -> Result<Certificates, Error> {
         let (issuer, ca_pem) = authority().map_err(failed("the certificate authority"))?;
-        let (server_pem, server_key_pem) = server(&issuer).map_err(failed("the API server"))?;
+        let (server_pem, server_key_pem) = server(&issuer, address).map_err(failed("the API server"))?;
         let service_account = KeyPair::generate().map_err(failed("ServiceAccount tokens"))?;
 
         let certificates = Certificates {
@@ -62,8 +63,12 @@ fn authority() -> Result<(Issuer<'static, KeyPair>, String), rcgen::Error> {
     Ok((Issuer::new(params, key), pem))
 }
 
-fn server(issuer: &Issuer<'static, KeyPair>) -> Result<(String, String), rcgen::Error> {
-    let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
+fn server(
+    issuer: &Issuer<'static, KeyPair>,
+    address: Option<Ipv4Addr>,
+) -> Result<(String, String), rcgen::Error> {
+    let names = NAMES.map(str::to_owned).into_iter().chain(address.map(|address| address.to_string()));
+    let mut params = CertificateParams::new(names.collect::<Vec<_>>())?;
     params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -35,7 +35,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
     let folder = Folder::create()?;
     folder.subfolder("logs")?;
     let ports = Ports::reserve()?;
-    let certificates = Certificates::make(&folder.subfolder("certificates")?)?;
+    let certificates = Certificates::make(&folder.subfolder("certificates")?, options.pods_reach_it_at)?;
     let server_url = format!("https://127.0.0.1:{}", ports.api_server);
     let endpoint = kubeconfig::cluster(&server_url, &certificates.ca_pem);
 
@@ -60,6 +60,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
         audit_log: audit_log.as_deref(),
         mutating_policies: options.mutating_policies,
         admission_configuration: options.admission_configuration.as_deref(),
+        pods_reach_it_at: options.pods_reach_it_at,
     };
     let mut processes = Vec::new();
     for (component, user) in [
@@ -97,7 +98,10 @@ fn start(cluster: DevCluster, options: &Options) -> Result<DevCluster, Error> {
     // The controllers would give up on an API server that takes too long, so they come only now.
     start(&[Component::ControllerManager, Component::Scheduler])?;
     cluster.kubectl.create(&cluster.folder, &cluster.admin, &nodes::objects(options.nodes))?;
-    start(&[Component::Kwok])?;
+    // It would speak for real nodes too.
+    if options.pods_reach_it_at.is_none() {
+        start(&[Component::Kwok])?;
+    }
     ready::workloads(&cluster, options.nodes as usize)?;
     Ok(cluster)
 }

@@ -1,5 +1,6 @@
 //! What a caller can ask of a cluster.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// Somebody who can talk to the API server, with a token of its own. Tokens are read at the API server's
@@ -27,13 +28,21 @@ pub struct Options {
     pub(crate) users: Vec<User>,
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<PathBuf>,
+    pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
 }
 
 impl Default for Options {
     /// Two nodes, no audit log, and the users `alice` and `bob` without groups or rights.
     fn default() -> Options {
         let users = vec![User::new("alice", &[]), User::new("bob", &[])];
-        Options { nodes: 2, audit: false, users, mutating_policies: true, admission_configuration: None }
+        Options {
+            nodes: 2,
+            audit: false,
+            users,
+            mutating_policies: true,
+            admission_configuration: None,
+            pods_reach_it_at: None,
+        }
     }
 }
 
@@ -60,6 +69,14 @@ impl Options {
     /// A file with an AdmissionConfiguration: with which certificate the API server calls webhooks, for one.
     pub fn admission_configuration(mut self, file: &Path) -> Options {
         self.admission_configuration = Some(file.to_owned());
+        self
+    }
+
+    /// A control plane for real nodes, which the caller starts: none is simulated, and the API server is also at this
+    /// address of this machine, where the endpoints of the Service `kubernetes` say that pods find it.
+    pub fn real_nodes(mut self, address: Ipv4Addr) -> Options {
+        self.nodes = 0;
+        self.pods_reach_it_at = Some(address);
         self
     }
 

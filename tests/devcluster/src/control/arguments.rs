@@ -1,6 +1,7 @@
 //! The command line of each component.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use super::Component;
@@ -20,6 +21,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) audit_log: Option<&'a Path>,
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<&'a Path>,
+    pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
 }
 
 /// Every finished request, once, with who, what and how it ended.
@@ -78,8 +80,6 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
     let Certificates { server, server_key, service_account_key, service_account_public_key, .. } =
         setup.certificates;
     let mut arguments = vec![
-        "--bind-address=127.0.0.1".into(),
-        "--advertise-address=127.0.0.1".into(),
         format!("--secure-port={}", setup.ports.api_server),
         format!("--etcd-servers=http://127.0.0.1:{}", setup.ports.etcd),
         "--authorization-mode=Node,RBAC".into(),
@@ -91,9 +91,21 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
         flag("service-account-signing-key-file", service_account_key),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
-        // The Service `kubernetes` would get 127.0.0.1 as its endpoint, which is refused as invalid.
-        "--endpoint-reconciler-type=none".into(),
     ];
+    arguments.extend(match setup.pods_reach_it_at {
+        Some(address) => vec![
+            "--bind-address=0.0.0.0".into(),
+            format!("--advertise-address={address}"),
+            // Nodes have addresses here, and no names that anybody could look up.
+            "--kubelet-preferred-address-types=InternalIP".into(),
+        ],
+        None => vec![
+            "--bind-address=127.0.0.1".into(),
+            "--advertise-address=127.0.0.1".into(),
+            // The Service `kubernetes` would get 127.0.0.1 as its endpoint, which is refused as invalid.
+            "--endpoint-reconciler-type=none".into(),
+        ],
+    });
     if !setup.mutating_policies {
         arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".into());
     }

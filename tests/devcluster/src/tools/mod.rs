@@ -34,17 +34,20 @@ pub(crate) struct Module {
     minutes: u32,
 }
 
+/// Where Kubernetes' programs keep their version.
+const KUBERNETES_VERSION: [Option<&str>; 3] = [
+    Some("k8s.io/component-base/version.gitVersion"),
+    Some("k8s.io/component-base/version.gitMajor"),
+    Some("k8s.io/component-base/version.gitMinor"),
+];
+
 /// The control plane.
 pub(crate) static KUBERNETES: Module = Module {
     name: "kubernetes",
     tools: &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"],
     alternative: ", or set KUBEBUILDER_ASSETS",
     requirement: "k8s.io/kubernetes",
-    version_variables: [
-        Some("k8s.io/component-base/version.gitVersion"),
-        Some("k8s.io/component-base/version.gitMajor"),
-        Some("k8s.io/component-base/version.gitMinor"),
-    ],
+    version_variables: KUBERNETES_VERSION,
     minutes: 6,
 };
 
@@ -56,6 +59,16 @@ pub(crate) static KWOK: Module = Module {
     requirement: "sigs.k8s.io/kwok",
     version_variables: [None; 3],
     minutes: 4,
+};
+
+/// A real node: built only when one is started.
+pub(crate) static NODE: Module = Module {
+    name: "node",
+    tools: &["kubelet", "kube-proxy"],
+    alternative: "",
+    requirement: "k8s.io/kubernetes",
+    version_variables: KUBERNETES_VERSION,
+    minutes: 3,
 };
 
 /// The chart installer.
@@ -142,7 +155,7 @@ impl Module {
 
 #[cfg(test)]
 mod tests {
-    use super::{HELM, HELM4, KUBERNETES, KWOK, LUA};
+    use super::{HELM, HELM4, KUBERNETES, KWOK, LUA, NODE};
 
     #[test]
     fn the_version_comes_from_go_mod() {
@@ -151,6 +164,12 @@ mod tests {
         assert!(KUBERNETES.linker_flags().unwrap().contains(&format!("version.gitVersion={version} -X")));
         assert!(HELM.linker_flags().unwrap().contains("version.version=v3."));
         assert!(HELM4.linker_flags().unwrap().contains("version.version=v4."));
+    }
+
+    #[test]
+    fn node_and_control_plane_are_of_one_version() {
+        let version = |module: &super::Module| module.version_of("k8s.io/kubernetes").unwrap();
+        assert_eq!(version(&NODE), version(&KUBERNETES));
     }
 
     #[test]
