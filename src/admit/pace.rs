@@ -2,7 +2,7 @@
 //! rest on threads of their own.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, RwLockReadGuard},
     time::Duration,
 };
 
@@ -16,6 +16,10 @@ use super::{
     decode::{DecodeError, Review, decode},
     handler::HandleError,
     shedding::Place,
+};
+use crate::{
+    api::WhileInUse,
+    model::{PolicyFacts, World},
 };
 
 /// How long a new namespace may take to reach our own watch.
@@ -64,10 +68,19 @@ pub(super) async fn decided(
     }
 }
 
-/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and how far a change reaches
-/// is counted.
+/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and warnings tell how far a
+/// change reaches.
 fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Policy(_) | Purpose::Defaults | Purpose::Author)
+}
+
+/// Whether a policy wants to know how far a change reaches, or who uses what it takes: that is counted while the world is
+/// held.
+fn has_counts(world: &World) -> bool {
+    let counts = |facts: &PolicyFacts| {
+        facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
+    };
+    world.policies.values().any(counts)
 }
 
 /// It is to be judged at length, which says the rest.
@@ -80,7 +93,12 @@ impl From<DecodeError> for Longer {
 }
 
 fn briefly(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, Longer> {
-    decide(state, purpose, bytes, |write, known| write.judge_briefly(known).ok_or(Longer))
+    let world = || {
+        // Who writes the world is not waited for here.
+        let world = state.world.try_read().map_err(|_| Longer)?;
+        if has_counts(&world) { Err(Longer) } else { Ok(world) }
+    };
+    decide(state, purpose, bytes, world, |write, known| write.judge_briefly(known).ok_or(Longer))
 }
 
 fn at_length(
@@ -89,7 +107,8 @@ fn at_length(
     bytes: &[u8],
     place: &Arc<Place>,
 ) -> Result<Decided, HandleError> {
-    decide(state, purpose, bytes, |write, known| {
+    let world = || Ok(state.world.read().unwrap_or_else(PoisonError::into_inner));
+    decide(state, purpose, bytes, world, |write, known| {
         let _turn = if known.is_heavy() { state.shedding.turn() } else { None };
         // The place is held here alone once the caller has given up.
         match Arc::strong_count(place) {
@@ -99,17 +118,18 @@ fn at_length(
     })
 }
 
-fn decide<E: From<DecodeError>>(
-    state: &AdmitState,
+fn decide<'s, E: From<DecodeError>>(
+    state: &'s AdmitState,
     purpose: &Purpose,
     bytes: &[u8],
+    world: impl FnOnce() -> Result<RwLockReadGuard<'s, World>, E>,
     judge: impl FnOnce(&WriteCase<'_>, Known) -> Result<Verdict, E>,
 ) -> Result<Decided, E> {
     let review = decode(bytes)?;
     let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
         Ok(Case::Settled(decision)) => Ok(decision),
         Ok(Case::Write(write)) => {
-            let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
+            let world = world()?;
             let known = write.look(&world);
             drop(world);
             match known {

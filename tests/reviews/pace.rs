@@ -54,7 +54,11 @@ fn what_takes_longer_is_not_judged_where_others_wait() {
     let held = json!({"data": [{"name": "r", "keys": ["a"], "format": "yaml", "schema": {"items": {"maxLength": 9}}}]});
     let anchors = "a: &a [b]\nc: *a\n".to_owned();
     let long = "- a\n".repeat(3_000);
+    let folded = "(?i)".to_owned() + &r"\p{Any}".repeat(12);
+    let nested_anchors = "&a [".repeat(60) + &"a,".repeat(2_000) + &"]".repeat(60);
     for (demand, value) in [
+        (rule("regex"), &folded),
+        (rule("yaml"), &nested_anchors),
         (rule("yaml"), &anchors),
         (rule("yaml"), &long),
         (rule("regex"), &r"\pL".repeat(2_000)),
@@ -74,6 +78,40 @@ fn what_takes_longer_is_not_judged_where_others_wait() {
         let (at_length, in_brief) =
             judged(&cluster, &with_data("configmap-create", json!({"b": "x"}))).unwrap();
         assert_eq!(in_brief, Some(at_length), "{demand}, which has nothing to judge");
+    }
+}
+
+/// Sorting and matching many keys takes long even if their values are empty.
+#[test]
+fn many_keys_are_not_judged_where_others_wait() {
+    let data: serde_json::Map<_, _> = (0..1_500).map(|key| (format!("k{key}"), "".into())).collect();
+    let review = with_data("configmap-create", Value::Object(data));
+    for demand in [
+        json!({"validations": [{"expression": "text.all(k, text.exists(j, j != k))"}]}),
+        json!({"data": [{"name": "r", "keys": ["*"], "format": "integer"}]}),
+        json!({"data": [{"name": "r", "keys": ["*"], "format": "yaml", "schema": {}}]}),
+    ] {
+        let mut policy = demand.clone();
+        policy["match"] = json!({"kinds": ["ConfigMap"]});
+        let (_, in_brief) = judged(&Cluster::new().policy("p", policy), &review).unwrap();
+        assert_eq!(in_brief, None, "{demand}");
+    }
+}
+
+/// A millisecond is what a key of 500 bytes is said to take: what is spent to the last is not enough.
+#[test]
+fn what_stood_already_warns_in_brief_too() {
+    let demand = json!({"match": {"kinds": ["ConfigMap"]}, "data": [{"name": "r", "keys": ["a"], "format": "pem-key"}]});
+    let cluster = Cluster::new().policy("p", demand);
+    for length in 480..=510 {
+        let mut review = recorded("configmap-update");
+        for version in ["object", "oldObject"] {
+            review["request"][version]["data"] = json!({"a": "x".repeat(length)});
+        }
+        review["request"]["object"]["metadata"]["labels"] = json!({"another": "label"});
+        let (at_length, in_brief) = judged(&cluster, &review).unwrap();
+        assert!(at_length.allowed && at_length.warnings.len() == 1, "{at_length:?}");
+        assert!(in_brief.is_none_or(|in_brief| in_brief == at_length), "{length}");
     }
 }
 

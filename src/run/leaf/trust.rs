@@ -130,24 +130,24 @@ impl Trust {
                 lacking => (Seen::Lacking, own, lacking),
             },
         };
-        match (by_own, seen) {
-            (Err(why), Seen::NoHooks | Seen::Unread | Seen::Lacking) => {
-                self.waiting = None;
+        let waiting = self.wait(leaf, seen, now);
+        match by_own {
+            Err(why) if waiting.seen != Seen::Carried => {
+                self.waiting = Some(waiting);
                 Judged { standing: Standing::Refused, why }
             }
-            (_, seen) => {
-                let waiting = self.wait(leaf, seen, now);
-                self.weigh(waiting, mounted, bundles, &why, now)
-            }
+            _ => self.weigh(waiting, mounted, bundles, &why, now),
         }
     }
 
     /// Since when it is as it is. A moment in which hooks cannot be read says nothing against what they carried.
     fn wait(&mut self, leaf: &Certificate, seen: Seen, now: SystemTime) -> Waiting {
-        let before = self.waiting.take().filter(|it| it.leaf == *leaf && it.since <= now);
+        let before = self.waiting.take().filter(|it| it.leaf == *leaf);
         let was = before.as_ref().map(|it| it.seen);
         let seen = if (was, seen) == (Some(Seen::Carried), Seen::Unread) { Seen::Carried } else { seen };
-        let since = before.as_ref().filter(|it| it.seen == seen).map_or(now, |it| it.since);
+        // A clock that has gone back begins anew, but does not unsee.
+        let is_same = |it: &&Waiting| it.seen == seen && it.since <= now;
+        let since = before.as_ref().filter(is_same).map_or(now, |it| it.since);
         let has_lacked = seen == Seen::Lacking || before.is_some_and(|it| it.has_lacked);
         Waiting { leaf: leaf.clone(), seen, since, has_lacked }
     }

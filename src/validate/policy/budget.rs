@@ -56,7 +56,8 @@ impl Budget {
     }
 
     pub(super) fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
-        let left = self.time.checked_sub(time);
+        // Nothing left is too little, so that whoever is exhausted has fallen short.
+        let left = self.time.checked_sub(time).filter(|left| *left > 0);
         self.time = left.unwrap_or(0);
         self.paid(left.is_some())
     }

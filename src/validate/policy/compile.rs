@@ -116,7 +116,7 @@ impl CompiledPolicy {
     pub(super) fn judge_content(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         let object = judgement.object;
         let mut violations: Vec<_> = self.data.iter().flat_map(|rule| rule.judge(judgement)).collect();
-        violations.extend(self.labels.judge(object));
+        violations.extend(self.labels.judge(judgement));
         let size = object.size();
         if let Some(limit) = self.max_bytes.filter(|limit| size > *limit) {
             violations.push(Violation {

@@ -24,6 +24,10 @@ use crate::{
     validate::{Globs, invalid},
 };
 
+/// Matching a key against a rule's, and judging its value if that is empty, take so many nanoseconds.
+const MATCHING: u64 = 50;
+const LOOKING: u64 = 1_000;
+
 /// A rule about keys, understood.
 #[derive(Clone, Debug)]
 pub(super) struct Data {
@@ -102,8 +106,15 @@ impl Data {
         }
         let mut violations = Vec::new();
         let mut found = false;
+        let budget = &mut judgement.budget;
+        if budget.spend_if_brief(MATCHING.saturating_mul(judgement.object.data.len() as u64)).is_err() {
+            return violations;
+        }
         for (key, value) in judgement.object.data.iter().filter(|(key, _)| self.keys.matches(key)) {
             found = true;
+            if judgement.budget.spend_if_brief(LOOKING).is_err() {
+                break;
+            }
             if let Err(fault) = contained(|| self.check(key, value, judgement), |fault| fault) {
                 violations.push(self.violation(key, fault));
             }

@@ -1,6 +1,6 @@
 //! Rules about labels.
 
-use super::{Candidate, Violation, pattern::Pattern, violation::Subject};
+use super::{Judgement, Violation, pattern::Pattern, violation::Subject};
 use crate::{
     api::{LabelRules, Problem},
     validate::{invalid, selector::is_label_key},
@@ -27,7 +27,8 @@ impl Labels {
         Self { required: spec.required.clone(), patterns }
     }
 
-    pub(super) fn judge(&self, object: &Candidate<'_>) -> Vec<Violation> {
+    pub(super) fn judge(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
+        let object = judgement.object;
         let missing = self.required.iter().filter(|label| object.label(label).is_none()).map(|label| {
             violation(
                 "labels.required",
@@ -36,7 +37,10 @@ impl Labels {
                 format!("add the label {label}"),
             )
         });
-        let is_wrong = |pattern: &Pattern, value| pattern.matches(value) != Some(true);
+        // What cannot be paid for is not let through.
+        let mut is_wrong = |pattern: &Pattern, value| {
+            judgement.budget.search(pattern, value).is_err() || pattern.matches(value) != Some(true)
+        };
         let wrong = self
             .patterns
             .iter()

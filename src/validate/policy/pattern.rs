@@ -21,6 +21,10 @@ const LONGEST_SEARCH: u64 = 400_000_000;
 /// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each attempt reads anew.
 const READING: u64 = 10_000;
 const COMPILING: u64 = 30;
+/// Looking up a character in its other cases takes so many nanoseconds.
+const FOLDING: u64 = 40;
+/// So many are looked up at most.
+const MOST_FOLDED: u64 = 2_000_000;
 /// No byte of an expression weighs less: what is lighter is not attempted.
 const BYTE: usize = 8;
 
@@ -64,7 +68,11 @@ impl Pattern {
         pattern: &str,
         budget: &mut Budget,
     ) -> Result<Result<Self, regex::Error>, Exhausted> {
-        let reading = READING.saturating_mul(pattern.len() as u64);
+        if pattern.len() > LONGEST {
+            return Ok(Err(regex::Error::CompiledTooBig(LONGEST)));
+        }
+        let folding = FOLDING.saturating_mul(re2::folded(pattern));
+        let reading = READING.saturating_mul(pattern.len() as u64).saturating_add(folding);
         Self::compile(pattern, |limit| {
             budget.spend(reading.saturating_add(COMPILING.saturating_mul(limit as u64)))
         })
@@ -74,7 +82,7 @@ impl Pattern {
         pattern: &str,
         mut attempt: impl FnMut(usize) -> Result<(), E>,
     ) -> Result<Result<Self, regex::Error>, E> {
-        if pattern.len() > LONGEST {
+        if pattern.len() > LONGEST || re2::folded(pattern) > MOST_FOLDED {
             return Ok(Err(regex::Error::CompiledTooBig(LONGEST)));
         }
         let meant = re2::in_ascii(pattern);

@@ -1,11 +1,11 @@
 //! Regular expressions mean what they mean to Kubernetes (RE2): `\w`, `\d`, `\s` and `\b` speak of ASCII. The library's speak
 //! of all of Unicode, which would let through what the API server's CEL refuses.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, ops::RangeInclusive};
 
 use regex_syntax::ast::{
-    Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, Span, Visitor, parse::Parser,
-    visit,
+    Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, Flag, Flags, GroupKind, Span,
+    Visitor, parse::Parser, visit,
 };
 
 /// The pattern, with these written out. One that cannot be read stays as it is.
@@ -21,6 +21,68 @@ pub(super) fn in_ascii(pattern: &str) -> String {
     }
     written.push_str(&pattern[at..]);
     written
+}
+
+/// The last character that has another case.
+const LAST_CASED: u32 = 0x1E943;
+
+/// How many characters are looked up where a pattern does not tell cases apart: of each class each one, which nothing bounds
+/// but the alphabet. None where it does, or cannot be read.
+pub(super) fn folded(pattern: &str) -> u64 {
+    let Ok(ast) = Parser::new().parse(pattern) else { return 0 };
+    let Ok(found) = visit(&ast, Folding::default());
+    found
+}
+
+#[derive(Default)]
+struct Folding {
+    characters: u64,
+    ignores_case: bool,
+}
+
+impl Folding {
+    fn add(&mut self, range: RangeInclusive<u32>) {
+        let (first, last) = (*range.start(), (*range.end()).min(LAST_CASED));
+        self.characters = self.characters.saturating_add(u64::from((last + 1).saturating_sub(first)));
+    }
+
+    fn flags(&mut self, flags: &Flags) {
+        self.ignores_case |= flags.flag_state(Flag::CaseInsensitive) == Some(true);
+    }
+}
+
+impl Visitor for Folding {
+    type Output = u64;
+    type Err = Infallible;
+
+    fn finish(self) -> Result<u64, Infallible> {
+        Ok(if self.ignores_case { self.characters } else { 0 })
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Infallible> {
+        match ast {
+            Ast::Flags(set) => self.flags(&set.flags),
+            Ast::Group(group) => {
+                if let GroupKind::NonCapturing(flags) = &group.kind {
+                    self.flags(flags);
+                }
+            }
+            Ast::ClassUnicode(_) => self.add(0..=LAST_CASED),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Infallible> {
+        match item {
+            ClassSetItem::Range(range) => self.add(range.start.c.into()..=range.end.c.into()),
+            ClassSetItem::Unicode(_) => self.add(0..=LAST_CASED),
+            // A class in a class is folded with what it is in.
+            ClassSetItem::Bracketed(_) => self.add(0..=0xFF),
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// Where they are, in the order of the text, and what they mean.
@@ -75,6 +137,21 @@ impl Visitor for Shorthands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_folded_is_what_ignores_case() {
+        let all = u64::from(LAST_CASED) + 1;
+        for (pattern, characters) in [
+            (r"[a-z]\p{Any}", 0),
+            ("(?i)word [a-z]+", 26),
+            ("a(?i:[a-cx])", 3),
+            (r"(?i)\p{Any}\pL", 2 * all),
+            (r"(?i)[\p{Any}\x{0}-\x{10FFFF}]", 2 * all),
+            ("(", 0),
+        ] {
+            assert_eq!(folded(pattern), characters, "{pattern}");
+        }
+    }
 
     #[test]
     fn shorthands_speak_of_ascii_and_nothing_else_changes() {

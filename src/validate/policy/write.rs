@@ -1,5 +1,7 @@
 //! A policy judges what a write changes.
 
+use std::collections::HashMap;
+
 use super::{
     Candidate, CompiledPolicy, Judgement, RequestFacts, Violation,
     violation::{Part, Subject},
@@ -49,13 +51,15 @@ impl CompiledPolicy {
         });
         let stood = before.map(|old| self.judge_standing(old)).unwrap_or_default();
         let before = old.as_ref().filter(|old| !old.budget.is_exhausted());
+        // There can be one for each of very many keys.
+        let mut by_key: HashMap<_, Vec<&Subject>> = HashMap::new();
+        for Violation { rule, key, subject, .. } in &stood {
+            by_key.entry((rule, key)).or_default().push(subject);
+        }
         let stands_already = |violation: &Violation| {
-            let same = |before: &Violation| {
-                before.rule == violation.rule
-                    && before.key == violation.key
-                    && before.subject == violation.subject
-            };
-            stood.iter().any(same) && before.is_some_and(|old| is_left_alone(violation, old))
+            let subjects = by_key.get(&(&violation.rule, &violation.key));
+            subjects.is_some_and(|subjects| subjects.contains(&&violation.subject))
+                && before.is_some_and(|old| is_left_alone(violation, old))
         };
         let found = |violation| Finding { stands_already: stands_already(&violation), violation };
         let mut findings: Vec<_> = violations.into_iter().map(found).collect();

@@ -181,7 +181,8 @@ fn what_its_own_authorities_do_not_vouch_for_counts_by_the_hooks_alone() {
             (10, unread(), Standing::Refused, not_own),
             (9999, unread(), Standing::Refused, not_own),
             (9999, hooks(&[&[&other]]), Standing::Refused, not_own),
-            (9999, hooks(&[&[&ca]]), Standing::Likely, "carry"),
+            (9999, hooks(&[&[&ca]]), Standing::Unsure, "carry"),
+            (10_000, unread(), Standing::Unsure, "carry"),
             (10_059, hooks(&[&[&ca]]), Standing::Settled, ""),
         ],
     );

@@ -36,6 +36,7 @@ impl Evaluation<'_> {
                 return Ok(Value::Bool(left != right));
             }
             (operators::IN, [item, Value::Map(map)]) => {
+                self.budget.read(&[item])?;
                 return Ok(Value::Bool(KeyRef::try_from(item).is_ok_and(|key| map.get(&key).is_some())));
             }
             (operators::IN, [item, Value::List(items)]) => {

@@ -87,7 +87,9 @@ impl<'e> Evaluation<'e> {
                 let mut entries = std::collections::HashMap::new();
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(no_overload()) };
-                    let key: Result<Key, _> = self.value(&entry.key)?.try_into();
+                    let key = self.value(&entry.key)?;
+                    self.budget.read(&[&key])?;
+                    let key: Result<Key, _> = key.try_into();
                     let value = self.value(&entry.value)?;
                     if let Some(value) = given(value, entry.optional) {
                         entries.insert(key.map_err(ExecutionError::UnsupportedKeyType)?, value);
@@ -142,10 +144,12 @@ impl<'e> Evaluation<'e> {
             },
             (operators::INDEX, [of, key]) => {
                 let (of, key) = (self.value(of)?, self.value(key)?);
+                self.budget.read(&[&key])?;
                 Ok(indexed(&of, &key, false)?)
             }
             (operators::OPT_INDEX | operators::OPT_SELECT, [of, key]) => {
                 let (of, key) = (self.value(of)?, self.value(key)?);
+                self.budget.read(&[&key])?;
                 Ok(indexed(&of, &key, true)?)
             }
             (name, arguments) => {
@@ -186,6 +190,10 @@ impl<'e> Evaluation<'e> {
         let items = match self.value(&all.iter_range)? {
             Value::List(items) => items,
             Value::Map(map) => {
+                // Sorted anew for each loop over it.
+                let many = map.map.len() as u64;
+                let steps = u64::from(many.max(1).ilog2()) + 2;
+                self.budget.spend(many.saturating_mul(steps).saturating_mul(STEP))?;
                 let mut keys: Vec<&Key> = map.map.keys().collect();
                 keys.sort_unstable();
                 Arc::new(keys.into_iter().map(Value::from).collect())
@@ -381,6 +389,9 @@ mod tests {
         let distinct: String = (0..20_000).map(|number| format!("{number},")).collect();
         for (expression, value) in [
             ("text.h.split(',').all(a, text.h.split(',').exists_one(b, a == b))", &commas),
+            ("text.h.split(',').all(a, {'a': 1, 'b': 2, 'c': 3}.all(k, k != a))", &commas),
+            ("lists.range(2000).all(i, !(text.h in text))", &same),
+            ("lists.range(2000).all(i, text[?text.h].orValue('') == '')", &same),
             ("text.h.replace('a', text.h) == ''", &same),
             ("text.h.split('').join(text.h) == ''", &same),
             ("text.h.lastIndexOf(text.h.substring(500000)) == 1", &same),

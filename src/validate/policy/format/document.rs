@@ -89,6 +89,7 @@ fn yaml_budget() -> Option<serde_saphyr::Budget> {
         max_anchors: 1_000,
         max_total_scalar_bytes: 16 << 20,
         max_recorded_anchor_bytes: 4 << 20,
+        max_recorded_anchor_events: 100_000,
     }
 }
 
@@ -100,6 +101,7 @@ fn small_yaml_budget() -> Option<serde_saphyr::Budget> {
         max_anchors: 1_000,
         max_total_scalar_bytes: 16 << 20,
         max_recorded_anchor_bytes: 4 << 20,
+        max_recorded_anchor_events: 100_000,
         max_nodes: 150_000,
         max_documents: 64,
     }

@@ -15,16 +15,18 @@ use crate::api::Format;
 const TEXT: u64 = 30;
 const YAML: u64 = 300;
 const KEY: u64 = 2_000;
-/// What aliases may come to.
+/// What some take even for nothing.
+const BEGINNING: u64 = 5_000;
+/// What anchors, and aliases of them, may come to.
 const ALIASES: u64 = 50_000_000;
 
 /// What reading a value takes at most, in nanoseconds, but for a regular expression.
 pub(super) fn reading(format: Format, value: &[u8]) -> u64 {
     let bytes = value.len() as u64;
     match format {
-        Format::Yaml if value.contains(&b'*') => ALIASES + YAML * bytes,
-        Format::Yaml => YAML * bytes,
-        Format::PemCertificate | Format::PemKey | Format::TlsPair => KEY * bytes,
+        Format::Yaml if value.contains(&b'&') => BEGINNING + ALIASES + YAML * bytes,
+        Format::Yaml => BEGINNING + YAML * bytes,
+        Format::PemCertificate | Format::PemKey | Format::TlsPair => BEGINNING + KEY * bytes,
         _ => TEXT * bytes,
     }
 }
