@@ -15,14 +15,14 @@ SKIPPED = target/real-node/skipped.txt
 STAGE = @printf '\n==> %s\n'
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: prerequisites ## Show what Copyrator does, on a cluster of its own; ARGS=--keep leaves it running
 	$(STAGE) 'building (minutes the first time)'
 	@cargo build --locked --package copyrator --package demo
 	@cargo run --locked --quiet --package demo -- $(ARGS)
 
-test: prerequisites ## Everything that must pass: format, lints, unit, router and control-plane tests
+test: prerequisites ## Everything that must pass: format, lints, unit, router, chart, command-line and control-plane tests
 	$(STAGE) 'format'
 	@cargo fmt --all --check
 	$(STAGE) 'lints'
@@ -58,8 +58,8 @@ fuzz: prerequisites prerequisites-of-fuzz ## Look for inputs that break it (CONT
 	    -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 || exit 1; \
 	done
 
-build: prerequisites ## The release binary: target/release/copyrator
-	@cargo build --locked --release --package copyrator
+build: prerequisites ## The release binaries: target/release/copyrator and copyrator-certs
+	@cargo build --locked --release --package copyrator --package copyrator-certs
 
 image: prerequisites prerequisites-of-image prerequisites-of-sbom ## The container image and its list of parts, in target/image; IMAGE=NAME:TAG PROFILE=dev
 	$(STAGE) 'the image (some 10 minutes the first time)'

@@ -93,7 +93,10 @@ impl<'f> Install<'f> {
             Some(release) => {
                 format!("helm upgrade {release} charts/copyrator -n {namespace} --reset-then-reuse-values")
             }
-            None => format!("helm upgrade --install copyrator charts/copyrator -n {namespace}"),
+            None => format!(
+                "helm upgrade --install copyrator charts/copyrator -n {namespace} --create-namespace --set \
+                 image.registry=… --set image.repository=… --set image.tag=…"
+            ),
         }
     }
 

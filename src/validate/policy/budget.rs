@@ -1,5 +1,5 @@
-//! What judging may cost. Formats are linear in what is written, with bounds of their own; expressions, schemas and regular
-//! expressions are not, or not by much: what they take is told before it is done, and taken from a budget.
+//! What judging may cost. Formats have bounds of their own, and are counted only where others wait; what expressions, schemas
+//! and regular expressions take is told before it is done, and taken from a budget.
 
 use super::pattern::Pattern;
 
