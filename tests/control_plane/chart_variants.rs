@@ -36,7 +36,6 @@ fn know_foreign_kinds(bed: &Bed) {
     for file in devcluster::foreign_definitions().expect("the definitions are there") {
         let file = file.to_string_lossy();
         bed.kubectl(&["apply", "--server-side", "-f", &file], &Value::Null);
-        bed.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &file], &Value::Null);
     }
     for kind in FOREIGN {
         eventually(&format!("{kind} is served"), || {
