@@ -8,7 +8,12 @@ use kube::{
     api::{ListParams, PartialObjectMeta},
 };
 
-use super::{Exit, serve::UsageError};
+use super::{
+    Exit, fail,
+    installed::Installed,
+    serve::UsageError,
+    survey::{Look, Survey, survey},
+};
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     model::{NamespacedName, World},
@@ -69,6 +74,18 @@ impl SelectError {
     pub(super) fn exit(&self) -> Exit {
         if matches!(&*self.source, kube::Error::Api(_)) { Exit::Findings } else { Exit::Unreachable }
     }
+}
+
+/// What is there, and of it what labels choose. What stands in the way is told, and how the command ends.
+pub(super) async fn look(
+    client: &Client,
+    installed: &Installed,
+    look: Look<'_>,
+    labels: Option<Labels>,
+) -> Result<Survey, Exit> {
+    let selected = Selected::find_if(client, labels).await.map_err(|error| fail(&error, error.exit()))?;
+    let seen = survey(client, installed, look).await.map_err(|error| fail(&error, error.exit()))?;
+    Ok(seen.only(selected))
 }
 
 impl Selected {

@@ -11,9 +11,9 @@ use super::{
     ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect, fail,
     installed::{Installed, InstalledArgs},
     manifests, output, print,
-    selected::{Labels, Selected},
+    selected::{self, Labels},
     serve::UsageError,
-    survey::{Files, Look, declared_in, objects_in, survey},
+    survey::{Files, Look, declared_in, objects_in},
 };
 use crate::run::client::Target;
 
@@ -86,17 +86,10 @@ impl Args {
         let (objects, documents) = objects_in(asked.documents, &home);
         let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
-        let selected = match Selected::find_if(&client, asked.labels).await {
-            Ok(selected) => selected,
-            Err(error) => return fail(&error, error.exit()),
-        };
         let look = Look::Ahead(Files { declared, objects });
-        let seen = match survey(&client, &asked.installed, look).await {
-            Ok(seen) => seen.only(selected),
-            Err(error) => {
-                let exit = error.exit();
-                return fail(&error, exit);
-            }
+        let seen = match selected::look(&client, &asked.installed, look, asked.labels).await {
+            Ok(seen) => seen,
+            Err(exit) => return exit,
         };
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);

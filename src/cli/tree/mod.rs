@@ -15,9 +15,9 @@ use super::{
     installed::{Installed, InstalledArgs},
     named::{Named, Sort},
     output, print,
-    selected::{Labels, Selected},
+    selected::{self, Labels},
     serve::UsageError,
-    survey::{Look, Survey, survey},
+    survey::{Look, Survey},
 };
 use crate::{
     model::{NamespacedName, ObjectKey},
@@ -88,16 +88,9 @@ impl Args {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let selected = match Selected::find_if(&client, asked.labels).await {
-            Ok(selected) => selected,
-            Err(error) => return fail(&error, error.exit()),
-        };
-        let seen = match survey(&client, &asked.installed, Look::AsItIs(None)).await {
-            Ok(seen) => seen.only(selected),
-            Err(error) => {
-                let exit = error.exit();
-                return fail(&error, exit);
-            }
+        let seen = match selected::look(&client, &asked.installed, Look::AsItIs(None), asked.labels).await {
+            Ok(seen) => seen,
+            Err(exit) => return exit,
         };
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {

@@ -11,9 +11,9 @@ use super::{
     connect, fail,
     installed::{Installed, InstalledArgs},
     output, print,
-    selected::{Labels, Selected},
+    selected::{self, Labels},
     serve::UsageError,
-    survey::{Look, Survey, survey},
+    survey::{Look, Survey},
 };
 use crate::{
     model::NamespacedName,
@@ -109,16 +109,9 @@ impl Args {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let selected = match Selected::find_if(&client, asked.labels).await {
-            Ok(selected) => selected,
-            Err(error) => return fail(&error, error.exit()),
-        };
-        let seen = match survey(&client, &asked.installed, Look::AsItIs(None)).await {
-            Ok(seen) => seen.only(selected),
-            Err(error) => {
-                let exit = error.exit();
-                return fail(&error, exit);
-            }
+        let seen = match selected::look(&client, &asked.installed, Look::AsItIs(None), asked.labels).await {
+            Ok(seen) => seen,
+            Err(exit) => return exit,
         };
         seen.notes.iter().for_each(|said| self.console.note(said));
         let items = rows(&seen, asked.rule.as_ref(), &self.namespace);
