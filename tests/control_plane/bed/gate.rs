@@ -50,6 +50,10 @@ pub struct Call {
     pub query: String,
     /// When it came.
     pub at: Instant,
+    /// What became of it.
+    pub fate: Fate,
+    /// What the API server answered, once it has.
+    pub answer: Option<StatusCode>,
 }
 
 /// By which calls came before it.
@@ -146,14 +150,19 @@ async fn listen(listener: TcpListener, keeper: Arc<Keeper>) {
 
 impl Keeper {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        match self.fate(Call::from(&request)) {
-            Fate::Pass => self.forward(request).await,
+        let (fate, number) = self.fate(Call::from(&request));
+        match fate {
+            Fate::Pass => {
+                let response = self.forward(request).await;
+                self.answered(number, response.status());
+                response
+            }
             Fate::Held => {
                 self.held.fetch_add(1, Ordering::SeqCst);
                 std::future::pending().await
             }
             Fate::Unanswered => {
-                drop(self.forward(request).await);
+                self.answered(number, self.forward(request).await.status());
                 refusal(StatusCode::BAD_GATEWAY)
             }
             Fate::Fault => refusal(StatusCode::INTERNAL_SERVER_ERROR),
@@ -166,14 +175,23 @@ impl Keeper {
         }
     }
 
-    fn fate(&self, call: Call) -> Fate {
+    /// What becomes of a call, and its number, if it counts.
+    fn fate(&self, mut call: Call) -> (Fate, Option<usize>) {
         if !(self.which)(&call) {
-            return Fate::Pass;
+            return (Fate::Pass, None);
         }
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let fate = (self.fates)(&call, &calls);
+        call.fate = fate;
         calls.push(call);
-        fate
+        (fate, Some(calls.len() - 1))
+    }
+
+    fn answered(&self, number: Option<usize>, status: StatusCode) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = number.and_then(|number| calls.get_mut(number)) {
+            call.answer = Some(status);
+        }
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
@@ -192,7 +210,19 @@ impl Call {
             path: request.uri().path().to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
             at: Instant::now(),
+            fate: Fate::Pass,
+            answer: None,
         }
+    }
+
+    /// Whether the API server did what it asks for.
+    pub fn is_done(&self) -> bool {
+        self.answer.is_some_and(|status| status.is_success())
+    }
+
+    /// Whether it may still be done: it was let through, and nobody has refused it.
+    pub fn may_be_done(&self) -> bool {
+        self.fate == Fate::Pass && self.answer.is_none_or(|status| status.is_success())
     }
 
     /// Whether it writes a ConfigMap or Secret of a user's.
