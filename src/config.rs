@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 
 use copyrator_certs::Times;
 
-use crate::{hooks::Endpoint, model::SpreadLimits, run::client::Target};
+use crate::{hooks::Endpoint, model::SpreadLimits, run::target::Target};
 
 /// Configuration of `copyrator serve`.
 #[derive(Clone, Debug)]

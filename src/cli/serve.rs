@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     hooks::Endpoint,
     model::{Bytes, SpreadLimits},
-    run::{self, LogFormat, ServeError, client::Target, start_logging},
+    run::{self, LogFormat, ServeError, start_logging, target::Target},
 };
 
 /// What the process does.

@@ -28,7 +28,7 @@ use crate::{
         WorkloadKey,
     },
     observe::{watched::Watched, workload::Workload},
-    run::client::Target,
+    run::target::Target,
     serve::readiness::Readiness,
     validate::CompiledMonitor,
 };

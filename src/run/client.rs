@@ -9,11 +9,10 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ConfigExt},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::{ServiceBuilder, layer::layer_fn};
 
-use super::answers::Heard;
+use super::{answers::Heard, target::Target};
 use crate::reconcile::Throttle;
 
 /// How long any request may wait for the head of its answer (a watch's comes at once): a last resort, for calls
@@ -36,24 +35,24 @@ pub enum ClientError {
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
+    /// The kubeconfig has no such user.
+    #[error("the kubeconfig has no user {name}: kubectl config get-users lists them")]
+    NoSuchUser {
+        /// Who was asked for.
+        name: String,
+    },
+    /// What is to say whose certificates count does not.
+    #[error("cannot read certificates of authorities from {}", path.display())]
+    Authority {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
     /// The configuration cannot be used.
     #[error("cannot make a client from the configuration")]
     Build(#[source] Box<kube::Error>),
-}
-
-/// Which cluster, as whom, and how patiently.
-#[derive(Clone, Debug, Default)]
-pub struct Target {
-    /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
-    pub kubeconfig: Option<std::path::PathBuf>,
-    /// A context of it; else the current one.
-    pub context: Option<String>,
-    /// Ask as this user; else as whom the configuration says.
-    pub user: Option<String>,
-    /// Ask as a member of these groups; counts with a user only.
-    pub groups: Vec<String>,
-    /// How long any request may wait for the head of its answer; else 30 seconds.
-    pub request_timeout: Option<Duration>,
 }
 
 /// A client with a User-Agent of ours; what its answers say of how busy the API server is, the throttle is told.
@@ -64,32 +63,14 @@ pub struct Target {
 /// # Errors
 /// No usable configuration.
 pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
-    let mut config = config(target).await?;
+    let mut config = target.config().await?;
     config.headers.push((
         http::header::USER_AGENT,
         http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION"))),
     ));
     config.default_retry = false;
-    if let Some(user) = &target.user {
-        config.auth_info.impersonate = Some(user.clone());
-        config.auth_info.impersonate_groups = Some(target.groups.clone());
-    }
     build(config, target.request_timeout.unwrap_or(ANSWER_TIMEOUT), throttle)
         .map_err(|error| ClientError::Build(Box::new(error)))
-}
-
-async fn config(target: &Target) -> Result<Config, ClientError> {
-    if target.kubeconfig.is_none() && target.context.is_none() {
-        return Config::infer().await.map_err(|error| ClientError::Config(Box::new(error)));
-    }
-    let failed =
-        |source| ClientError::Kubeconfig { context: target.context.clone(), source: Box::new(source) };
-    let kubeconfig = match &target.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let options = KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
-    Config::from_custom_kubeconfig(kubeconfig.map_err(failed)?, &options).await.map_err(failed)
 }
 
 fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::Result<Client> {

@@ -33,6 +33,8 @@ mod import;
 mod import_restarts;
 mod in_use;
 mod install;
+mod json_forms;
+mod kubectl_flags;
 mod load;
 mod mounted;
 mod observability;

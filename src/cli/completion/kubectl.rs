@@ -3,15 +3,15 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::CommandFactory as _;
+use clap::{ArgAction, Args as _, Command, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::complete;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::ListParams};
 
 use super::words::{asks_for_namespace, value_of};
 use crate::{
-    cli::{Cli, Exit, Threads, block_on, connect, print},
-    run::client::Target,
+    cli::{Cli, ClusterArgs, Exit, Threads, block_on, connect, print},
+    run::target::Target,
 };
 
 /// Whoever presses the tab key waits no longer.
@@ -52,12 +52,8 @@ fn of_command(words: &[OsString]) -> Vec<String> {
 /// The namespaces that begin like the last word; none where nobody may list them.
 fn namespaces(words: &[OsString]) -> Vec<String> {
     let begun = words.last().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    let target = Target {
-        kubeconfig: value_of(words, "--kubeconfig").map(Into::into),
-        context: value_of(words, "--context"),
-        request_timeout: Some(PATIENCE),
-        ..Target::default()
-    };
+    let Some(target) = target(words) else { return Vec::new() };
+    let target = Target { request_timeout: Some(PATIENCE), ..target };
     let mut names = Vec::new();
     block_on(Threads::One, async {
         if let Ok(client) = connect(&target).await {
@@ -70,4 +66,37 @@ fn namespaces(words: &[OsString]) -> Vec<String> {
     });
     names.retain(|name| name.starts_with(&begun));
     names
+}
+
+/// The cluster that the words name so far; none where they make no sense.
+fn target(words: &[OsString]) -> Option<Target> {
+    let command = ClusterArgs::augment_args(Command::new("copyrator").no_binary_name(true));
+    let said: Vec<String> = command
+        .get_arguments()
+        .filter_map(|flag| {
+            let long = format!("--{}", flag.get_long()?);
+            match flag.get_action() {
+                ArgAction::SetTrue => words.iter().any(|word| *word == *long).then_some(long),
+                _ => Some(format!("{long}={}", value_of(words, &long)?)),
+            }
+        })
+        .collect();
+    let found = command.try_get_matches_from(said).ok()?;
+    ClusterArgs::from_arg_matches(&found).ok()?.check().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cluster_is_the_one_that_the_words_name() {
+        let words = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
+        let found = target(&words("plan --context prod --server=https://a:1 --insecure-skip-tls-verify -n "))
+            .unwrap();
+        assert_eq!(found.context.as_deref(), Some("prod"));
+        assert_eq!(found.server.map(|server| server.to_string()).as_deref(), Some("https://a:1/"));
+        assert!(found.trust.is_blind);
+        assert!(target(&words("plan --server nonsense -n ")).is_none());
+    }
 }

@@ -27,7 +27,7 @@ use super::{
     ClusterArgs, Console, Exit, Output, Threads, block_on, connect, console::say, fail, output, print,
     with_causes,
 };
-use crate::run::client::Target;
+use crate::run::target::Target;
 
 /// Say what is wrong with this install, on which object, and the command that fixes it; the worst first.
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,7 @@ use super::{
     ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail, output, print,
     selected::{LabelArgs, Labels},
 };
-use crate::run::client::Target;
+use crate::run::target::Target;
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -15,7 +15,7 @@ use super::{
     serve::UsageError,
     survey::{Files, Look, declared_in, objects_in},
 };
-use crate::run::client::Target;
+use crate::run::target::Target;
 
 /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
 #[derive(Debug, clap::Args)]

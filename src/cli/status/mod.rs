@@ -20,7 +20,7 @@ use super::{
     standing::{ReadError, Standing, of_workloads, sort, table},
     with_causes,
 };
-use crate::run::client::Target;
+use crate::run::target::Target;
 
 /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
 #[derive(Debug, clap::Args)]

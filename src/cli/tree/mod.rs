@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     model::{NamespacedName, ObjectKey},
-    run::client::Target,
+    run::target::Target,
 };
 
 /// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.

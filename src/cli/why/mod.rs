@@ -15,7 +15,7 @@ use super::{
     survey::{Look, survey},
     tree::{NotFound, Seen},
 };
-use crate::run::client::Target;
+use crate::run::target::Target;
 
 /// Say why an object is there and what hangs on it: which rule made it, of what, whose rights stand behind that, who may edit
 /// it, and what restarts when it changes. Of a workload: what it restarts for, and by whose wish.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     model::NamespacedName,
     plan::{Brings, brings},
-    run::client::Target,
+    run::target::Target,
 };
 
 /// Say why a namespace gets no copies: of each rule the first reason, as the planner has it.
