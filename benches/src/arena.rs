@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use copyrator::run::client::{Target, client};
+use copyrator::run::{client::client, target::Target};
 use devcluster::{Component, Options};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{Api, Client};
