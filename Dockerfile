@@ -15,7 +15,9 @@ RUN program=$(PROFILE=$PROFILE image/program.sh) && cp "$program" /copyrator
 
 # No certificates: the API server's CA is mounted, and nothing else is called.
 FROM scratch
-ARG VERSION REVISION CREATED
+ARG VERSION
+ARG REVISION
+ARG CREATED
 LABEL org.opencontainers.image.title="copyrator" \
       org.opencontainers.image.description="ConfigMaps and Secrets that appear in every namespace, are valid, and stay fresh" \
       org.opencontainers.image.version="$VERSION" \

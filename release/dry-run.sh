@@ -132,6 +132,7 @@ for _ in $(seq 100); do
 done
 image=127.0.0.1:$port/Somebody/Copyrator
 pushed=127.0.0.1:$port/somebody/copyrator
+step 'logging in' log_in
 if step "image (${built/ / and }) and chart, pushed to a registry on this machine" publish; then
   step 'pushed again: the same digest' pushed_again
   step 'the registry has the index, and all that it names' registry_has_all

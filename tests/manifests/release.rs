@@ -1,9 +1,10 @@
 //! What the scripts of a release write, and that they refuse what must not be released.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use regex::Regex;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{documents, path};
 
@@ -29,10 +30,11 @@ fn the_version_is_the_same_everywhere() {
     assert_eq!(run(&path("release/version.sh"), &[], &[]).as_deref(), Ok(format!("{VERSION}\n").as_str()));
 }
 
-/// A checkout of only what says a version, with one thing in it changed.
-fn says(file: &str, from: &str, to: &str, tag: &[&str]) -> Result<String, String> {
+/// A checkout of only what says a version and of some scripts, with one thing in it changed.
+fn checkout(scripts: &[&str], file: &str, from: &str, to: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for one in ["release/version.sh", "Cargo.toml", "charts/copyrator/Chart.yaml", "CHANGELOG.md"] {
+    let versions = ["release/version.sh", "Cargo.toml", "charts/copyrator/Chart.yaml", "CHANGELOG.md"];
+    for one in versions.iter().chain(scripts).copied() {
         let copy = folder.path().join(one);
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(path(one), &copy).unwrap();
@@ -41,7 +43,11 @@ fn says(file: &str, from: &str, to: &str, tag: &[&str]) -> Result<String, String
             fs::write(&copy, text(one).replacen(from, to, 1)).unwrap();
         }
     }
-    run(&folder.path().join("release/version.sh"), tag, &[])
+    folder
+}
+
+fn says(file: &str, from: &str, to: &str, tag: &[&str]) -> Result<String, String> {
+    run(&checkout(&[], file, from, to).path().join("release/version.sh"), tag, &[])
 }
 
 #[test]
@@ -190,6 +196,48 @@ fn checksums_are_of_every_file_and_verify() {
     let names: Vec<&str> = sums.lines().filter_map(|line| line.split("  ").nth(1)).collect();
     assert_eq!(names, ["a.tar.gz", "b.tar.gz"]);
     assert!(sums.starts_with("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  "), "{sums}");
+}
+
+/// The page is a draft until all files are there, and is never begun with files that are not those of the checksums.
+#[test]
+fn a_page_is_announced_when_it_is_whole() {
+    let dated = format!("## [Unreleased]\n\n## [{VERSION}] - 2030-01-31\n");
+    let top =
+        checkout(&["release/announce.sh", "release/notes.sh"], "CHANGELOG.md", "## [Unreleased]\n", &dated);
+    let dist = top.path().join("dist");
+    fs::create_dir(&dist).unwrap();
+    for name in ["a.tar.gz", "image.oci.tar", "image.oci.tar.digest"] {
+        fs::write(dist.join(name), name).unwrap();
+    }
+    run(&path("release/checksums.sh"), &[], &[("DIST", &dist)]).unwrap();
+    // Instead of the forge's command line: it writes down what it is told.
+    let called = top.path().join("called");
+    let gh = top.path().join("gh");
+    fs::write(&gh, format!("#!/bin/sh\necho \"$@\" >>{}\n", called.display())).unwrap();
+    fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).unwrap();
+    let programs = format!("{}:{}", top.path().display(), std::env::var("PATH").unwrap());
+    let announce = top.path().join("release/announce.sh");
+    let environment = [("DIST", dist.as_path()), ("PATH", Path::new(&programs))];
+    let tag = format!("v{VERSION}");
+
+    run(&announce, &[&tag], &environment).unwrap();
+    let calls = fs::read_to_string(&called).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    let [create, upload, edit] = calls[..] else { panic!("{calls:?}") };
+    assert!(create.starts_with(&format!("release create {tag} --draft --verify-tag ")), "{create}");
+    let files: Vec<&str> = upload.split(' ').skip(3).filter_map(|file| file.rsplit('/').next()).collect();
+    assert_eq!(files.len(), 3, "{upload}");
+    assert!(
+        ["a.tar.gz", "image.oci.tar", "sha256sums.txt"].iter().all(|file| files.contains(file)),
+        "{upload}"
+    );
+    assert_eq!(edit, format!("release edit {tag} --draft=false"));
+
+    fs::remove_file(&called).unwrap();
+    fs::write(dist.join("a.tar.gz"), "another one").unwrap();
+    assert!(run(&announce, &[&tag], &environment).is_err());
+    assert!(run(&announce, &["v999.0.0"], &environment).is_err());
+    assert!(!called.exists(), "{}", fs::read_to_string(&called).unwrap());
 }
 
 /// Who builds with Docker gets the same program, made by the same script, with the same labels.
