@@ -215,7 +215,9 @@ fn a_page_is_announced_when_it_is_whole() {
     let gh = top.path().join("gh");
     fs::write(&gh, format!("#!/bin/sh\necho \"$@\" >>{}\n", called.display())).unwrap();
     fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).unwrap();
-    let programs = format!("{}:{}", top.path().display(), std::env::var("PATH").unwrap());
+    let path_of_programs = std::env::var_os("PATH").unwrap();
+    let folders = [top.path().to_owned()].into_iter().chain(std::env::split_paths(&path_of_programs));
+    let programs = std::env::join_paths(folders).unwrap();
     let announce = top.path().join("release/announce.sh");
     let environment = [("DIST", dist.as_path()), ("PATH", Path::new(&programs))];
     let tag = format!("v{VERSION}");

@@ -99,7 +99,7 @@ fn job_findings(key: &str, job: &Value) -> Vec<String> {
             }
         }
     }
-    if !job["timeout-minutes"].as_u64().is_some_and(|minutes| minutes <= 150) {
+    if job["timeout-minutes"].as_u64().is_none_or(|minutes| minutes > 150) {
         find("has no timeout of at most 150 minutes".to_owned());
     }
     let runners = job["strategy"]["matrix"]["include"].as_array().into_iter().flatten();
