@@ -1,22 +1,31 @@
 # syntax=docker/dockerfile:1
-# The image holds one static binary and nothing else, with the flags of image/program.sh, which needs no Docker:
-# `make image`. For who has Docker, at the repository's root:
-#   docker build -t copyrator .
-FROM rust:1.95-slim-bookworm AS build
-RUN cargo install --locked cargo-auditable@0.7.7
+# The image, for who has Docker rather than buildah. image/program.sh builds the program, as for `make image`, so flags are
+# the same by construction; the bytes differ where another compiler or C library is in the base.
+#   docker build -t copyrator --build-arg VERSION="$(release/version.sh)" --build-arg REVISION="$(git rev-parse HEAD)" \
+#     --build-arg CREATED="$(git log -1 --format=%cI)" .
+FROM rust:1.95.0-slim-bookworm AS build
+# That one, without the parts for developers that rust-toolchain.toml asks for.
+ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
+COPY image/tools.sh image/
+RUN image/tools.sh cargo-auditable
 COPY . .
-# Naming the target keeps the flag away from build scripts and procedural macros, which cannot be static.
-ENV CARGO_INCREMENTAL=0 \
-    RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/src=/src --remap-path-prefix=/usr/local/cargo=/cargo" \
-    CFLAGS="-ffile-prefix-map=/usr/local/cargo=/cargo"
-RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
- && cargo auditable build --release --locked --target "$target" --package copyrator --bin copyrator \
- && cp "target/$target/release/copyrator" /copyrator
+ARG PROFILE=release
+RUN program=$(PROFILE=$PROFILE image/program.sh) && cp "$program" /copyrator
 
-# No certificates either: the API server's CA is mounted, and nothing else is called.
+# No certificates: the API server's CA is mounted, and nothing else is called.
 FROM scratch
-COPY --from=build /copyrator /copyrator
+ARG VERSION
+ARG REVISION
+ARG CREATED
+LABEL org.opencontainers.image.title="copyrator" \
+      org.opencontainers.image.description="ConfigMaps and Secrets that appear in every namespace, are valid, and stay fresh" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="https://github.com/copyrator/copyrator" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.created="$CREATED"
+COPY --from=build --chmod=755 /copyrator /copyrator
 # Numeric, so that runAsNonRoot can be checked.
 USER 65532:65532
 ENTRYPOINT ["/copyrator"]

@@ -3,6 +3,7 @@
 #   ARCHIVE=FILE         default: target/image/copyrator.tar
 #   IMAGE=NAME:TAG       what it is called; default: as the chart calls it
 #   PROFILE=dev          the quick, big one, for tests
+#   TARGET=TRIPLE        for another architecture; default: this machine's
 #   SOURCE_DATE_EPOCH    the time of everything in it; default: the last commit's
 #   REVISION             the commit that it says it is made of; default: that of the checkout
 set -eu
@@ -18,9 +19,16 @@ if [ -z "${REVISION:-}" ]; then
   git diff --quiet HEAD || REVISION=$REVISION-modified
 fi
 archive=${ARCHIVE:-target/image/copyrator.tar}
+: "${TARGET:=$(rustc -vV | sed -n 's/^host: //p')}"
+export TARGET
+case $TARGET in
+  x86_64-*) architecture=amd64 ;;
+  aarch64-*) architecture=arm64 ;;
+  *) echo "image/build.sh: no image is made for $TARGET" >&2 && exit 2 ;;
+esac
 
 program=$(image/program.sh copyrator)
-digest=$(image/pack.sh "$program" "$IMAGE" "$archive" \
+digest=$(image/pack.sh "$program" "$IMAGE" "$archive" --arch "$architecture" \
   --label org.opencontainers.image.title=copyrator \
   --label "org.opencontainers.image.description=$(value description)" \
   --label "org.opencontainers.image.version=$version" \

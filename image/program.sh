@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the static program that the image holds, and prints where it is:
 #   image/program.sh [PACKAGE]...      default: copyrator
-# PROFILE=dev builds the quick, big one, for tests. The same sources give the same bytes, whatever folder they are in.
+# PROFILE=dev builds the quick, big one, for tests; TARGET=TRIPLE one for another machine. The same sources give the same bytes, whatever folder they are in.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,12 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="-ffile-prefix-map=$PWD=/src -ffile-prefix-map=$cargo_home=/cargo"
 export CARGO_INCREMENTAL=0
+# For another machine, its C compiler links, as Debian names it.
+compiler=$(printf %s "$target" | sed 's/-unknown//')-gcc
+if [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ]; then
+  linker=CARGO_TARGET_$(printf %s "$target" | tr 'a-z-' 'A-Z_')_LINKER
+  export "$linker=$compiler"
+fi
 # Nothing in it tells the time, and dependencies would be built anew after each commit.
 unset SOURCE_DATE_EPOCH
 # Without debug information even the quick one fits into an image.

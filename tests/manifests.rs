@@ -1,10 +1,13 @@
-//! What users and charts apply is what the code says: definitions, policies, chart, examples, schemas and flags.
+//! What users and charts apply is what the code says: definitions, policies, chart, examples, schemas and flags; and what a
+//! release is made by and of has the form it must have: workflows, scripts, annotations.
 //!
 //! After a change of the kinds, the policies or the values: `COPYRATOR_BLESS=1 cargo test --test manifests` writes the chart's
 //! files and the schemas.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "manifests/catalogue.rs"]
+mod catalogue;
 #[path = "manifests/chart.rs"]
 mod chart;
 #[path = "manifests/definitions.rs"]
@@ -17,10 +20,14 @@ mod flags;
 mod health;
 #[path = "manifests/policies.rs"]
 mod policies;
+#[path = "manifests/release.rs"]
+mod release;
 #[path = "manifests/schemas.rs"]
 mod schemas;
 #[path = "manifests/values.rs"]
 mod values;
+#[path = "manifests/workflows.rs"]
+mod workflows;
 
 use std::{
     fs,

@@ -21,8 +21,12 @@ fn copied() -> TempDir {
 }
 
 fn notes(folder: &Path, values: &Value) -> String {
+    notes_on("1.36.0", folder, values)
+}
+
+fn notes_on(server: &str, folder: &Path, values: &Value) -> String {
     let chart = folder.join("copyrator").to_string_lossy().into_owned();
-    let only = ["--kube-version", "1.36.0", "--show-only", "templates/told.yaml"];
+    let only = ["--kube-version", server, "--show-only", "templates/told.yaml"];
     let arguments = [&["template", "copyrator", &chart], &only[..]].concat();
     let map = helm(&arguments, values).expect("the chart renders");
     let map: Value = serde_saphyr::from_str(&map).unwrap();
@@ -38,6 +42,22 @@ fn notes_say_what_to_do_next_and_nothing_else() {
         assert!(notes.contains(said), "{said:?} is not in\n{notes}");
     }
     assert!(!notes.contains("WARNING"), "{notes}");
+}
+
+/// A server before 1.36 does not take all that `copyrator crds` prints.
+#[test]
+fn notes_name_the_version_of_a_server_that_knows_less() {
+    let folder = copied();
+    let without = json!({ "crds": { "enabled": false } });
+    for (server, command) in [
+        ("1.36.0", "copyrator crds | kubectl apply"),
+        ("1.37.1", "copyrator crds | kubectl apply"),
+        ("1.35.4", "copyrator crds --kube-version 1.35 | kubectl apply"),
+        ("v1.33.2-eks-1", "copyrator crds --kube-version 1.33 | kubectl apply"),
+    ] {
+        let notes = notes_on(server, folder.path(), &without);
+        assert!(notes.contains(command), "{server}: {command:?} is not in\n{notes}");
+    }
 }
 
 #[test]

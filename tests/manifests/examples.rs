@@ -42,7 +42,8 @@ fn kept(at: &str, before: &Value, after: &Value) {
     }
 }
 
-fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
+/// What is wrong with an object of ours; it panics where that is not even read.
+pub(crate) fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
     match object["kind"].as_str().unwrap() {
         "CopyratorRule" => CompiledRule::compile(&read::<CopyratorRule>(at, object).spec).map(drop),
         "ConfigMonitor" => CompiledMonitor::compile(&read::<ConfigMonitor>(at, object).spec).map(drop),

@@ -109,8 +109,9 @@ fn the_readme_lists_every_value() {
     );
     for Entry { path, about, default } in entries(&text(VALUES)) {
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-        let row = format!("| `{}` | {default} | {about} |", path.join("."));
-        made.push_str(&row.replace("<", "&lt;"));
+        // A bar would begin the next column, in code, too.
+        let [default, about] = [default, about].map(|cell| cell.replace('|', "\\|").replace('<', "&lt;"));
+        made.push_str(&format!("| `{}` | {default} | {about} |", path.join(".")));
         made.push('\n');
     }
     if is_blessed() {

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Pushes the images, as one index for all architectures, and the chart. Prints names and digests, as NAME=VALUE.
+#   IMAGE=REGISTRY/REPOSITORY    the image is IMAGE:VERSION, the chart IMAGE/charts/copyrator:VERSION
+#   ARCHES='amd64 arm64'         what there must be
+#   DIST=DIR                     default: target/dist
+#   PLAIN_HTTP=1                 a registry on this machine, without TLS
+# Whoever calls it has logged in. A version that is there with other content is left alone: it fails.
+set -eu
+cd "$(dirname "$0")/.."
+
+# Registries take no capitals, and repositories of forges may have some.
+image=$(printf %s "${IMAGE:?REGISTRY/REPOSITORY}" | tr '[:upper:]' '[:lower:]')
+version=$(release/version.sh)
+dist=${DIST:-target/dist}
+chart=$dist/copyrator-chart-$version.tgz
+crane=$(release/tools.sh crane)
+helm=$(release/tools.sh helm)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+wrong() { echo "release/publish.sh: $1" >&2; exit 1; }
+
+for arch in ${ARCHES:=amd64 arm64}; do
+  archive=$dist/copyrator_${version}_linux_$arch.oci.tar
+  [ -f "$archive" ] || wrong "$archive is missing: run release/build.sh"
+done
+[ -f "$chart" ] || wrong "$chart is missing: run release/chart.sh"
+there=$("$crane" digest "$image:$version" 2>/dev/null || true)
+
+set --
+for arch in $ARCHES; do
+  archive=$dist/copyrator_${version}_linux_$arch.oci.tar
+  mkdir "$folder/$arch"
+  tar -xf "$archive" -C "$folder/$arch"
+  # By its digest, which the registry compares: only the index has a tag.
+  "$crane" push "$folder/$arch" "$image@$(cat "$archive.digest")" >&2
+  set -- "$@" -m "$image@$(cat "$archive.digest")"
+done
+# First under another name: which digest it has is seen before anybody gets it as the release.
+"$crane" index append "$@" -t "$image:candidate" >&2
+digest=$("$crane" digest "$image:candidate")
+[ -z "$there" ] || [ "$there" = "$digest" ] || wrong "$image:$version is there already, $there, and is not this one, $digest"
+"$crane" tag "$image@$digest" "$version"
+
+"$helm" push "$chart" "oci://$image/charts" ${PLAIN_HTTP:+--plain-http} >"$folder/pushed" 2>&1 || { cat "$folder/pushed" >&2; exit 1; }
+charts=$(sed -n 's/^Digest: //p' "$folder/pushed")
+[ -n "$charts" ] || wrong "helm push did not say the chart's digest: $(cat "$folder/pushed")"
+printf '%s=%s\n' image "$image" image_digest "$digest" chart "$image/charts/copyrator" chart_digest "$charts"

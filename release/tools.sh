@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds a program that a release needs, with Go from a pinned module, and prints where it is:
+#   release/tools.sh crane|actionlint|helm
+# go.sum has the checksum of everything that is downloaded for it.
+set -eu
+cd "$(dirname "$0")/.."
+
+tool=${1:?which program?}
+case $tool in
+  crane | actionlint) module=release/tools flags='-s -w' ;;
+  helm)
+    # The same as the tests use, which tells its version only if it is told.
+    module=tests/devcluster/tools/helm
+    version=$(sed -n 's#.*helm\.sh/helm/v3 \(v[0-9.]*\).*#\1#p' $module/go.mod)
+    flags="-s -w -X helm.sh/helm/v3/internal/version.version=$version"
+    ;;
+  *) echo "release/tools.sh: $tool is not among crane, actionlint, helm" >&2 && exit 2 ;;
+esac
+folder=$PWD/target/release-tools
+mkdir -p "$folder"
+GOWORK=off GOBIN=$folder go -C "$module" install -mod=readonly -trimpath -ldflags "$flags" tool >&2
+printf '%s\n' "$folder/$tool"
