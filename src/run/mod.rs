@@ -8,6 +8,7 @@ mod leaf;
 pub mod lease;
 mod logging;
 mod serve;
+mod sight;
 pub mod tasks;
 mod watches;
 
