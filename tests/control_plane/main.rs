@@ -35,6 +35,8 @@ mod in_use;
 mod install;
 mod load;
 mod mounted;
+mod namespaced;
+mod namespaced_sight;
 mod observability;
 mod old_definitions;
 mod other_writers;
