@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, Role};
 
-use crate::bed::objects::{binding, condition, config_map, ours};
+use crate::bed::objects::{binding, condition, config_map, namespace, ours};
 use crate::bed::{Bed, Request, Story, eventually, namespaced};
 use crate::rights::{Right, by_account, copies, pods, restarts, rights};
 
@@ -22,7 +22,7 @@ const UNSEEN: [(&str, &str); 1] =
 fn everything_is_done_with_roles_alone_and_nothing_is_asked_for_beyond_them() {
     let bed = namespaced("namespaced", &[HOME, PLACE]);
     let story = Story::at_home(&bed, "some");
-    bed.admin.create(&crate::bed::objects::namespace(OUTSIDE, &Default::default())).ok();
+    bed.admin.create(&namespace(OUTSIDE, &Default::default())).ok();
     for place in [HOME, PLACE] {
         relabel(&bed, place, json!({ "story": "some" }));
         for object in writers(place, "bob") {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, ours};
+use crate::bed::objects::{as_saved, binding, config_map, ours};
 use crate::bed::{Bed, Story, eventually, namespaced};
 use crate::namespaced::writers;
 
@@ -20,8 +20,7 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
         }
     }
     for place in [PLACE, OTHER] {
-        let edit = crate::bed::objects::binding(place, "bob", "admin");
-        bed.admin.create(&edit).ok();
+        bed.admin.create(&binding(place, "bob", "admin")).ok();
     }
     let mut reconciler = bed.reconciler(0);
     reconciler.wait_ready().expect("the reconciler becomes ready");
@@ -51,7 +50,7 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
     });
 
     // Back in sight, it is as good as before.
-    bed.admin.create(&crate::bed::objects::as_saved(bound)).ok();
+    bed.admin.create(&as_saved(bound)).ok();
     home.until("ConfigMap", PLACE, "app", [("k", "2")]);
 
     // A whole namespace goes, its rule with it. The other is served, and whatever becomes of the copies is said by what was
@@ -79,6 +78,37 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
         "a copy went with the definition of rules"
     );
     drop(reconciler);
+}
+
+/// Else whoever may write in two namespaces would write in a third as soon as the operator may.
+#[test]
+fn what_was_granted_for_some_namespaces_is_asked_again_for_another() {
+    let bed = namespaced("namespaced_grant", &[HOME, PLACE, OTHER]);
+    let story = Story::at_home(&bed, "sight");
+    for object in writers(HOME, "alice") {
+        bed.admin.create(&object).ok();
+    }
+    bed.admin.create(&binding(PLACE, "alice", "edit")).ok();
+    let bound = bed.admin.get("RoleBinding", OTHER, "copyrator").expect("the chart binds it");
+    bed.admin.delete("RoleBinding", OTHER, "copyrator").ok();
+    let mut reconciler = bed.reconciler(0);
+    reconciler.wait_ready().expect("the reconciler becomes ready");
+    bed.admin.create(&config_map(HOME, "app", [("k", "1")])).ok();
+    bed.alice.create(&rule(HOME, "app", &["sight-*"])).ok();
+    story.until("ConfigMap", PLACE, "app", [("k", "1")]);
+    story.until_condition("CopyratorRule", "app", "Degraded", "True", "OutOfSight");
+    let granted = story.until_condition("CopyratorRule", "app", "Authorized", "True", "Allowed");
+    assert!(granted["status"]["authorizedProof"].is_string(), "{granted}");
+
+    bed.admin.create(&as_saved(bound)).ok();
+    let refused = story.until_condition("CopyratorRule", "app", "Authorized", "False", "Forbidden");
+    assert!(refused["status"]["conditions"].to_string().contains(OTHER), "{refused}");
+    assert!(bed.admin.get("ConfigMap", OTHER, "app").is_none(), "alice wrote where she may not");
+    story.until("ConfigMap", PLACE, "app", [("k", "1")]);
+
+    bed.admin.create(&binding(OTHER, "alice", "edit")).ok();
+    story.until("ConfigMap", OTHER, "app", [("k", "1")]);
+    story.until_condition("CopyratorRule", "app", "Ready", "True", "AllCopied");
 }
 
 /// Nobody but the API server's own policies says who wrote a rule, and without them anybody could say so.
