@@ -17,6 +17,8 @@ pub struct Config {
     pub reconciler: bool,
     /// Where our own objects live.
     pub namespace: String,
+    /// The only namespaces that are looked at, by an account without rights over the cluster; none: all.
+    pub namespaces: BTreeSet<String>,
     /// Serve only this rule, of our own namespace.
     pub rule_name: Option<String>,
     /// Where the webhook listens.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The policy that refuses what is not stamped (`webhook-config/policies/author-honest.yaml`).
-const HONEST: &str = "copyrator-author-honest";
+pub(super) const HONEST: &str = "copyrator-author-honest";
 
 /// What kind of canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +58,18 @@ fn echo(message: &str, token: &str) -> Option<Echo> {
 }
 
 /// A valid rule that copies nothing, should it ever be stored.
-fn rule(which: Canary, token: &str) -> CopyratorRule {
+pub(super) fn harmless_rule() -> CopyratorRule {
     let mut rule = CopyratorRule::default();
     rule.spec.source.names = Some(vec!["copyrator-canary".into()]);
     rule.spec.targets =
         vec![TargetTerm { names: Some(vec!["copyrator-canary".into()]), ..TargetTerm::default() }];
     rule.spec.suspend = true;
     rule.metadata.name = Some("copyrator-canary".into());
+    rule
+}
+
+fn rule(which: Canary, token: &str) -> CopyratorRule {
+    let mut rule = harmless_rule();
     let annotations = rule.annotations_mut();
     annotations.insert(CANARY.to_owned(), token.to_owned());
     if which == Canary::Probes {

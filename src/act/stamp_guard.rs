@@ -1,13 +1,14 @@
-//! A dry run of a ConfigMap that asks for restarts in another's name, which nobody sees: whether the API server keeps the
-//! stamps on annotations honest. A rule cannot be written before its definition is there, and the policies with it; a
-//! ConfigMap can, so its stamp is worth nothing where nothing guards it.
+//! A dry run of something in another's name, which nobody sees: whether the API server keeps stamps honest. A rule cannot be
+//! written before its definition is there, and the policies with it; a ConfigMap can, so its stamp is worth nothing where
+//! nothing guards it. Where no hook of ours can be, a rule's may be unguarded too.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::{lead::WRITE_TIMEOUT, outcome::brief};
+use super::{canary, lead::WRITE_TIMEOUT, outcome::brief};
 use crate::marks::{AUTHOR, AUTHOR_GROUPS, GRANT_MANAGER, RESTART_PODS};
 
 const NAME: &str = "copyrator-stamp-probe";
@@ -16,19 +17,36 @@ const NOBODY: &str = "copyrator.dev:nobody";
 /// The policy that refuses forgeries (`webhook-config/policies/annotations-honest.yaml`).
 const HONEST: &str = "copyrator-annotations-honest";
 
-/// Whether a forged stamp is put right or refused.
+/// Whether a forged stamp on annotations is put right or refused.
 ///
 /// # Errors
 /// Why that cannot be seen now.
 pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
+    is_put_right(&api, &forgery(), HONEST).await
+}
+
+/// Whether a forged stamp on a rule is put right or refused.
+///
+/// # Errors
+/// Why that cannot be seen now.
+pub async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
+    let api = Api::namespaced(client.clone(), own_namespace);
+    let mut forged = canary::harmless_rule();
+    forged.metadata.name = Some(NAME.into());
+    let stamp = [(AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
+    forged.annotations_mut().extend(stamp.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    is_put_right(&api, &forged, canary::HONEST).await
+}
+
+async fn is_put_right<K>(api: &Api<K>, forged: &K, honest: &str) -> Result<bool, String>
+where
+    K: Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
     let params = PostParams { dry_run: true, field_manager: Some(GRANT_MANAGER.into()) };
-    match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &forgery())).await {
-        Ok(Ok(stored)) => {
-            let author = stored.metadata.annotations.and_then(|mut all| all.remove(AUTHOR));
-            Ok(author.as_deref() != Some(NOBODY))
-        }
-        Ok(Err(kube::Error::Api(status))) if status.message.contains(HONEST) => Ok(true),
+    match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, forged)).await {
+        Ok(Ok(stored)) => Ok(stored.annotations().get(AUTHOR).map(String::as_str) != Some(NOBODY)),
+        Ok(Err(kube::Error::Api(status))) if status.message.contains(honest) => Ok(true),
         Ok(Err(error)) => Err(brief(&error)),
         Err(_) => Err(format!("no answer in {WRITE_TIMEOUT:?}")),
     }

@@ -12,8 +12,8 @@ mod questions;
 mod refusal;
 mod settle;
 
-pub use ask::{AskError, Authorizer, CallerAuthorizer, ReviewAuthorizer};
+pub use ask::{AskError, Authorizer, CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
-pub use questions::{Question, impersonation, monitor_questions, rule_questions};
+pub use questions::{Question, impersonation, monitor_questions, rule_questions, rule_questions_within};
 pub use refusal::refusal;
 pub use settle::{refused, settle};

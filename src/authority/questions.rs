@@ -1,5 +1,7 @@
 //! What must be allowed for what a spec declares.
 
+use std::collections::BTreeSet;
+
 use super::Subject;
 use crate::{
     api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType},
@@ -27,6 +29,16 @@ pub struct Question {
 
 /// What a rule of `namespace` needs: to read its sources, and to write its copies.
 pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subject) -> Vec<Question> {
+    rule_questions_within(namespace, spec, subject, None)
+}
+
+/// The same, where copies can go to these namespaces only.
+pub fn rule_questions_within(
+    namespace: &str,
+    spec: &CopyratorRuleSpec,
+    subject: &Subject,
+    within: Option<&BTreeSet<String>>,
+) -> Vec<Question> {
     let mut questions = Vec::new();
     let mut ask = |verb, kind, name, namespace: &str| {
         questions.push(question(subject, verb, "", resource(kind), name, namespace));
@@ -45,7 +57,8 @@ pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subje
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
     // Whatever the deletionPolicy: what no update can make right, an immutable object or a Secret of another type, is
     // deleted and made anew.
-    for namespace in target_namespaces(spec) {
+    let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());
+    for namespace in targets {
         ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
     }
     questions.sort();

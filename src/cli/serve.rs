@@ -35,6 +35,10 @@ pub struct Args {
     roles: Vec<Role>,
     #[command(flatten)]
     home: Home,
+    /// Look at these namespaces only, with rights in each of them and none over the cluster: no hooks and no policies, so
+    /// only with --roles reconciler.
+    #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
+    namespaces: Vec<String>,
     /// Serve only this rule, of --namespace; hooks and monitors are left to a process that serves everything.
     #[arg(long, env = "COPYRATOR_RULE_NAME", value_name = "NAME")]
     rule_name: Option<String>,
@@ -196,13 +200,17 @@ impl Args {
             let message = "names in certificates say nothing unless --client-ca says whose these are".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
+        let namespaces: BTreeSet<String> = non_empty(self.namespaces).collect();
+        let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
+        some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         Ok(Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context, ..Target::default() },
             webhook: self.roles.contains(&Role::Webhook),
             reconciler: self.roles.contains(&Role::Reconciler),
             namespace,
-            rule_name: self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty()),
+            namespaces,
+            rule_name,
             webhook_addr: self.webhook_addr,
             admin_addr: self.admin_addr,
             endpoint,
@@ -233,6 +241,40 @@ impl Args {
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),
         })
+    }
+}
+
+/// Whether what is asked for can be done in some namespaces only.
+fn some_namespaces(
+    namespaces: &BTreeSet<String>,
+    roles: &[Role],
+    rule: Option<&str>,
+) -> Result<(), UsageError> {
+    let refused = |message: String| Err(UsageError::Value { flag: "namespaces", message });
+    if namespaces.is_empty() {
+        return Ok(());
+    }
+    let is_name = |name: &str| {
+        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = name.as_bytes();
+        let plain = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        plain && bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last())
+    };
+    if let Some(name) = namespaces.iter().find(|name| !is_name(name)) {
+        return refused(format!(
+            "{name:?} is no name of a namespace (globs are not taken: each needs a Role of its own)"
+        ));
+    }
+    if roles.contains(&Role::Webhook) {
+        let message =
+            "a webhook is called for the whole cluster: say --roles reconciler, or leave --namespaces out";
+        return refused(message.into());
+    }
+    match rule {
+        Some(rule) => {
+            refused(format!("--rule-name {rule} serves one rule in all namespaces: leave one of both out"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod key;
 mod object;
+mod places;
 mod progress;
 mod restarted;
 mod rule;
@@ -16,6 +17,7 @@ mod world;
 
 pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
 pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
+pub use places::{Look, Places};
 pub use progress::{AGAIN, digest_of};
 pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, Fingerprint, Hooked, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey,
-    PodRemoved, PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits, Standing,
-    Taken, UnderWay, Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
+    Places, PodRemoved, PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits,
+    Standing, Taken, UnderWay, Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
 };
 use crate::digest::DigestKey;
 
@@ -63,7 +63,7 @@ pub struct Repairs {
 /// Everything known of the cluster at one moment.
 #[derive(Debug, Default)]
 pub struct World {
-    /// Namespaces by name.
+    /// Namespaces by name; where only some are looked at, those in sight ([`World::look`]).
     pub namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
     /// Boxed: lists come in order, which leaves a tree's nodes half empty, and there are tens of thousands.
     objects: BTreeMap<ObjectKey, Box<ObjectFacts>>,
@@ -133,6 +133,8 @@ pub struct World {
     pub removed_at: BTreeMap<WorkloadKey, Timestamp>,
     /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
+    /// The only namespaces that this process looks at; `None`: it looks at all of them.
+    pub places: Option<Places>,
     /// The stores whose first list is complete.
     pub complete: BTreeSet<Store>,
     /// The stores that this process keeps.
@@ -157,9 +159,11 @@ pub struct World {
 }
 
 impl World {
-    /// Every store this process keeps is complete.
+    /// Every store this process keeps is complete, and every place has been looked at or refused.
     pub fn is_complete(&self) -> bool {
-        !self.expected.is_empty() && self.expected.is_subset(&self.complete)
+        !self.expected.is_empty()
+            && self.expected.is_subset(&self.complete)
+            && self.places.as_ref().is_none_or(|places| places.unsettled().next().is_none())
     }
 
     /// What is known of one ConfigMap or Secret.

@@ -1,4 +1,5 @@
-//! Are our own kinds there to stay? `kubectl delete crd` looks like every rule being deleted.
+//! Are our own kinds there to stay? `kubectl delete crd` looks like every rule being deleted. Whoever may not read
+//! definitions sees it in what the API server publishes of each kind: of one that is going, nothing can be created.
 
 use std::time::Duration;
 
@@ -12,12 +13,20 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub const DEFINITIONS: [&str; 3] =
     ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
 
+/// The kinds that must be there, in the plural, where policies are not served.
+const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
+
+/// What is published follows the definitions a moment later.
+const PUBLISHED_AFTER: Duration = Duration::from_secs(1);
+
 /// How long an answer serves the removals that follow.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// Looks after our own kinds' definitions; many removals at a time share an answer.
 pub struct Definitions {
     client: Client,
+    /// Definitions may not be read.
+    published: bool,
     last: Mutex<Option<Answer>>,
 }
 
@@ -30,7 +39,12 @@ struct Answer {
 impl Definitions {
     /// Looks through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, last: Mutex::default() }
+        Self { client, published: false, last: Mutex::default() }
+    }
+
+    /// Looks through `client`, which everybody may, at what is published.
+    pub fn published(client: Client) -> Self {
+        Self { published: true, ..Self::new(client) }
     }
 
     /// What keeps us from removing anything: the first definition that is absent, terminating or not served, or an
@@ -42,7 +56,15 @@ impl Definitions {
         if let Some(answer) = last.as_ref().filter(serves) {
             return answer.missing.clone();
         }
-        let missing = missing_definition(&self.client).await;
+        let missing = match self.published {
+            false => missing_definition(&self.client).await,
+            true => {
+                if last.as_ref().is_none_or(|one| one.rules_gone != rules_gone) {
+                    tokio::time::sleep(PUBLISHED_AFTER).await;
+                }
+                missing_kind(&self.client).await
+            }
+        };
         *last = Some(Answer { missing: missing.clone(), rules_gone, at: Instant::now() });
         missing
     }
@@ -66,6 +88,29 @@ async fn missing_definition(client: &Client) -> Option<String> {
         let is = |type_: &str| conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
         if is("Terminating") || !is("Established") {
             return Some(format!("CustomResourceDefinition {name} is not served"));
+        }
+    }
+    None
+}
+
+async fn missing_kind(client: &Client) -> Option<String> {
+    let version = format!("{}/v1alpha1", crate::api::GROUP);
+    let published = match tokio::time::timeout(TIMEOUT, client.list_api_group_resources(&version)).await {
+        Ok(Ok(published)) => published.resources,
+        Ok(Err(error)) => {
+            return Some(format!("what the API server serves of {version} cannot be read: {error}"));
+        }
+        Err(_) => {
+            return Some(format!("what the API server serves of {version} cannot be read in {TIMEOUT:?}"));
+        }
+    };
+    for kind in KINDS {
+        match published.iter().find(|resource| resource.name == kind) {
+            None => return Some(format!("{kind} of {version} are not served")),
+            Some(resource) if !resource.verbs.iter().any(|verb| verb == "create") => {
+                return Some(format!("the definition of {kind} is being deleted"));
+            }
+            Some(_) => {}
         }
     }
     None
@@ -141,5 +186,26 @@ mod tests {
         assert!(definitions.missing(1).await.is_some());
         tokio::time::advance(KEPT_FOR).await;
         assert_eq!(definitions.missing(1).await, None);
+    }
+
+    /// Of a definition that is going the API server says that nothing of it can be created.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_published_tells_of_a_definition_that_goes() {
+        let missing = |resources: serde_json::Value| async move {
+            let list = json!({"kind": "APIResourceList", "groupVersion": "copyrator.dev/v1alpha1", "resources": resources});
+            let service = tower::service_fn(move |request: Request<Body>| {
+                assert_eq!(request.uri().path(), "/apis/copyrator.dev/v1alpha1");
+                let answer = Response::new(Full::new(Bytes::from(list.to_string())));
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            Definitions::published(Client::new(service, "default")).missing(0).await
+        };
+        let kind = |name: &str, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": verbs});
+        let (all, going) = (["create", "get", "list"], ["delete", "get", "list"]);
+        let (rules, monitors) = (kind("copyratorrules", &all), kind("configmonitors", &all));
+        assert_eq!(missing(json!([rules, monitors])).await, None);
+        let said = missing(json!([kind("copyratorrules", &going), monitors])).await.unwrap();
+        assert_eq!(said, "the definition of copyratorrules is being deleted");
+        assert!(missing(json!([rules])).await.unwrap().starts_with("configmonitors of "));
     }
 }

@@ -10,6 +10,7 @@ pub mod listing;
 pub mod mounted;
 pub mod object;
 pub mod pages;
+pub mod place;
 pub mod pods;
 mod references;
 mod rollout;

@@ -52,13 +52,19 @@ struct Name {
     name: String,
 }
 
-/// So many copies of one kind at most, from where the last page ended.
+/// So many copies of one kind at most, from where the last page ended; of one namespace, or of all.
 ///
 /// # Errors
 /// The API server did not give it, or not in time; 410 where the last page is too long ago.
-pub async fn page(client: &Client, kind: Kind, most: u32, from: Option<&str>) -> Result<Page, ContentError> {
+pub async fn page(
+    client: &Client,
+    kind: Kind,
+    namespace: Option<&str>,
+    most: u32,
+    from: Option<&str>,
+) -> Result<Page, ContentError> {
     let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGED_BY_VALUE}"));
-    let text = fetched(client, plural(kind), params, most, from).await?;
+    let text = fetched(client, plural(kind), namespace, params, most, from).await?;
     let list: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural(kind)))?;
     let copy = |item: &&RawValue| {
         let Named { metadata } = serde_json::from_str(item.get()).ok()?;
@@ -138,7 +144,7 @@ pub async fn listed(
         PolicyKind::Secret => Some(SECRETS.to_owned()),
         PolicyKind::Namespace => None,
     };
-    let text = fetched(client, list.plural(), params, most, from).await?;
+    let text = fetched(client, list.plural(), None, params, most, from).await?;
     let read: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(list.plural()))?;
     let next = read.next();
     Ok(Objects { kind: list.kind, next, text })
@@ -147,13 +153,15 @@ pub async fn listed(
 async fn fetched(
     client: &Client,
     plural: &'static str,
+    namespace: Option<&str>,
     params: ListParams,
     most: u32,
     from: Option<&str>,
 ) -> Result<String, ContentError> {
     let params = ListParams { continue_token: from.map(str::to_owned), ..params.limit(most) };
     let failed = |source| ContentError::Page { kind: plural, source: Box::new(source) };
-    let request = Request::new(format!("/api/v1/{plural}")).list(&params);
+    let place = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    let request = Request::new(format!("/api/v1/{place}{plural}")).list(&params);
     let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
     let text = tokio::time::timeout(FETCH_TIMEOUT, client.request_text(request));
     text.await.map_err(|_| ContentError::Pages(plural))?.map_err(failed)

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watched::Watched;
 use crate::{
-    model::World,
+    model::{Look, World},
     plan::{Changed, Key, affected},
 };
 
@@ -38,6 +38,9 @@ pub struct Observer {
     pub events: Counter,
 }
 
+/// When a watch of one namespace that was refused is tried again.
+const REFUSED_AGAIN: Duration = Duration::from_secs(10);
+
 /// Takes keys to be looked at.
 pub trait Requests: Send + Sync {
     /// Looks at these soon, because of this change.
@@ -49,10 +52,12 @@ pub trait Requests: Send + Sync {
 
 /// Watches one kind until told to stop. The watch is dropped and begun anew after `relist`, so that whatever it missed
 /// is found (a watch can stay silent after an etcd restore): of each kind a little later, for a list takes memory.
+/// `place` is the only namespace that `api` is of, where it is of one that has to be known by itself.
 pub async fn watch<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
     observer: Observer,
+    place: Option<Arc<str>>,
     relist: Duration,
     stop: CancellationToken,
 ) {
@@ -62,27 +67,54 @@ pub async fn watch<W: Watched>(
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(relist) => {}
-            () = follow(api.clone(), config.clone(), &observer) => {}
+            () = follow(api.clone(), config.clone(), Intake::within(observer.clone(), place.clone())) => {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(REFUSED_AGAIN) => {}
+                }
+            }
         }
     }
 }
 
-async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, observer: &Observer) {
+/// Ends where one place is refused: only a whole list tells that it is not any more.
+async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, mut intake: Intake<W>) {
     let mut events = pin!(watcher::<W>(api, config).default_backoff());
-    let mut intake = Intake::new(observer.clone());
     // An error is an item, not the end: the stream recovers by itself (kube#1615).
     while let Some(event) = events.next().await {
-        observer.events.inc();
+        intake.observer.events.inc();
         match event {
             Ok(event) => intake.take(event),
-            Err(error) => tracing::warn!(store = ?W::STORE, %error, "watch failed; it is tried again"),
+            Err(error) => {
+                let place = intake.place.as_deref();
+                tracing::warn!(store = ?W::STORE, place, %error, "watch failed; it is tried again");
+                if intake.is_refused(&error) {
+                    return;
+                }
+            }
         }
+    }
+}
+
+/// What the API server says to who lacks a right.
+fn refusal(error: &watcher::Error) -> Option<&str> {
+    let (watcher::Error::InitialListFailed(error)
+    | watcher::Error::WatchStartFailed(error)
+    | watcher::Error::WatchFailed(error)) = error
+    else {
+        return None;
+    };
+    match error {
+        kube::Error::Api(status) if status.code == 403 => Some(&status.message),
+        _ => None,
     }
 }
 
 /// Takes in the events of one watch, one after the other, without waiting for anything.
 pub struct Intake<W> {
     observer: Observer,
+    /// The only namespace that is told of, where each is known by itself.
+    place: Option<Arc<str>>,
     /// What was known when a list began and has not come up in it: at its end, that is what has gone while nobody
     /// looked.
     unseen: BTreeSet<Changed>,
@@ -92,18 +124,31 @@ pub struct Intake<W> {
 impl<W: Watched> Intake<W> {
     /// Of a watch that has told nothing yet.
     pub fn new(observer: Observer) -> Self {
-        Self { observer, unseen: BTreeSet::new(), kind: PhantomData }
+        Self::within(observer, None)
+    }
+
+    fn within(observer: Observer, place: Option<Arc<str>>) -> Self {
+        Self { observer, place, unseen: BTreeSet::new(), kind: PhantomData }
+    }
+
+    /// Whether its place is not to be looked at; then that is told.
+    fn is_refused(&self, error: &watcher::Error) -> bool {
+        let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
+        self.observer.look(place, Look::Refused(W::STORE, why.to_owned()));
+        true
     }
 
     /// Takes in one event.
     pub fn take(&mut self, event: watcher::Event<W>) {
         match event {
-            watcher::Event::Init => self.unseen = self.observer.known::<W>(),
+            watcher::Event::Init => self.unseen = self.observer.known::<W>(self.place.as_deref()),
             watcher::Event::InitApply(object) => {
                 self.unseen.remove(&object.changed());
                 self.observer.put(object);
             }
-            watcher::Event::InitDone => self.observer.complete::<W>(std::mem::take(&mut self.unseen)),
+            watcher::Event::InitDone => {
+                self.observer.complete::<W>(self.place.as_ref(), std::mem::take(&mut self.unseen));
+            }
             watcher::Event::Apply(object) => self.observer.put(object),
             watcher::Event::Delete(object) => self.observer.forget::<W>(&object.changed()),
         }
@@ -126,9 +171,38 @@ impl Observer {
         });
     }
 
-    /// Every object of the kind that is known.
-    fn known<W: Watched>(&self) -> BTreeSet<Changed> {
-        W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+    /// Every object of the kind that is known, or what is known of it in one place.
+    fn known<W: Watched>(&self, place: Option<&str>) -> BTreeSet<Changed> {
+        let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
+        let is_here = |changed: &Changed| place.is_none() || changed.namespace() == place;
+        known.into_iter().filter(is_here).collect()
+    }
+
+    /// Takes in what came of reading one kind in one place.
+    pub(super) fn look(&self, place: &Arc<str>, look: Look) {
+        let is_list = matches!(look, Look::Listed(_));
+        let was_complete = self.world.read().unwrap_or_else(PoisonError::into_inner).is_complete();
+        let mut moved = false;
+        self.change(&Changed::Namespace(place.clone()), |world| {
+            let before = world.namespaces.get(place).cloned();
+            moved = world.look(place, look);
+            world.namespaces.get(place) != before.as_ref()
+        });
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        if moved {
+            match world.unseen(place) {
+                Some((_, why)) => {
+                    tracing::warn!(namespace = %place, why, "a namespace has gone out of sight")
+                }
+                None => tracing::info!(namespace = %place, "a namespace has come into sight"),
+            }
+        }
+        let complete = world.is_complete();
+        drop(world);
+        // What rules of other places want there is not among the keys of the namespace alone.
+        if complete && (moved || is_list || !was_complete) {
+            self.requests.complete();
+        }
     }
 
     /// A list is through. What was not in it has gone while nobody looked (kubert's index loses such removals when a
@@ -136,9 +210,13 @@ impl Observer {
     ///
     /// Objects were taken in as they came: to keep the whole list until here cost 20 MB with 28,000 of them (measured),
     /// most of which the heap never gave back.
-    fn complete<W: Watched>(&self, unseen: BTreeSet<Changed>) {
+    fn complete<W: Watched>(&self, place: Option<&Arc<str>>, unseen: BTreeSet<Changed>) {
         for changed in &unseen {
             self.forget::<W>(changed);
+        }
+        if let Some(place) = place {
+            self.look(place, Look::Listed(W::STORE));
+            return;
         }
         let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +314,7 @@ mod tests {
         };
         let api = Api::<Slim<ConfigMap>>::all(silent_server(lists));
         let (stop, hour) = (CancellationToken::new(), Duration::from_secs(3600));
-        let watching = watch(api, watcher::Config::default(), observer, hour, stop.clone());
+        let watching = watch(api, watcher::Config::default(), observer, None, hour, stop.clone());
         let known = || {
             let world = world.read().unwrap();
             let version = |name| {

@@ -53,6 +53,15 @@ pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
     NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), name(meta))
 }
 
+/// What counts of a namespace.
+pub(super) fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    NamespaceFacts {
+        terminating: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
+        labels: namespace.metadata.labels.clone().unwrap_or_default(),
+    }
+}
+
 impl Watched for Namespace {
     const STORE: Store = Store::Namespaces;
 
@@ -61,11 +70,7 @@ impl Watched for Namespace {
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
-        let facts = NamespaceFacts {
-            terminating: self.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
-            labels: self.metadata.labels.clone().unwrap_or_default(),
-        };
+        let facts = namespace_facts(&self);
         world.namespaces.insert(name(&self.metadata), facts.clone()) != Some(facts)
     }
 

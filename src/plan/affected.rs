@@ -64,6 +64,33 @@ pub enum Changed {
     SourceIndex,
 }
 
+impl Key {
+    /// Where it is; `None` where it is of the whole cluster.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Slot(key) => Some(&key.namespace),
+            Self::Workload(key) => Some(&key.namespace),
+            Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
+                Some(&name.namespace)
+            }
+            Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks => None,
+        }
+    }
+}
+
+impl Changed {
+    /// Where it is; `None` where it is of the whole cluster.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Namespace(name) => Some(name),
+            Self::Object(key) => Some(&key.namespace),
+            Self::Workload(key) => Some(&key.namespace),
+            Self::Rule(name) | Self::Monitor(name) => Some(&name.namespace),
+            Self::Policy(_) | Self::SourceIndex => None,
+        }
+    }
+}
+
 /// What must be looked at again.
 pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     match changed {

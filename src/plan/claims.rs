@@ -31,6 +31,8 @@ pub enum Inert {
     Quarantined,
     /// `suspend: true`.
     Suspended,
+    /// A namespace of its sources is not seen: what is there nobody knows.
+    Unseen,
     /// Its identity may not do what it declares, or has not been asked yet.
     Unauthorized,
 }
@@ -40,11 +42,22 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     match &facts.compiled {
         Err(_) => Some(Inert::Quarantined),
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
         Ok(_) => {
             let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
             (!may).then_some(Inert::Unauthorized)
         }
     }
+}
+
+/// The first namespace of a rule's sources that is not seen, if there is one.
+pub fn unseen_source<'w>(
+    world: &World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> Option<&'w str> {
+    world.places.as_ref()?;
+    source_namespaces(rule, compiled).into_iter().find(|namespace| !world.sees(namespace))
 }
 
 /// What the API server said of this very generation of a rule, once it has been asked.

@@ -156,10 +156,11 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
 }
 
-/// Whether this process leaves a rule alone: it serves another one only, or rules of this one's sort, annotations, are
-/// switched off, which is no word of whoever wrote them: their copies stay as they are.
+/// Whether this process leaves a rule alone: it serves another one only, does not see where the rule is, or rules of this
+/// one's sort, annotations, are switched off, which is no word of whoever wrote them: their copies stay as they are.
 pub(super) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
     world.only_rule.as_ref().is_some_and(|only| only != rule)
+        || !world.sees(&rule.namespace)
         || (!world.annotations && rule.annotated().is_some())
 }
 

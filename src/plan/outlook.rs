@@ -181,6 +181,9 @@ fn inert(
     let facts = rule.and_then(|rule| Some((rule, world.rules.get(rule)?)));
     match why {
         Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
+        Inert::Unseen => {
+            outlook(Course::Unknown, "NotServed", "a namespace of its sources is not seen".into())
+        }
         Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
         Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
             Some(known) => match &known.answer {

@@ -1,8 +1,8 @@
 //! A rule's status, from what is known.
 //!
 //! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
-//! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
-//! `TooLarge`, `Refused`, `Failed`, `Invalid`.
+//! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
+//! `TooLarge`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -10,9 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::{
     Need,
     alike::Alike,
-    claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of},
+    claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
     copies::{SlotState, plan_claimed, problem},
     spread::is_large,
+    targets::{can_grow, unseen, within},
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
@@ -48,7 +49,9 @@ pub fn rule_report(
 ) -> Option<(CopyratorRuleStatus, Tally)> {
     let facts = world.rules.get(rule)?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
     if facts.compiled.is_ok()
+        && unseen_source.is_none()
         && authority(world, rule, facts).is_none()
         && speaks_of(conditions, "Authorized", facts.generation)
     {
@@ -57,7 +60,8 @@ pub fn rule_report(
     let mut count = Count::default();
     // Who may not do what a rule declares is not told what it would come upon either.
     let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
-    if let (Ok(compiled), true) = (&facts.compiled, may) {
+    if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
+        count.problems.extend(unseen(world, compiled).into_iter().filter_map(|name| not_seen(world, name)));
         for (source, _) in sources_of(world, rule, compiled) {
             count.sources += 1;
             let print = world.fingerprint(source);
@@ -103,6 +107,12 @@ pub fn rule_report(
     count.leaving = marked.count();
     let tally = count.tally(inert(world, rule, facts).is_some());
     Some((status(world, rule, facts, count, now), tally))
+}
+
+/// A namespace that a rule means, and that is not seen.
+fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
+    let (reason, message) = world.unseen(namespace)?;
+    Some(Problem { namespace: namespace.to_owned(), reason: reason.into(), message, ..Problem::default() })
 }
 
 /// Why what is needed could not be read the last time, if it could not.
@@ -206,6 +216,12 @@ fn status(
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
         }
+        (Some(Inert::Unseen), _) => {
+            let compiled = facts.compiled.as_ref().ok();
+            let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
+            let (reason, message) = source.unwrap_or(("OutOfSight", String::new()));
+            (false, reason, format!("a namespace of its sources: {message}"))
+        }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
         (Some(Inert::Unauthorized), None) => {
             (false, "AuthorityUnknown", "the API server has not been asked yet".into())
@@ -213,11 +229,17 @@ fn status(
         (None, _) if pending > 0 => (true, "Copying", copying()),
         (None, _) => settled(facts, &status),
     };
+    let grows = facts.compiled.as_ref().is_ok_and(|compiled| can_grow(compiled));
+    let ready = match world.places.as_ref().filter(|_| stopped.is_none() && grows) {
+        Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
+        None => ready,
+    };
     let ready = match count.large.first().filter(|_| stopped.is_none()) {
         Some(large) => (ready.0, ready.1, format!("{}{LARGE}{large}", ready.2)),
         None => ready,
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined)) || matches!(authorized, Some((false, ..)));
+    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::Unseen))
+        || matches!(authorized, Some((false, ..)));
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Copying", copying()));
     let conditions = &mut status.conditions;
@@ -231,7 +253,8 @@ fn status(
     // claimed here proves nothing.
     if matches!(authorized, Some((true, ..))) {
         status.authorized_generation = Some(generation);
-        status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
+        let within = facts.compiled.as_ref().ok().and_then(|it| within(world, rule, it));
+        status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key, within.as_ref()));
     }
     status
 }

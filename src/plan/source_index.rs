@@ -49,7 +49,7 @@ impl SourceIndex {
         let mut bytes = 0;
         for (rule, facts) in &world.rules {
             let Some(source) = rule.annotated() else { continue };
-            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
+            let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key, None));
             let allowed = world
                 .rule_authority
                 .get(rule)

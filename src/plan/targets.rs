@@ -1,10 +1,10 @@
 //! Which namespaces take a rule's copies, and why the others do not.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     marks::COPIES,
-    model::{NamespaceFacts, World},
+    model::{NamespaceFacts, NamespacedName, World},
     validate::CompiledRule,
 };
 
@@ -72,6 +72,46 @@ pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<S
         Some(format!("targets[{index}] wants the label {wanted}, and {has}"))
     });
     terms.collect()
+}
+
+/// Whether a rule's targets can become more without anybody writing it.
+pub fn can_grow(rule: &CompiledRule) -> bool {
+    rule.targets.iter().any(|term| term.names.as_ref().is_none_or(|names| names.literals().is_none()))
+}
+
+/// Whether a rule could name this namespace, whatever its labels are.
+fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
+    let by_name = rule.targets.iter().any(|term| term.names.as_ref().is_none_or(|names| names.matches(name)));
+    by_name && !is_excluded(rule, name)
+}
+
+/// The namespaces that a rule's copies can go to, where not all are looked at: all of those in sight that it could name,
+/// whatever their labels are at present. `None`: what it declares says all.
+pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
+    world.places.as_ref()?;
+    let only_source = match compiled.source_namespaces.as_slice() {
+        [] => Some(&*rule.namespace),
+        [one] => Some(one.as_str()),
+        _ => None,
+    };
+    let can_be = |name: &&Arc<str>| {
+        could_be_named(compiled, name)
+            && Some(&***name) != only_source
+            && ***name != *world.own_namespace
+            && !world.system_namespaces.contains(&***name)
+    };
+    Some(world.namespaces.keys().filter(can_be).map(ToString::to_string).collect())
+}
+
+/// The namespaces that a rule means and that are not seen: those that it names, and those we are to look at and cannot
+/// that it could name.
+pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str> {
+    let Some(places) = &world.places else { return BTreeSet::new() };
+    let named = rule.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
+    let meant = named.map(String::as_str).filter(|name| !is_excluded(rule, name));
+    let listed = places.names().map(|name| &**name).filter(|name| could_be_named(rule, name));
+    let is_served = |name: &&str| *name != world.own_namespace && !world.system_namespaces.contains(*name);
+    meant.chain(listed).filter(is_served).filter(|name| !world.sees(name)).collect()
 }
 
 /// The namespaces that take a rule's copies, in order.

@@ -5,6 +5,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
+mod places;
+
 use super::{claims::slots_of, *};
 use crate::{
     api::{CopyratorRule, CopyratorRuleStatus},
@@ -250,7 +252,7 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
     answer(&mut world, &name, true);
     let status = rule_status(&world, &name, at(1)).unwrap();
     assert_eq!(status.authorized_generation, Some(1));
-    assert_eq!(status.authorized_proof, Some(world.rules[&name].grant(&key())));
+    assert_eq!(status.authorized_proof, Some(world.rules[&name].grant(&key(), None)));
 
     rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &name, false);
@@ -260,7 +262,7 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
     claimed["status"]["authorizedGeneration"] = 1.into();
     claimed["status"]["authorizedProof"] = "0.0".into();
     rule(&mut world, "a", 0, claimed);
-    assert!(!world.rules[&name].is_granted(&key()));
+    assert!(!world.rules[&name].is_granted(&key(), None));
     assert_eq!(rule_status(&world, &name, at(2)), world.rules[&name].status);
 }
 

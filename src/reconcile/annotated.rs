@@ -10,7 +10,7 @@ use crate::{
     digest::DigestKey,
     marks::AUTHORIZED,
     model::{Authority, Declared, NamespacedName, ObjectKey, World},
-    plan::{Key, News, Version, monitor_status, news, rule_report},
+    plan::{Key, News, Version, monitor_status, news, rule_report, targets::within},
 };
 
 /// A proof to be written on an object.
@@ -148,15 +148,18 @@ fn grant(
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key.as_ref()?;
     let name = object.annotation_rule();
+    let compiled = world.rules.get(&name).and_then(|facts| facts.compiled.as_ref().ok());
+    let within = compiled.and_then(|compiled| within(world, &name, compiled));
+    let within = within.as_ref();
     let rule = world
         .rules
         .get(&name)
-        .filter(|facts| facts.is_granted(key) || is_allowed(world.rule_authority.get(&name), facts));
+        .filter(|facts| facts.is_granted(key, within) || is_allowed(world.rule_authority.get(&name), facts));
     let monitor = world
         .monitors
         .get(&name)
         .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority.get(&name), facts));
-    let proofs = [rule.map(|facts| facts.grant(key)), monitor.map(|facts| facts.grant(key))];
+    let proofs = [rule.map(|facts| facts.grant(key, within)), monitor.map(|facts| facts.grant(key))];
     let proofs: Vec<String> = proofs.into_iter().flatten().collect();
     (!proofs.is_empty()).then(|| proofs.join(","))
 }

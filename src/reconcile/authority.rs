@@ -16,9 +16,10 @@ use super::Again;
 use crate::{
     authority::{
         AskError, Authorizer, Identity, IdentityRequired, Question, Subject, TrustedWriters, author,
-        impersonation, monitor_questions, rule_questions, settle,
+        impersonation, monitor_questions, rule_questions_within, settle,
     },
     model::{Authority, Declared, NamespacedName, World},
+    plan::{claims::unseen_source, targets::within},
 };
 
 /// How old an answer about a ServiceAccount may be when something is written with it.
@@ -121,7 +122,15 @@ impl<'a> Asking<'a> {
         self.granted || self.known.filter(is_of_this).is_some_and(|known| known.answer.is_ok())
     }
 
-    pub(super) fn unguarded(&self, now: Timestamp) -> Decided {
+    /// Where no hook of ours can be, not even a rule's stamp is worth anything without the policies.
+    pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
+        if world.places.is_some() && self.of.annotated().is_none() {
+            let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
+                           wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
+                           spec again";
+            let why = (IdentityRequired::REASON.to_owned(), message.to_owned());
+            return Decided::Answer(self.authority("none".into(), Err(why), now));
+        }
         let message = "the admission policy copyrator-annotations-honest is not in force, so anybody could have written \
                        who asks for this: have an administrator apply what `copyrator crds` prints, then change the \
                        annotation";
@@ -149,14 +158,27 @@ pub(crate) fn about_rule(
 ) -> Option<Decided> {
     let facts = world.rules.get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
-    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
+    let compiled = facts.compiled.as_ref().ok()?;
+    // Nobody can be asked about a namespace that is not seen, and nothing is done before it is.
+    if unseen_source(world, rule, compiled).is_some() {
+        return None;
+    }
+    let within = within(world, rule, compiled);
+    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key, within.as_ref()));
     let known = world.rule_authority.get(rule);
     let asking = Asking::of(rule, facts, account, granted, known);
-    if rule.annotated().is_some() && !asking.is_granted() && !world.stamps_guarded? {
-        return Some(asking.unguarded(now));
+    if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded? {
+        return Some(asking.unguarded(world, now));
     }
-    let declared = |subject: &_| rule_questions(&rule.namespace, &facts.spec, subject);
+    let declared =
+        |subject: &_| rule_questions_within(&rule.namespace, &facts.spec, subject, within.as_ref());
     Some(asking.decide(trusted, declared, now))
+}
+
+/// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot be written before
+/// their policies are there.
+fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
+    of.annotated().is_some() || world.places.is_some()
 }
 
 /// The same about a monitor.
@@ -171,8 +193,8 @@ pub(crate) fn about_monitor(
     let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
     let known = world.monitor_authority.get(monitor);
     let asking = Asking::of(monitor, facts, account, granted, known);
-    if monitor.annotated().is_some() && !asking.is_granted() && !world.stamps_guarded? {
-        return Some(asking.unguarded(now));
+    if stamp_must_be_guarded(world, monitor) && !asking.is_granted() && !world.stamps_guarded? {
+        return Some(asking.unguarded(world, now));
     }
     let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))

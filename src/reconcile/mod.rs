@@ -43,8 +43,12 @@ pub use throttle::Throttle;
 
 use crate::{
     act::{
-        copies::CopyWriter, hooks::HookWriter, lead::Lead, report::Reporter, restart::Restarter,
-        stamp_guard::is_guarded,
+        copies::CopyWriter,
+        hooks::HookWriter,
+        lead::Lead,
+        report::Reporter,
+        restart::Restarter,
+        stamp_guard::{is_guarded, rules_are_guarded},
     },
     authority::{Authorizer, TrustedWriters},
     model::World,
@@ -115,24 +119,29 @@ impl Reconciler {
     /// # Errors
     /// Why it cannot be seen.
     pub async fn look_at_stamps(&self) -> Result<bool, String> {
-        if !self.world().annotations {
+        let (annotations, unhooked, own_namespace) = {
+            let world = self.world();
+            (world.annotations, world.places.is_some(), world.own_namespace.clone())
+        };
+        if !annotations && !unhooked {
             return Ok(true);
         }
-        let own_namespace = self.world().own_namespace.clone();
-        let guarded = is_guarded(&self.client, &own_namespace).await?;
+        let guarded = (!unhooked || rules_are_guarded(&self.client, &own_namespace).await?)
+            && (!annotations || is_guarded(&self.client, &own_namespace).await?);
         let world = &mut *self.world_mut();
         if world.stamps_guarded.replace(guarded) == Some(guarded) {
             return Ok(guarded);
         }
         if !guarded {
-            tracing::warn!("stamps on annotations are not guarded: new ones are not believed");
+            let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
+            tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
         }
-        for rule in world.rules.keys().filter(|rule| rule.annotated().is_some()) {
+        for rule in world.rules.keys().filter(|rule| unhooked || rule.annotated().is_some()) {
             // What was refused for it is asked at once.
             world.rule_authority.retain(|of, known| of != rule || known.answer.is_ok());
             self.queue.add(Key::Rule(rule.clone()), Lane::Change);
         }
-        for monitor in world.monitors.keys().filter(|monitor| monitor.annotated().is_some()) {
+        for monitor in world.monitors.keys().filter(|monitor| unhooked || monitor.annotated().is_some()) {
             world.monitor_authority.retain(|of, known| of != monitor || known.answer.is_ok());
             self.queue.add(Key::Monitor(monitor.clone()), Lane::Change);
         }
@@ -164,6 +173,9 @@ impl Reconciler {
             // Whoever serves one rule leaves the rest to a process that serves everything.
             return Again::OnChange;
         }
+        if self.is_out_of_sight(key) {
+            return Again::OnChange;
+        }
         match key {
             Key::Slot(slot) => self.slot(slot).await,
             Key::Rule(rule) => self.rule(rule).await,
@@ -185,6 +197,13 @@ impl Reconciler {
             Key::SourceIndex => self.publish_sources(key).await,
             Key::Hooks => self.keep_hooks().await,
         }
+    }
+
+    /// What is not seen is left as it is, until its namespace comes into sight: then everything is looked at. Hooks, policies
+    /// and the webhook's index are the whole cluster's, and not for who looks at some of it.
+    fn is_out_of_sight(&self, key: &Key) -> bool {
+        let world = self.world();
+        world.places.is_some() && key.namespace().is_none_or(|namespace| !world.sees(namespace))
     }
 
     fn world(&self) -> RwLockReadGuard<'_, World> {

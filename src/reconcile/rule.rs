@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     authority::AskError,
-    model::NamespacedName,
+    model::{NamespacedName, Places},
     plan::{Key, slots_to_check},
 };
 
@@ -41,20 +41,24 @@ impl Reconciler {
 
     /// Asks whether the rule's identity may do what it declares, unless that is known.
     async fn settle_rule(&self, rule: &NamespacedName) -> Result<(), AskError> {
-        let inquiry = {
+        let (inquiry, sight) = {
             let world = &mut *self.world_mut();
+            let sight = world.places.as_ref().map(Places::changes);
             match about_rule(world, rule, &self.trusted_writers, now()) {
                 None | Some(Decided::Known) => return Ok(()),
                 Some(Decided::Answer(authority)) => {
                     keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
                     return Ok(());
                 }
-                Some(Decided::Ask(inquiry)) => inquiry,
+                Some(Decided::Ask(inquiry)) => (inquiry, sight),
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
         let world = &mut *self.world_mut();
-        keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
+        // Of a namespace that has come into sight meanwhile nobody was asked; all rules are looked at again for that.
+        if world.places.as_ref().map(Places::changes) == sight {
+            keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
+        }
         Ok(())
     }
 }

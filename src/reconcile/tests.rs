@@ -183,6 +183,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         webhook: false,
         reconciler: true,
         namespace: "copyrator".into(),
+        namespaces: [].into(),
         rule_name: None,
         webhook_addr: ([127, 0, 0, 1], 0).into(),
         admin_addr: ([127, 0, 0, 1], 0).into(),

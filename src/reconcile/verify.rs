@@ -1,7 +1,7 @@
 //! The sweep by content. Metadata says nothing of who writes under our own field manager, or writes managedFields back;
 //! so every copy is read now and then, page by page, while nothing more urgent waits.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -28,20 +28,31 @@ const GIVES_WAY: u32 = 100;
 impl Reconciler {
     /// Compares every copy with its source by content, and has those looked at that differ.
     pub async fn verify(&self) {
+        // Whoever may not list a kind everywhere lists it in each namespace.
+        let places: Vec<Option<Arc<str>>> = {
+            let world = self.world();
+            match &world.places {
+                None => vec![None],
+                Some(_) => world.namespaces.keys().cloned().map(Some).collect(),
+            }
+        };
         for kind in [Kind::ConfigMap, Kind::Secret] {
-            match self.verify_kind(kind).await {
-                Ok((seen, differ)) => {
-                    tracing::info!(%kind, seen, differ, "copies were compared with their sources")
-                }
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(%kind, error, "not all copies were compared with their sources");
+            for place in &places {
+                let namespace = place.as_deref();
+                match self.verify_kind(kind, namespace).await {
+                    Ok((seen, differ)) => {
+                        tracing::info!(%kind, namespace, seen, differ, "copies were compared with their sources")
+                    }
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(%kind, namespace, error, "not all copies were compared with their sources");
+                    }
                 }
             }
         }
     }
 
-    async fn verify_kind(&self, kind: Kind) -> Result<(usize, usize), ContentError> {
+    async fn verify_kind(&self, kind: Kind, namespace: Option<&str>) -> Result<(usize, usize), ContentError> {
         let (mut seen, mut differ, mut next) = (0, 0, None);
         let begun = Instant::now();
         loop {
@@ -49,7 +60,7 @@ impl Reconciler {
             if begun.elapsed() < GIVES_WAY_IN_ALL {
                 self.give_way().await;
             }
-            let page = page(&self.client, kind, self.page_size(), next.as_deref()).await?;
+            let page = page(&self.client, kind, namespace, self.page_size(), next.as_deref()).await?;
             seen += page.copies.len();
             differ += page.copies.iter().filter(|(slot, content)| self.differs(slot, content)).count();
             next = page.next;

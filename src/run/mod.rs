@@ -8,6 +8,7 @@ mod leaf;
 pub mod lease;
 mod logging;
 mod serve;
+mod sight;
 pub mod target;
 pub mod tasks;
 mod watches;

@@ -17,13 +17,14 @@ use super::{
     leading,
     leaf::{LeafKeeper, carriers, find, keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
+    sight::tell_sight,
     tasks::{Tasks, TasksError, signals},
     watches,
 };
 use crate::{
     act::{copies::CopyWriter, hooks::HookWriter, keys::digest_key, report::Reporter, restart::Restarter},
     admit::{self, AdmitState, Parties, Shedding},
-    authority::ReviewAuthorizer,
+    authority::{Authorizer, LocalAuthorizer, ReviewAuthorizer},
     config::Config,
     model::{NamespacedName, Store, World},
     observe::{
@@ -100,6 +101,10 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
     watches::start(&mut tasks, &client, &config, &observer);
+    if let Some(places) = watches::places(&config) {
+        tracing::info!("looking at {} only: no ConfigPolicy is in force, and no hook is kept", places.said());
+        tell_sight(&mut tasks, &world, &readiness);
+    }
     tell_completeness(&mut tasks, &world, &readiness);
     tell_older_definitions(&mut tasks, &client, &readiness);
     if config.reconciler {
@@ -119,6 +124,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 fn world(config: &Config) -> World {
     let mut world = World::default();
     world.expected = watches::stores(config).into_iter().collect();
+    world.places = watches::places(config);
     world.system_namespaces = config.system_namespaces();
     world.default_grace = config.deletion_grace;
     world.spread_limits = config.spread_limits;
@@ -161,6 +167,11 @@ fn reconcile(
     lag.register(metrics);
     let snapshot = Snapshot { queue: queue.clone(), tallies: tallies.clone(), world: world.clone() };
     metrics.register_collector(Box::new(snapshot));
+    let (definitions, authorizer): (_, Arc<dyn Authorizer>) = match config.namespaces.is_empty() {
+        true => (Definitions::new(client.clone()), Arc::new(ReviewAuthorizer::new(client.clone()))),
+        // What needs no right over the cluster.
+        false => (Definitions::published(client.clone()), Arc::new(LocalAuthorizer::new(client.clone()))),
+    };
     let reconciler = Arc::new(Reconciler {
         client: client.clone(),
         world: world.clone(),
@@ -177,8 +188,8 @@ fn reconcile(
             readiness.remark("ca"),
         ),
         lead,
-        definitions: Definitions::new(client.clone()),
-        authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
+        definitions,
+        authorizer,
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,
         lag,
@@ -247,7 +258,9 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
             }
             let missing: Vec<String> = {
                 let world = world.read().unwrap_or_else(PoisonError::into_inner);
-                world.expected.difference(&world.complete).map(|store| format!("{store:?}")).collect()
+                let stores = world.expected.difference(&world.complete).map(|store| format!("{store:?}"));
+                let places = world.places.iter().flat_map(|places| places.unsettled());
+                stores.chain(places.map(|name| format!("namespace {name}"))).collect()
             };
             if missing.is_empty() {
                 condition.holds();

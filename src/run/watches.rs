@@ -1,12 +1,16 @@
 //! Which kinds are watched, and how little of each is asked for.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::{ConfigMap, Namespace, Secret},
 };
-use kube::{Api, Client, core::DeserializeGuard, runtime::watcher};
+use kube::{
+    Api, Client, Resource,
+    core::{DeserializeGuard, NamespaceResourceScope},
+    runtime::watcher,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
@@ -14,9 +18,10 @@ use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule},
     config::Config,
     marks::SOURCE_INDEX,
-    model::Store,
+    model::{Places, Store},
     observe::{
         object::{CONFIG_MAPS, SECRETS, Slim},
+        place::look_after,
         watch::{Observer, watch},
         watched::Watched,
         workload::Workload,
@@ -25,8 +30,18 @@ use crate::{
 
 /// Objects a page of a first list: memory at start grows with it.
 const PAGE: u32 = 100;
+
+/// The only namespaces that are looked at, where the configuration names some.
+pub(super) fn places(config: &Config) -> Option<Places> {
+    (!config.namespaces.is_empty()).then(|| Places::new(config.namespaces.iter().map(String::as_str)))
+}
+
 /// The stores that a process with these roles keeps.
 pub(super) fn stores(config: &Config) -> Vec<Store> {
+    if !config.namespaces.is_empty() {
+        // The rest is known place by place.
+        return vec![Store::DigestKey];
+    }
     let mut stores = vec![
         Store::Namespaces,
         Store::Deployments,
@@ -45,6 +60,12 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
 /// Starts a watch for each store.
 pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observer: &Observer) {
     let mut watches = Watches { tasks, observer, client, relist: config.sweep_interval };
+    if !config.namespaces.is_empty() {
+        for name in &config.namespaces {
+            watches.start_in(&Arc::from(name.as_str()));
+        }
+        return;
+    }
     watches.start::<Namespace>("watch namespaces", None);
     watches.start::<Workload<Deployment>>("watch deployments", None);
     watches.start::<Workload<StatefulSet>>("watch statefulsets", None);
@@ -55,12 +76,12 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
         None => watches.start::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", None),
         Some(name) => {
             let api = Api::<DeserializeGuard<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
-            watches.run("watch copyratorrules", api, Some(&format!("metadata.name={name}")));
+            watches.run("watch copyratorrules", api, None, Some(&format!("metadata.name={name}")));
         }
     }
     if !config.reconciler && config.annotations {
         let api = Api::<ConfigMap>::namespaced(client.clone(), &config.namespace);
-        watches.run("watch annotated sources", api, Some(&format!("metadata.name={SOURCE_INDEX}")));
+        watches.run("watch annotated sources", api, None, Some(&format!("metadata.name={SOURCE_INDEX}")));
     }
     if config.reconciler {
         watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));
@@ -77,16 +98,49 @@ struct Watches<'a> {
 
 impl Watches<'_> {
     fn start<W: Watched>(&mut self, name: &'static str, fields: Option<&str>) {
-        self.run(name, Api::<W>::all(self.client.clone()), fields);
+        self.run(name, Api::<W>::all(self.client.clone()), None, fields);
     }
 
-    fn run<W: Watched>(&mut self, name: &'static str, api: Api<W>, fields: Option<&str>) {
+    /// Everything of one namespace, with rights in it alone.
+    fn start_in(&mut self, place: &Arc<str>) {
+        let (client, name, observer) = (self.client.clone(), place.clone(), self.observer.clone());
+        let stop: CancellationToken = self.tasks.shutdown();
+        self.tasks.spawn("look after a namespace", async move {
+            look_after(client, name, observer, stop).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+        self.start_one::<Workload<Deployment>>("watch deployments", place, None);
+        self.start_one::<Workload<StatefulSet>>("watch statefulsets", place, None);
+        self.start_one::<Workload<DaemonSet>>("watch daemonsets", place, None);
+        self.start_one::<DeserializeGuard<ConfigMonitor>>("watch configmonitors", place, None);
+        self.start_one::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", place, None);
+        self.start_one::<Slim<ConfigMap>>("watch configmaps", place, Some(CONFIG_MAPS));
+        self.start_one::<Slim<Secret>>("watch secrets", place, Some(SECRETS));
+    }
+
+    fn start_one<W: Watched + Resource<Scope = NamespaceResourceScope>>(
+        &mut self,
+        name: &'static str,
+        place: &Arc<str>,
+        fields: Option<&str>,
+    ) {
+        let api = Api::<W>::namespaced(self.client.clone(), place);
+        self.run(name, api, Some(place.clone()), fields);
+    }
+
+    fn run<W: Watched>(
+        &mut self,
+        name: &'static str,
+        api: Api<W>,
+        place: Option<Arc<str>>,
+        fields: Option<&str>,
+    ) {
         let config = watcher::Config::default().page_size(PAGE);
         let config = fields.map_or(config.clone(), |fields| config.fields(fields));
         let (observer, relist) = (self.observer.clone(), self.relist);
         let stop: CancellationToken = self.tasks.shutdown();
         self.tasks.spawn(name, async move {
-            watch(api, config, observer, relist, stop).await;
+            watch(api, config, observer, place, relist, stop).await;
             Ok::<(), std::convert::Infallible>(())
         });
     }

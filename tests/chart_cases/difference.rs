@@ -7,10 +7,12 @@ use serde_json::Value;
 /// Longer values are told by their length.
 const LONG: usize = 160;
 
-/// An object's kind and name.
+/// An object's kind and name, and its namespace where that is not the release's.
 pub fn name(object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    format!("{} {name}", object["kind"].as_str().unwrap_or_default())
+    let elsewhere = object["metadata"]["namespace"].as_str().filter(|it| *it != "copyrator-system");
+    let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    format!("{} {place}{name}", object["kind"].as_str().unwrap_or_default())
 }
 
 /// The objects' kinds and names, a line each.

@@ -5,6 +5,7 @@
 
 mod always;
 mod difference;
+mod namespaced;
 mod notes;
 mod rendering;
 mod watching;

@@ -61,6 +61,18 @@ fn notes_name_the_version_of_a_server_that_knows_less() {
 }
 
 #[test]
+fn notes_of_some_namespaces_speak_of_no_webhook_and_of_no_cluster_role() {
+    let folder = copied();
+    let values = json!({ "namespaces": ["shop", "web"], "webhook": { "replicas": 0, "hostNetwork": true } });
+    let text = notes(folder.path(), &values);
+    assert!(text.contains("looks at namespaces shop, web, and at nothing else"), "{text}");
+    assert!(text.contains("metadata: {name: registry, namespace: shop}"), "{text}");
+    assert!(!text.contains("WARNING"), "{text}");
+    let text = notes(folder.path(), &json!({ "namespaces": ["shop"], "rbac": { "create": false } }));
+    assert!(text.contains("WARNING: rbac.create is false") && !text.contains("ClusterRole"), "{text}");
+}
+
+#[test]
 fn notes_warn_of_what_will_hurt() {
     let folder = copied();
     for (values, said) in [

@@ -37,6 +37,8 @@ mod json_forms;
 mod kubectl_flags;
 mod load;
 mod mounted;
+mod namespaced;
+mod namespaced_sight;
 mod observability;
 mod old_definitions;
 mod other_writers;

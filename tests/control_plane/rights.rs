@@ -20,10 +20,10 @@ const UNSEEN: [(&str, &str); 1] = [(
 
 /// One verb on one kind of object, as a role of ours grants it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Right {
-    account: String,
+pub(crate) struct Right {
+    pub(crate) account: String,
     /// Where; nothing: everywhere.
-    namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     verb: String,
     /// `GROUP/RESOURCE` or `GROUP/RESOURCE/PART`; `RESOURCE` alone of Kubernetes' core.
     resource: String,
@@ -75,11 +75,11 @@ fn each_account_uses_every_right_that_the_chart_gives_it_and_lacks_none() {
 }
 
 impl Right {
-    fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         format!("{} {}", self.verb, self.resource)
     }
 
-    fn is_used(&self, requests: &BTreeMap<String, Vec<Request>>) -> bool {
+    pub(crate) fn is_used(&self, requests: &BTreeMap<String, Vec<Request>>) -> bool {
         requests.get(&self.account).is_some_and(|all| all.iter().any(|request| self.allows(request)))
     }
 
@@ -109,7 +109,7 @@ impl std::fmt::Display for Right {
 
 /// What roles are bound to accounts in our namespace, and what they grant: as it is in the cluster, whatever the chart's
 /// templates are.
-fn rights(bed: &Bed) -> BTreeSet<Right> {
+pub(crate) fn rights(bed: &Bed) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for binding in ["ClusterRoleBinding", "RoleBinding"].iter().flat_map(|kind| bed.admin.list(kind, "", ""))
     {
@@ -162,7 +162,7 @@ fn granted(account: &str, namespace: Option<&str>, rule: &Value) -> Vec<Right> {
 }
 
 /// Requests of our accounts so far.
-fn by_account(bed: &Bed) -> BTreeMap<String, Vec<Request>> {
+pub(crate) fn by_account(bed: &Bed) -> BTreeMap<String, Vec<Request>> {
     let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);
     let mut found: BTreeMap<String, Vec<Request>> = BTreeMap::new();
     for request in bed.requests() {
@@ -200,7 +200,7 @@ fn everything_is_done(bed: &Bed) {
 }
 
 /// Made, changed, repaired and removed, of both kinds; and by annotation.
-fn copies(story: &Story<'_>, target: &str) {
+pub(crate) fn copies(story: &Story<'_>, target: &str) {
     let make = |kind: &str, value: &str| match kind {
         "Secret" => secret(&story.home, "copied", [("k", value)]),
         _ => config_map(&story.home, "copied", [("k", value)]),
@@ -231,7 +231,7 @@ fn copies(story: &Story<'_>, target: &str) {
 }
 
 /// Rollouts of each kind, one of them by eviction.
-fn restarts(story: &Story<'_>) {
+pub(crate) fn restarts(story: &Story<'_>) {
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     let kinds = ["Deployment", "StatefulSet", "DaemonSet"];
     for kind in kinds {
@@ -283,7 +283,7 @@ fn until_all_run(story: &Story<'_>, kind: &str) -> Vec<String> {
 }
 
 /// Deleted, by a monitor and its ConfigMap.
-fn pods(story: &Story<'_>) {
+pub(crate) fn pods(story: &Story<'_>) {
     story.admin().apply(&config_map(&story.home, "of-pods", [("k", "1")])).ok();
     story.admin().create(&pod(&story.home, "bare", &data([("app", "bare")]))).ok();
     story.until_pods("bare", &["bare"]);

@@ -37,9 +37,14 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end -}}
 {{- end -}}
 
+{{/* Which Deployments there are: split, combined, or namespaced, where nobody answers. */}}
+{{- define "copyrator.topology" -}}
+{{ ternary "namespaced" .Values.topology (not (empty .Values.namespaces)) }}
+{{- end -}}
+
 {{/* The name of the Deployment whose pods answer the webhook's calls, or reconcile. */}}
 {{- define "copyrator.webhook" -}}
-{{ include "copyrator.fullname" . }}-{{ ternary "webhook" "reconciler" (eq .Values.topology "split") }}
+{{ include "copyrator.fullname" . }}-{{ ternary "webhook" "reconciler" (eq (include "copyrator.topology" .) "split") }}
 {{- end -}}
 {{- define "copyrator.reconciler" -}}
 {{ include "copyrator.fullname" . }}-reconciler
@@ -48,7 +53,7 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote
 {{/* The ServiceAccounts of these pods. */}}
 {{- define "copyrator.webhookAccount" -}}
 {{- $names := .Values.serviceAccount.names -}}
-{{- if eq .Values.topology "split" -}}
+{{- if eq (include "copyrator.topology" .) "split" -}}
 {{- $name := default (include "copyrator.webhook" .) $names.webhook -}}
 {{- if eq $name (include "copyrator.reconcilerAccount" .) -}}
 {{- fail "serviceAccount.names: the topology split is for two accounts; give two names, or set topology to combined" -}}

@@ -11,7 +11,7 @@
 {{- if and $clientCA.names (not (or $clientCA.secretName $clientCA.configMapName)) -}}
 {{- fail "webhook.clientCA.names says nothing without secretName or configMapName" -}}
 {{- end -}}
-{{- $mounted := ne $values.certificates.mode "self-managed" -}}
+{{- $mounted := and (ne $values.certificates.mode "self-managed") (not $values.namespaces) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -76,10 +76,14 @@ spec:
         - serve
         - --roles={{ .roles }}
         - --namespace=$(POD_NAMESPACE)
+        {{- with $values.namespaces }}
+        - {{ printf "--namespaces=%s" (join "," .) | quote }}
+        {{- else }}
         {{- if $values.webhook.url }}
         - --webhook-url={{ $values.webhook.url }}
         {{- else }}
         - --webhook-service={{ $fullname }}-webhook:{{ int $values.webhook.service.port }}
+        {{- end }}
         {{- end }}
         - --admin-addr={{ $values.bindAddress }}:{{ int $values.metrics.port }}
         {{- if .answers }}
@@ -95,7 +99,9 @@ spec:
         {{- if $mounted }}
         - --tls-dir=/certificates
         {{- end }}
+        {{- if not $values.namespaces }}
         - --owner-cluster-role={{ $fullname }}
+        {{- end }}
         - --reconciler-account={{ include "copyrator.reconcilerAccount" .root }}
         - --deletion-grace={{ $values.deletionGrace }}
         - --min-spread-interval={{ $values.minSpreadInterval }}

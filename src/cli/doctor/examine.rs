@@ -12,6 +12,21 @@ use super::{
 };
 use crate::crds::KubeVersion;
 
+/// What there is not where an install looks at some namespaces only, without rights over the cluster. What the Roles in those
+/// give is not looked at: each process says in its `/readyz` what it is refused.
+const OF_THE_CLUSTER: [Id; 10] = [
+    Id::RightMissing,
+    Id::RightTooMany,
+    Id::CaMissing,
+    Id::CaExpiring,
+    Id::RotationHeld,
+    Id::HooksMissing,
+    Id::HooksOff,
+    Id::HooksDrifted,
+    Id::CaNotTrusted,
+    Id::WebhookDown,
+];
+
 /// Everything that is wrong, the worst first; what is ignored is left out.
 pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
@@ -23,9 +38,11 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     if is_installed(facts) {
         pods::check(facts, &install, &mut found);
         definitions::check(facts, &install, &mut found);
-        rights::check(facts, &install, &mut found);
-        certificates::check(facts, &install, &mut found);
-        hooks::check(facts, &install, &mut found);
+        if !install.is_namespaced() {
+            rights::check(facts, &install, &mut found);
+            certificates::check(facts, &install, &mut found);
+            hooks::check(facts, &install, &mut found);
+        }
     } else {
         // What an install has left behind may hold writes up. All else is missing, which goes without saying.
         hooks::answered(facts, &install, false, &mut found);
@@ -39,7 +56,12 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
 
 /// What was looked at and is in order.
 pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<Id> {
-    let is_looked_at = |id: &Id| is_installed(facts) || [Id::ServerTooOld, Id::ForeignFailHook].contains(id);
+    let deployments = facts.deployments.as_deref().unwrap_or_default();
+    let is_namespaced = Install::new(&facts.namespace, deployments).is_namespaced();
+    let is_looked_at = |id: &Id| {
+        let is_here = is_installed(facts) && !(is_namespaced && OF_THE_CLUSTER.contains(id));
+        is_here || [Id::ServerTooOld, Id::ForeignFailHook].contains(id)
+    };
     let is_fine = |id: &Id| !ignored.contains(id) && found.iter().all(|finding| finding.id != *id);
     Id::value_variants().iter().copied().filter(|id| is_looked_at(id) && is_fine(id)).collect()
 }

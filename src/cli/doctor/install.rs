@@ -63,6 +63,11 @@ impl<'f> Install<'f> {
         Some(told(deployment, flag)?.replace("$(POD_NAMESPACE)", self.namespace))
     }
 
+    /// Whether it looks at some namespaces only, without rights over the cluster.
+    pub(super) fn is_namespaced(&self) -> bool {
+        self.told("namespaces").is_some()
+    }
+
     /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
     pub(super) fn is_self_managed(&self) -> Option<bool> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())

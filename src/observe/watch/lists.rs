@@ -2,11 +2,19 @@
 
 use std::sync::Mutex;
 
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
 
+use serde_json::json;
+
 use super::*;
-use crate::model::Store;
+use crate::{
+    model::{Places, Store},
+    observe::object::Slim,
+};
 
 #[derive(Default)]
 struct Noted(Mutex<Vec<Changed>>);
@@ -69,4 +77,28 @@ fn a_first_list_that_is_interrupted_leaves_nothing_behind() {
     assert_eq!((names, complete), (vec!["b".to_owned()], true));
     let later = [Delete(b), Apply(a)];
     assert_eq!(after([&again[..], &later].concat()).0, ["a"]);
+}
+
+/// Else each namespace's list would say that the others' objects have gone.
+#[test]
+fn the_list_of_one_place_says_nothing_of_another() {
+    let object = |namespace: &str| -> Slim<ConfigMap> {
+        let metadata = json!({"namespace": namespace, "name": "app", "uid": "u", "resourceVersion": "1"});
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    let mut world = World::default();
+    world.places = Some(Places::new(["a", "b"]));
+    let requests = Arc::new(Noted::default());
+    let observer = Observer { world: Arc::new(RwLock::new(world)), requests, events: Counter::default() };
+    let list = |place: &str, objects: &[&str]| {
+        let mut intake = Intake::<Slim<ConfigMap>>::within(observer.clone(), Some(place.into()));
+        intake.take(Init);
+        objects.iter().for_each(|namespace| intake.take(InitApply(object(namespace))));
+        intake.take(InitDone);
+        let world = observer.world.read().unwrap();
+        world.objects().map(|(key, _)| key.namespace.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("a", &["a"]), ["a"]);
+    assert_eq!(list("b", &["b"]), ["a", "b"]);
+    assert_eq!(list("a", &[]), ["b"]);
 }

@@ -58,10 +58,12 @@ pub struct Crew {
 
 impl Bed {
     fn start(name: &str, options: Options) -> Bed {
-        let users = [User::new("alice", &["people"]), User::new("bob", &["people"])];
-        let options = options.audit(true).users(users);
         let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
-        let testbed = Testbed::start(options, program, &logs::folder(name)).expect("the test bed starts");
+        let testbed = Testbed::start(with_people(options), program, &logs::folder(name));
+        Bed::of(testbed.expect("the test bed starts"))
+    }
+
+    fn of(testbed: Testbed) -> Bed {
         let cluster = testbed.cluster();
         let user = |name| Person::with(&cluster.user(name).expect("a user of the cluster"));
         let admin = Person::with(cluster.admin_kubeconfig());
@@ -118,6 +120,10 @@ impl Bed {
     }
 }
 
+fn with_people(options: Options) -> Options {
+    options.audit(true).users([User::new("alice", &["people"]), User::new("bob", &["people"])])
+}
+
 /// The cluster where the operator runs undisturbed.
 pub fn peaceful() -> &'static Bed {
     static BED: OnceLock<(Bed, Crew)> = OnceLock::new();
@@ -158,6 +164,15 @@ fn in_turn(
 /// A cluster of one's own.
 pub fn private(name: &str) -> Bed {
     Bed::start(name, Options::default())
+}
+
+/// A cluster of one's own where the chart gives rights in these namespaces only.
+pub fn namespaced(name: &str, namespaces: &[&str]) -> Bed {
+    let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
+    let options = with_people(Options::default());
+    Bed::of(
+        Testbed::start_in(options, program, &logs::folder(name), namespaces).expect("the test bed starts"),
+    )
 }
 
 /// A cluster of one's own where the API server does not stamp authors, as before Kubernetes 1.36.

@@ -27,6 +27,16 @@ impl<'a> Story<'a> {
         &self.bed.admin
     }
 
+    /// Begins a story whose namespaces are there.
+    pub fn at_home(bed: &'a Bed, name: &'static str) -> Story<'a> {
+        Story { bed, name, home: format!("{name}-home") }
+    }
+
+    /// The same from another of its namespaces.
+    pub fn at_place(bed: &'a Bed, name: &'static str, home: &str) -> Story<'a> {
+        Story { bed, name, home: home.to_owned() }
+    }
+
     /// A selector of the story's targets.
     pub fn selector(&self) -> Value {
         json!({ "matchLabels": { "story": self.name } })

@@ -30,6 +30,8 @@ pub struct Testbed {
     /// Kubeconfigs of the chart's ServiceAccounts.
     webhook: PathBuf,
     reconciler: PathBuf,
+    /// The only namespaces that the chart gives rights in; none: it gives rights over the cluster.
+    namespaces: Vec<String>,
 }
 
 impl Testbed {
@@ -40,16 +42,50 @@ impl Testbed {
         Testbed::on(cluster, copyrator, logs)
     }
 
+    /// The same with the chart's rights in these namespaces only, which are made first: there is no webhook then.
+    pub fn start_in(
+        options: Options,
+        copyrator: &Path,
+        logs: &Path,
+        namespaces: &[&str],
+    ) -> Result<Testbed, Error> {
+        let cluster = DevCluster::start(options)?;
+        for namespace in namespaces {
+            run(cluster.kubectl().args(["create", "namespace", namespace]))?;
+        }
+        Testbed::in_some(cluster, copyrator, logs, namespaces)
+    }
+
     /// Installs the chart in a cluster that runs.
     pub fn on(cluster: DevCluster, copyrator: &Path, logs: &Path) -> Result<Testbed, Error> {
+        Testbed::in_some(cluster, copyrator, logs, &[])
+    }
+
+    fn in_some(
+        cluster: DevCluster,
+        copyrator: &Path,
+        logs: &Path,
+        namespaces: &[&str],
+    ) -> Result<Testbed, Error> {
         fs::create_dir_all(logs).map_err(|source| Error::Log { path: logs.to_owned(), source })?;
-        run(&mut install(&cluster)?)?;
+        let mut helm = install(&cluster)?;
+        if !namespaces.is_empty() {
+            helm.args(["--set", &format!("namespaces={{{}}}", namespaces.join(","))]);
+        }
+        run(&mut helm)?;
+        let reconciler = credentials(&cluster, Role::Reconciler, "0")?;
+        let webhook = match namespaces.is_empty() {
+            true => credentials(&cluster, Role::Webhook, "0")?,
+            // There is one account only.
+            false => reconciler.clone(),
+        };
         Ok(Testbed {
             ports: Ports::reserve()?,
             copyrator: copyrator.to_owned(),
             logs: logs.to_owned(),
-            webhook: credentials(&cluster, Role::Webhook, "0")?,
-            reconciler: credentials(&cluster, Role::Reconciler, "0")?,
+            webhook,
+            reconciler,
+            namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
             cluster,
         })
     }
@@ -169,6 +205,9 @@ impl Testbed {
         command.args(["--admin-addr", &format!("127.0.0.1:{admin}")]);
         command.args(["--webhook-addr", &format!("127.0.0.1:{webhook}")]);
         command.args(["--webhook-url", &format!("https://127.0.0.1:{called}")]);
+        if !self.namespaces.is_empty() {
+            command.args(["--namespaces", &self.namespaces.join(",")]);
+        }
         command
             .args(more)
             // Nobody has to hear first that a process of ours goes, but where a test says so.

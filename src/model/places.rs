@@ -1,0 +1,226 @@
+//! The only namespaces that a process looks at, where it may not look at all of them. A namespace is known to the world
+//! only while everything in it is: a list that was refused says nothing, least of all that something has gone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{NamespaceFacts, Store, World};
+
+/// What is read in each place, the namespace itself included.
+const READ: [Store; 8] = [
+    Store::Namespaces,
+    Store::ConfigMaps,
+    Store::Secrets,
+    Store::Deployments,
+    Store::StatefulSets,
+    Store::DaemonSets,
+    Store::CopyratorRules,
+    Store::ConfigMonitors,
+];
+/// How many names of places a message lists.
+const MOST_NAMED: usize = 8;
+
+/// What came of reading one kind in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The namespace itself was read.
+    Namespace(NamespaceFacts),
+    /// A list is through.
+    Listed(Store),
+    /// The API server refused, or there is no such namespace; in its words.
+    Refused(Store, String),
+}
+
+/// The only namespaces that are looked at.
+#[derive(Debug, Default)]
+pub struct Places {
+    places: BTreeMap<Arc<str>, Place>,
+    changes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    facts: Option<NamespaceFacts>,
+    read: BTreeSet<Store>,
+    refused: BTreeMap<Store, String>,
+    /// It has been known, or refused, once: from then on nobody waits for it.
+    settled: bool,
+}
+
+impl Place {
+    fn is_whole(&self) -> bool {
+        self.refused.is_empty() && READ.iter().all(|store| self.read.contains(store))
+    }
+}
+
+impl Places {
+    /// Of which nothing is known yet.
+    pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
+        let places = names.into_iter().map(|name| (name.into(), Place::default())).collect();
+        Self { places, changes: 0 }
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.keys()
+    }
+
+    /// Those of which it is not known yet whether they can be looked at.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
+    }
+
+    /// How often one of them has come into sight or gone out of it: an answer of before says nothing of it.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What keeps us from looking at one of them, if anything.
+    pub fn refusal(&self, name: &str) -> Option<&str> {
+        self.places.get(name)?.refused.values().next().map(String::as_str)
+    }
+
+    /// Which they are, in words.
+    pub fn said(&self) -> String {
+        let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
+        let word = if self.places.len() == 1 { "namespace" } else { "namespaces" };
+        match self.places.len().saturating_sub(MOST_NAMED) {
+            0 => format!("{word} {}", named.join(", ")),
+            more => format!("{word} {} and {more} more", named.join(", ")),
+        }
+    }
+}
+
+impl World {
+    /// Whether everything in a namespace is known: always, where all namespaces are watched.
+    pub fn sees(&self, namespace: &str) -> bool {
+        self.places.is_none() || self.namespaces.contains_key(namespace)
+    }
+
+    /// Why a namespace is not seen, as reason and message with the way out; `None` where it is.
+    pub fn unseen(&self, namespace: &str) -> Option<(&'static str, String)> {
+        let places = self.places.as_ref().filter(|_| !self.sees(namespace))?;
+        Some(match (places.places.contains_key(namespace), places.refusal(namespace)) {
+            (false, _) => (
+                "NotServed",
+                format!(
+                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces). Add it to the chart's \
+                     value namespaces, or take it out of the spec",
+                    places.said()
+                ),
+            ),
+            (true, Some(why)) => (
+                "OutOfSight",
+                format!(
+                    "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
+                     Copyrator in it? What is there stays as it is until it can"
+                ),
+            ),
+            (true, None) => ("OutOfSight", format!("namespace {namespace} has not been read yet")),
+        })
+    }
+
+    /// Takes in what came of reading one kind in one place; whether the place has come into sight, or gone out of it.
+    pub fn look(&mut self, name: &Arc<str>, look: Look) -> bool {
+        let Some(places) = &mut self.places else { return false };
+        let Some(place) = places.places.get_mut(name) else { return false };
+        let (store, refusal) = match look {
+            Look::Namespace(facts) => {
+                place.facts = Some(facts);
+                (Store::Namespaces, None)
+            }
+            Look::Listed(store) => (store, None),
+            Look::Refused(store, why) => (store, Some(why)),
+        };
+        match refusal {
+            Some(why) => drop(place.refused.insert(store, why)),
+            None => {
+                place.refused.remove(&store);
+                place.read.insert(store);
+            }
+        }
+        let was_seen = self.namespaces.contains_key(name);
+        let facts = place.facts.clone().filter(|_| place.is_whole());
+        place.settled |= facts.is_some() || !place.refused.is_empty();
+        let is_seen = facts.is_some();
+        match facts {
+            Some(facts) => drop(self.namespaces.insert(name.clone(), facts)),
+            None => drop(self.namespaces.remove(name)),
+        }
+        if was_seen != is_seen {
+            places.changes += 1;
+            // Who may copy was asked of the places that were in sight.
+            self.rule_authority.clear();
+            // Whatever was refused there was refused to who lacked a right.
+            self.attempts.retain(|slot, _| slot.namespace != *name);
+            self.restart_attempts.retain(|workload, _| workload.namespace != *name);
+        }
+        was_seen != is_seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world() -> World {
+        let mut world = World::default();
+        world.places = Some(Places::new(["a", "b"]));
+        world
+    }
+
+    fn read(world: &mut World, name: &str, but: Option<Store>) {
+        world.look(&name.into(), Look::Namespace(NamespaceFacts::default()));
+        for store in READ.into_iter().filter(|store| *store != Store::Namespaces && Some(*store) != but) {
+            world.look(&name.into(), Look::Listed(store));
+        }
+    }
+
+    #[test]
+    fn a_place_is_seen_while_every_kind_in_it_is_read() {
+        let mut world = world();
+        let unsettled = |world: &World| world.places.as_ref().unwrap().unsettled().count();
+        read(&mut world, "a", Some(Store::Secrets));
+        assert!(!world.sees("a"));
+        assert_eq!(unsettled(&world), 2);
+        assert!(world.look(&"a".into(), Look::Listed(Store::Secrets)), "it has come into sight");
+        assert!(world.sees("a") && !world.sees("b") && !world.sees("c"));
+        assert_eq!(unsettled(&world), 1);
+
+        let refused = || Look::Refused(Store::Secrets, "secrets is forbidden".into());
+        assert!(world.look(&"a".into(), refused()));
+        assert!(!world.look(&"a".into(), refused()));
+        assert!(!world.sees("a"));
+        assert_eq!(unsettled(&world), 1, "whoever has been seen once is not waited for");
+        assert_eq!(world.unseen("a").unwrap().0, "OutOfSight");
+        assert!(world.unseen("a").unwrap().1.contains("(secrets is forbidden)"));
+        assert!(world.look(&"a".into(), Look::Listed(Store::Secrets)));
+        assert_eq!(world.unseen("a"), None);
+        assert_eq!(world.places.as_ref().unwrap().changes(), 3);
+    }
+
+    /// One namespace that is gone, or whose Role is, must not hold up the others.
+    #[test]
+    fn a_refused_place_is_not_waited_for() {
+        let mut world = world();
+        world.expected = [Store::DigestKey].into();
+        world.complete = world.expected.clone();
+        read(&mut world, "a", None);
+        assert!(!world.is_complete(), "nothing is known of b yet");
+        world.look(&"b".into(), Look::Refused(Store::Namespaces, "not found".into()));
+        assert!(world.is_complete());
+        assert!(world.sees("a") && !world.sees("b"));
+    }
+
+    #[test]
+    fn everything_is_seen_where_everything_is_watched() {
+        let world = World::default();
+        assert!(world.sees("anything"));
+        assert_eq!(world.unseen("anything"), None);
+        let (reason, message) = self::world().unseen("c").unwrap();
+        assert_eq!(reason, "NotServed");
+        assert!(message.contains("looks at namespaces a, b only"), "{message}");
+    }
+}
