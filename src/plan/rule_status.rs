@@ -1,6 +1,6 @@
 //! A rule's status, from what is known.
 //!
-//! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
 //! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
 //! `TooLarge`, `Refused`, `Failed`, `Invalid`.
 
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, ObjectKey, RuleFacts, World},
+    validate::quarantine_reason,
 };
 
 /// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has none: its
@@ -201,7 +202,8 @@ fn status(
     let stopped = inert(world, rule, facts);
     let ready = match (stopped, &authorized) {
         (Some(Inert::Quarantined), _) => {
-            (false, "Invalid", status.problems.first().map(|p| p.message.clone()).unwrap_or_default())
+            let message = status.problems.first().map(|problem| problem.message.clone());
+            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
         }
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())

@@ -6,7 +6,7 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::{ConfigMap, Namespace, Secret},
 };
-use kube::{Api, Client, core::DeserializeGuard, runtime::watcher};
+use kube::{Api, Client, runtime::watcher};
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
@@ -16,6 +16,7 @@ use crate::{
     marks::SOURCE_INDEX,
     model::Store,
     observe::{
+        AsWritten,
         object::{CONFIG_MAPS, SECRETS, Slim},
         watch::{Observer, watch},
         watched::Watched,
@@ -49,12 +50,12 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
     watches.start::<Workload<Deployment>>("watch deployments", None);
     watches.start::<Workload<StatefulSet>>("watch statefulsets", None);
     watches.start::<Workload<DaemonSet>>("watch daemonsets", None);
-    watches.start::<DeserializeGuard<ConfigMonitor>>("watch configmonitors", None);
-    watches.start::<DeserializeGuard<ConfigPolicy>>("watch configpolicies", None);
+    watches.start::<AsWritten<ConfigMonitor>>("watch configmonitors", None);
+    watches.start::<AsWritten<ConfigPolicy>>("watch configpolicies", None);
     match &config.rule_name {
-        None => watches.start::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", None),
+        None => watches.start::<AsWritten<CopyratorRule>>("watch copyratorrules", None),
         Some(name) => {
-            let api = Api::<DeserializeGuard<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
+            let api = Api::<AsWritten<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
             watches.run("watch copyratorrules", api, Some(&format!("metadata.name={name}")));
         }
     }
