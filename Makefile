@@ -11,7 +11,7 @@ TEST_THREADS ?= 6
 TARGET ?= cel formats globs pem policy review
 SECONDS ?= 60
 # What the tests that could not run here leave.
-SKIPPED = target/real-node/skipped.txt
+SKIPPED = target/real-node/skipped.txt target/previous/skipped.txt
 STAGE = @printf '\n==> %s\n'
 
 help: ## This list
@@ -31,10 +31,13 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@cargo test --locked --workspace --no-run
 	$(STAGE) "the cluster's programs (built once, some 15 minutes on two cores)"
 	@cargo run --locked --quiet --package devcluster -- build >/dev/null
+	$(STAGE) 'the version before, from which upgrades are tried (built once, a minute or two)'
+	@tests/previous/build.sh >/dev/null || test $$? = 3
 	$(STAGE) 'tests'
 	@rm -f $(SKIPPED)
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
-	@if [ -s $(SKIPPED) ]; then printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED); \
+	@if cat $(SKIPPED) 2>/dev/null | grep -q .; then \
+	  printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED) 2>/dev/null || true; \
 	else printf '\n==> all passed\n'; fi
 
 node: prerequisites ## The chart on a real node with real pods (needs root and containerd); PROFILE=release ARGS=--record keeps the transcript

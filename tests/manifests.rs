@@ -12,6 +12,8 @@ mod catalogue;
 mod chart;
 #[path = "manifests/definitions.rs"]
 mod definitions;
+#[path = "manifests/evolution.rs"]
+mod evolution;
 #[path = "manifests/examples.rs"]
 mod examples;
 #[path = "manifests/flags.rs"]

@@ -87,10 +87,52 @@ where
     body["apiVersion"] = json!(resource.api_version);
     body["kind"] = json!(resource.kind);
     let params = PatchParams::apply(manager).force();
-    let patch = Patch::Apply(body);
-    match tokio::time::timeout(WRITE_TIMEOUT, api.patch_status(of.name, &params, &patch)).await {
-        Ok(Ok(_)) => Outcome::Done,
-        Ok(Err(error)) => error.into(),
-        Err(_) => Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") },
+    loop {
+        let patch = Patch::Apply(&body);
+        return match tokio::time::timeout(WRITE_TIMEOUT, api.patch_status(of.name, &params, &patch)).await {
+            Ok(Ok(_)) => Outcome::Done,
+            Ok(Err(error)) if leave_out(&mut body["status"], &error) => continue,
+            Ok(Err(error)) => error.into(),
+            Err(_) => Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") },
+        };
+    }
+}
+
+/// Takes those fields out of a status that the definition in the cluster lacks, since it is an earlier version's: every
+/// other write drops them, and an apply is refused as a whole. Whether there is something else to write.
+fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
+    let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
+    if !said.message.contains("field not declared in schema") {
+        return false;
+    }
+    let before = fields.len();
+    for path in said.message.split(".status.").skip(1) {
+        let name = path.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        fields.remove(name);
+    }
+    fields.len() < before && !fields.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn refused(message: &str) -> kube::Error {
+        kube::Error::Api(Status { message: message.to_owned(), ..Status::default() }.boxed())
+    }
+
+    #[test]
+    fn what_an_earlier_definition_lacks_is_left_out_and_the_rest_is_written() {
+        let error = "failed to create typed patch object (/a; copyrator.dev/v1alpha1, Kind=ConfigPolicy): ";
+        let lacks = |field: &str| refused(&format!("{error}.status.{field}: field not declared in schema"));
+        let mut status = json!({"violationCount": 1, "violations": [{"kind": "Secret"}], "problems": []});
+        assert!(leave_out(&mut status, &lacks("violationCount")));
+        assert!(leave_out(&mut status, &lacks("violations[0].kind")));
+        assert_eq!(status, json!({"problems": []}));
+        assert!(!leave_out(&mut status, &lacks("violations")), "it is out already: trying again is no use");
+        assert!(!leave_out(&mut status, &refused(".status.problems: Invalid value")));
+        assert!(!leave_out(&mut status, &lacks("problems")), "nothing is left to write");
     }
 }

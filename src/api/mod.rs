@@ -1,6 +1,7 @@
 //! The kinds of group `copyrator.dev`, version `v1alpha1`, as users write them.
 //!
-//! Versions only gain fields. What a schema cannot say is said by [`crate::validate`].
+//! Versions only gain fields, without defaults in the schema and without demands on objects that lack them
+//! (`tests/manifests/evolution.rs`). What a schema cannot say is said by [`crate::validate`].
 
 #![allow(clippy::duplicated_attributes, reason = "kube's derive takes one printcolumn list for each column")]
 

@@ -60,6 +60,7 @@ pub struct ConfigPolicySpec {
     pub warn_above: Option<WarnAbove>,
     /// Whether an object, or a key of it, that a Deployment, StatefulSet or DaemonSet uses may be deleted. Default: Allow.
     #[serde(default)]
+    #[schemars(transform = without_default)]
     pub while_in_use: WhileInUse,
     /// CEL expressions, as in a ValidatingAdmissionPolicy, with the extra variable `text`: the data, decoded, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -156,6 +157,12 @@ pub struct DataRule {
     /// Once set, the value never changes.
     #[serde(default)]
     pub immutable: bool,
+}
+
+/// Where a field came later than its kind: the API server would write the default into every object, also for a build that
+/// does not know the field and so does nothing for such an object.
+fn without_default(schema: &mut Schema) {
+    schema.remove("default");
 }
 
 fn any_object(_: &mut SchemaGenerator) -> Schema {

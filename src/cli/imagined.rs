@@ -7,7 +7,6 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace, Secret},
 };
-use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 use super::tree::Seen;
@@ -15,7 +14,7 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule},
     digest::DigestKey,
     model::{Authority, Kind, NamespacedName, ObjectKey, Store, World},
-    observe::{content::decode, object::Slim, watched::Watched as _, workload::Workload},
+    observe::{AsWritten, content::decode, object::Slim, watched::Watched as _, workload::Workload},
     plan::{
         Around, Key, Outlook, RestartOutlook, SlotPlan, carry_out, everything, foresee_workload, outlooks,
         plan_slot, workload_outlook,
@@ -122,14 +121,14 @@ fn put(world: &mut World, mut object: Value) {
         }
         "Deployment" => serde_json::from_value::<Workload<Deployment>>(object).unwrap().put(world, now()),
         "CopyratorRule" => {
-            let rule = serde_json::from_value::<DeserializeGuard<CopyratorRule>>(object).unwrap();
+            let rule = serde_json::from_value::<AsWritten<CopyratorRule>>(object).unwrap();
             let changed = rule.put(world, now());
             let uid = world.rules[&named].uid.clone();
             world.rule_authority.insert(named, authority(uid));
             changed
         }
         "ConfigMonitor" => {
-            let monitor = serde_json::from_value::<DeserializeGuard<ConfigMonitor>>(object).unwrap();
+            let monitor = serde_json::from_value::<AsWritten<ConfigMonitor>>(object).unwrap();
             let changed = monitor.put(world, now());
             let uid = world.monitors[&named].uid.clone();
             world.monitor_authority.insert(named, authority(uid));

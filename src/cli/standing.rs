@@ -1,14 +1,19 @@
 //! How our own objects stand, from their statuses: read from the cluster, worst first.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, ListParams},
+    core::Object,
+};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{columns::aligned, copies::CopyStanding, restarts::RestartRow, survey::Survey};
 use crate::{
     api::{
-        ConfigMonitor, ConfigPolicy, ConfigPolicySpec, CopyratorRule, Problem, StandingViolation, WhileInUse,
-        speaks_of,
+        ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus,
+        CopyratorRule, CopyratorRuleStatus, Problem, StandingViolation, WhileInUse, speaks_of,
     },
     model::{Kind, NamespacedName},
     plan::rule_status,
@@ -122,8 +127,8 @@ pub(super) async fn read(
     labels: Option<&str>,
 ) -> Result<Vec<Standing>, ReadError> {
     let mut rows: Vec<Standing> =
-        list::<CopyratorRule>(client, namespace, labels).await?.into_iter().map(of_rule).collect();
-    for monitor in list::<ConfigMonitor>(client, namespace, labels).await? {
+        list::<CopyratorRule, _>(client, namespace, labels).await?.into_iter().map(of_rule).collect();
+    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, namespace, labels).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
         for (count, word) in
@@ -138,12 +143,15 @@ pub(super) async fn read(
         rows.push(Standing { monitor: Some(name), ..row });
     }
     if namespace.is_none() {
-        let policies: Vec<ConfigPolicy> = items(Api::all(client.clone()), "in the cluster", labels).await?;
+        let resource = ApiResource::erase::<ConfigPolicy>(&());
+        let policies: Vec<Reported<ConfigPolicyStatus>> =
+            items(Api::all_with(client.clone(), &resource), &resource, "in the cluster", labels).await?;
         for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
+            let spec = serde_json::from_value(policy.spec.clone()).unwrap_or_default();
             let summary = match status.violation_count {
-                Some(count) if count > 0 => format!("{}; violations {count}", demands(&policy.spec)),
-                _ => demands(&policy.spec),
+                Some(count) if count > 0 => format!("{}; violations {count}", demands(&spec)),
+                _ => demands(&spec),
             };
             let problems = status.problems.into_iter().chain(status.violations.into_iter().map(violation));
             rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, problems.collect()));
@@ -158,7 +166,7 @@ pub(super) async fn read_rules(
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rules = list::<CopyratorRule>(client, None, labels).await?;
+    let mut rules = list::<CopyratorRule, _>(client, None, labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -171,7 +179,7 @@ pub(super) fn sort(rows: &mut [Standing]) {
     });
 }
 
-fn of_rule(rule: CopyratorRule) -> Standing {
+fn of_rule(rule: Reported<CopyratorRuleStatus>) -> Standing {
     let status = rule.status.clone().unwrap_or_default();
     let summary = format!("{} of {} copies", status.current, status.desired);
     let name = NamespacedName::new(rule.namespace().unwrap_or_default(), rule.name_any());
@@ -261,28 +269,39 @@ fn demands(spec: &ConfigPolicySpec) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-async fn list<K>(client: &Client, namespace: Option<&str>, labels: Option<&str>) -> Result<Vec<K>, ReadError>
+/// An object of ours, whose spec a newer version may have written: only what its status says is shown.
+type Reported<Status> = Object<Value, Status>;
+
+async fn list<K, Status>(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: Option<&str>,
+) -> Result<Vec<Reported<Status>>, ReadError>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
+    K: Resource<DynamicType = ()>,
+    Status: Clone + std::fmt::Debug + Default + DeserializeOwned,
 {
-    match namespace {
+    let resource = ApiResource::erase::<K>(&());
+    let (api, scope) = match namespace {
         Some(namespace) => {
-            items(Api::namespaced(client.clone(), namespace), &format!("in namespace {namespace}"), labels)
-                .await
+            (Api::namespaced_with(client.clone(), namespace, &resource), format!("in namespace {namespace}"))
         }
-        None => items(Api::all(client.clone()), "in all namespaces", labels).await,
-    }
+        None => (Api::all_with(client.clone(), &resource), "in all namespaces".to_owned()),
+    };
+    items(api, &resource, &scope, labels).await
 }
 
-async fn items<K>(api: Api<K>, scope: &str, labels: Option<&str>) -> Result<Vec<K>, ReadError>
+async fn items<Status>(
+    api: Api<Reported<Status>>,
+    resource: &ApiResource,
+    scope: &str,
+    labels: Option<&str>,
+) -> Result<Vec<Reported<Status>>, ReadError>
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+    Status: Clone + std::fmt::Debug + Default + DeserializeOwned,
 {
     let refused = |message: String, hint| ReadError::Refused {
-        plural: K::plural(&()).into_owned(),
+        plural: resource.plural.clone(),
         scope: scope.to_owned(),
         message,
         hint,

@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, core::DeserializeGuard};
+use kube::Resource;
 
-use super::watched::{Watched, name, namespaced};
+use super::{
+    watched::{Watched, name, namespaced},
+    written::AsWritten,
+};
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
     marks::{PODS_MANAGER, RESTART_NOW},
@@ -15,30 +18,24 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded: it is quarantined, and others go on
+/// An object of ours, or what is left of one that cannot be decoded or understood: it is quarantined, and others go on
 /// (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of them).
 fn declare<K, Spec, Compiled, Status>(
-    guard: DeserializeGuard<K>,
+    written: AsWritten<K>,
     parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
     compile: impl FnOnce(&Spec) -> Result<Compiled, Vec<Problem>>,
 ) -> Declared<Spec, Compiled, Status>
 where
     Spec: Default,
 {
-    let (meta, spec, status, compiled) = match guard.0 {
+    let (object, unknown) = written.into_parts();
+    let (meta, spec, status, compiled) = match object {
         Ok(object) => {
             let (meta, spec, status) = parts(object);
-            let compiled = compile(&spec).map(Arc::new);
+            let compiled = if unknown.is_empty() { compile(&spec).map(Arc::new) } else { Err(unknown) };
             (meta, spec, status, compiled)
         }
-        Err(invalid) => {
-            let problem = Problem {
-                reason: "Invalid".into(),
-                message: format!("cannot be decoded: {}", invalid.error),
-                ..Problem::default()
-            };
-            (invalid.metadata, Spec::default(), None, Err(vec![problem]))
-        }
+        Err(left) => (left.metadata, Spec::default(), None, Err(vec![left.problem])),
     };
     let ours = |(key, _): &(String, String)| key.starts_with("copyrator.dev/");
     let annotations: BTreeMap<String, String> =
@@ -79,7 +76,7 @@ fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
     owners.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
 }
 
-impl Watched for DeserializeGuard<CopyratorRule> {
+impl Watched for AsWritten<CopyratorRule> {
     const STORE: Store = Store::CopyratorRules;
 
     fn changed(&self) -> Changed {
@@ -109,7 +106,7 @@ impl Watched for DeserializeGuard<CopyratorRule> {
     }
 }
 
-impl Watched for DeserializeGuard<ConfigMonitor> {
+impl Watched for AsWritten<ConfigMonitor> {
     const STORE: Store = Store::ConfigMonitors;
 
     fn changed(&self) -> Changed {
@@ -162,7 +159,7 @@ pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
     world.restart_now.remove(key);
 }
 
-impl Watched for DeserializeGuard<ConfigPolicy> {
+impl Watched for AsWritten<ConfigPolicy> {
     const STORE: Store = Store::ConfigPolicies;
 
     fn changed(&self) -> Changed {
@@ -206,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_monitor_says_when_its_pods_were_recorded() {
-        let monitor = |manager: &str| -> DeserializeGuard<ConfigMonitor> {
+        let monitor = |manager: &str| -> AsWritten<ConfigMonitor> {
             let entries = json!([
                 {"manager": "copyrator-status", "operation": "Apply", "time": "2026-01-01T00:00:09Z"},
                 {"manager": manager, "operation": "Apply", "time": "2026-01-01T00:00:05Z"},
@@ -224,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_monitor_says_when_it_was_told_to_restart_now() {
-        let monitor = |fields: serde_json::Value| -> DeserializeGuard<ConfigMonitor> {
+        let monitor = |fields: serde_json::Value| -> AsWritten<ConfigMonitor> {
             let entries = json!([
                 {"manager": "flux", "operation": "Apply", "time": "2026-01-01T00:00:09Z",
                     "fieldsV1": {"f:metadata": {"f:annotations": {"f:other": {}}}}},

@@ -19,3 +19,6 @@ mod source_index;
 pub mod watch;
 pub mod watched;
 pub mod workload;
+mod written;
+
+pub use written::AsWritten;

@@ -1,8 +1,8 @@
 //! A monitor's status, from what is known.
 //!
-//! Reasons of `Ready`: `Invalid`, `Suspended`, `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what
-//! else the authority's refusal says), `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet),
-//! `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends,
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`, `AuthorityUnknown`,
+//! `IdentityRequired` and `Forbidden` (and what else the authority's refusal says), `NoObject` and `NoWorkload` (there is
+//! nothing to watch, or to restart, yet), `Watching`. Of `Authorized`: `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends,
 //! and `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of problems: `Forbidden`, `Refused`, `TooLarge`,
 //! `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures), `StageStopped`,
 //! `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while `RolloutUnfinished` and
@@ -30,7 +30,7 @@ use super::{
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{MonitorFacts, NamespacedName, WorkloadKey, World},
-    validate::{CompiledMonitor, CompiledWatch, WorkloadChoice},
+    validate::{CompiledMonitor, CompiledWatch, WorkloadChoice, quarantine_reason},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
@@ -364,7 +364,7 @@ fn ready<'a>(
     match (&facts.compiled, authorized) {
         (Err(_), _) => {
             let message = status.problems.first().map(|problem| problem.message.clone());
-            (false, "Invalid", message.unwrap_or_default())
+            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
         }
         (Ok(compiled), _) if compiled.suspend => {
             (true, "Suspended", "spec.suspend is true: nothing restarts for this monitor".into())

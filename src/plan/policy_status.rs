@@ -1,7 +1,8 @@
 //! A policy's status, from what is known.
 //!
-//! Reasons of `Ready`: `InForce`, `HooksOff` (nothing asks us about writes), `Invalid`. Reason of `Stalled`: `Invalid`. Reason
-//! of `Degraded`: `Violations`, by objects that are there already.
+//! Reasons of `Ready`: `InForce`, `HooksOff` (nothing asks us about writes), `Invalid`,
+//! `UnsupportedField` (a newer version wrote it). Reasons of `Stalled`: the last two. Reason of `Degraded`: `Violations`, by
+//! objects that are there already.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,6 +11,7 @@ use super::scan::is_of;
 use crate::{
     api::{ConfigPolicyStatus, WORST_PROBLEMS, set_condition},
     model::{PolicyFacts, World},
+    validate::quarantine_reason,
 };
 
 /// What a policy's status should say; `None` where the policy is gone, or nobody has looked yet whether it is in force.
@@ -21,7 +23,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     status.problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
     let invalid = status.problems.first().map(|problem| problem.message.clone());
     let ready = match &invalid {
-        Some(message) => (false, "Invalid", message.clone()),
+        Some(message) => (false, quarantine_reason(&status.problems), message.clone()),
         None => in_force(world, name, facts)?,
     };
     match world.standing.get(name).filter(|standing| is_of(standing, facts)) {
@@ -40,7 +42,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
             format!("{violations} by objects that are there already, the first of them in status.violations");
         (true, "Violations", message)
     });
-    let stalled = invalid.map(|message| (true, "Invalid", message));
+    let stalled = invalid.map(|message| (true, quarantine_reason(&status.problems), message));
     set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
     set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
     set_condition(&mut status.conditions, "Degraded", degraded, generation, &now);

@@ -1,8 +1,9 @@
 //! A rule's status, from what is known.
 //!
-//! Reasons of `Ready`: `Invalid`, `Suspended`, `IdentityRequired`, `Forbidden`, `AuthorityUnknown`, `Copying`,
-//! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`,
-//! `TooLarge`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`, `IdentityRequired`, `Forbidden`,
+//! `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`; where not all namespaces are looked at
+//! `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Forbidden`, `TooLarge`, `Refused`,
+//! `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     model::{NamespacedName, ObjectKey, RuleFacts, World},
+    validate::quarantine_reason,
 };
 
 /// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has none: its
@@ -211,7 +213,8 @@ fn status(
     let stopped = inert(world, rule, facts);
     let ready = match (stopped, &authorized) {
         (Some(Inert::Quarantined), _) => {
-            (false, "Invalid", status.problems.first().map(|p| p.message.clone()).unwrap_or_default())
+            let message = status.problems.first().map(|problem| problem.message.clone());
+            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
         }
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 mod places;
@@ -16,7 +15,7 @@ use crate::{
         Attempt, Authority, Bytes, Fingerprint, KeyPrint, Kind, NamespaceFacts, NamespacedName, ObjectKey,
         Repairs, Store, World,
     },
-    observe::{object::Slim, watched::Watched},
+    observe::{AsWritten, object::Slim, watched::Watched},
 };
 
 fn at(second: i64) -> Timestamp {
@@ -48,7 +47,7 @@ fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Namespace
         "spec": {"source": {"kind": "Secret", "names": ["app"]}, "targets": [{"names": ["shop"]}]},
     });
     json_patch::merge(&mut rule, &change);
-    serde_json::from_value::<DeserializeGuard<CopyratorRule>>(rule).unwrap().put(world, at(0));
+    serde_json::from_value::<AsWritten<CopyratorRule>>(rule).unwrap().put(world, at(0));
     NamespacedName::new("home", name)
 }
 

@@ -6,11 +6,7 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     core::v1::{ConfigMap, Namespace, Secret},
 };
-use kube::{
-    Api, Client, Resource,
-    core::{DeserializeGuard, NamespaceResourceScope},
-    runtime::watcher,
-};
+use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
@@ -20,6 +16,7 @@ use crate::{
     marks::SOURCE_INDEX,
     model::{Places, Store},
     observe::{
+        AsWritten,
         object::{CONFIG_MAPS, SECRETS, Slim},
         place::look_after,
         watch::{Observer, watch},
@@ -70,12 +67,12 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
     watches.start::<Workload<Deployment>>("watch deployments", None);
     watches.start::<Workload<StatefulSet>>("watch statefulsets", None);
     watches.start::<Workload<DaemonSet>>("watch daemonsets", None);
-    watches.start::<DeserializeGuard<ConfigMonitor>>("watch configmonitors", None);
-    watches.start::<DeserializeGuard<ConfigPolicy>>("watch configpolicies", None);
+    watches.start::<AsWritten<ConfigMonitor>>("watch configmonitors", None);
+    watches.start::<AsWritten<ConfigPolicy>>("watch configpolicies", None);
     match &config.rule_name {
-        None => watches.start::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", None),
+        None => watches.start::<AsWritten<CopyratorRule>>("watch copyratorrules", None),
         Some(name) => {
-            let api = Api::<DeserializeGuard<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
+            let api = Api::<AsWritten<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
             watches.run("watch copyratorrules", api, None, Some(&format!("metadata.name={name}")));
         }
     }

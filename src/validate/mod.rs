@@ -2,6 +2,7 @@
 //! Webhook, reconciler and command line all come through here.
 
 mod annotation;
+mod fields;
 mod glob;
 mod monitor;
 mod policy;
@@ -12,6 +13,7 @@ mod stage;
 mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule};
+pub use fields::{UNSUPPORTED, quarantine_reason, unknown_fields};
 pub use glob::Globs;
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{

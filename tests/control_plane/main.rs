@@ -69,4 +69,5 @@ mod stamps;
 mod strategies;
 mod teardown;
 mod together;
+mod upgrade;
 mod warnings;

@@ -8,12 +8,11 @@ use copyrator::{
     digest::DigestKey,
     marks,
     model::{Attempt, Authority, ForeignField, Kind, NamespacedName, ObjectKey, Store, World},
-    observe::{object::Slim, watched::Watched},
+    observe::{AsWritten, object::Slim, watched::Watched},
     plan::{Changed, CopyAction, CopyWrite, Need, Version, spread},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::core::DeserializeGuard;
 use serde_json::Value;
 
 use super::{
@@ -193,7 +192,7 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
     }
     match changed {
         Changed::Namespace(_) => take::<Namespace>(world, changed, state),
-        Changed::Rule(_) => take::<DeserializeGuard<CopyratorRule>>(world, changed, state),
+        Changed::Rule(_) => take::<AsWritten<CopyratorRule>>(world, changed, state),
         Changed::Object(ObjectKey { kind: Kind::ConfigMap, .. }) => {
             take::<Slim<ConfigMap>>(world, changed, state)
         }
@@ -219,7 +218,7 @@ pub fn relist(server: &mut Server, world: &mut World) {
     let there = server.all();
     let known = (world.namespaces.keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))
-        .chain(<DeserializeGuard<CopyratorRule> as Watched>::known(world));
+        .chain(<AsWritten<CopyratorRule> as Watched>::known(world));
     let gone: Vec<_> = known.filter(|changed| !there.contains(changed)).collect();
     for changed in there.iter().chain(&gone) {
         observe(world, changed, server.state(changed).as_ref());

@@ -10,6 +10,7 @@ use copyrator::{
     api::CopyratorRule,
     model::{Kind, World},
     observe::{
+        AsWritten,
         object::Slim,
         watch::{Intake, Observer, Requests},
         watched::Watched,
@@ -17,7 +18,7 @@ use copyrator::{
     plan::{Changed, Key, everything},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::{core::DeserializeGuard, runtime::watcher::Event};
+use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use crate::copy_model::server::Server;
@@ -54,7 +55,7 @@ impl Watches {
         }
         let streams = [
             intake::<Namespace>(&observer),
-            intake::<DeserializeGuard<CopyratorRule>>(&observer),
+            intake::<AsWritten<CopyratorRule>>(&observer),
             intake::<Slim<ConfigMap>>(&observer),
             intake::<Slim<Secret>>(&observer),
         ];

@@ -3,46 +3,15 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::Problem;
+use crate::{api::Problem, validate::unknown_fields};
 
 /// The fields that were given and are not part of the spec: what decoding and encoding loses.
 pub(super) fn unknown(raw: &str, spec: &impl Serialize) -> Vec<Problem> {
     let (Ok(given), Ok(known)) = (serde_json::from_str::<Value>(raw), serde_json::to_value(spec)) else {
         return Vec::new();
     };
-    let mut paths = Vec::new();
-    lost("spec", &given, &known, &mut paths);
-    paths.into_iter().map(|path| finding(&path, "is no field of this kind; check its spelling")).collect()
-}
-
-fn lost(path: &str, given: &Value, known: &Value, paths: &mut Vec<String>) {
-    match (given, known) {
-        (Value::Object(given), Value::Object(known)) => {
-            for (key, value) in given {
-                let path = format!("{path}.{key}");
-                match known.get(key) {
-                    Some(known) => lost(&path, value, known, paths),
-                    None if is_nothing(value) => {}
-                    None => paths.push(path),
-                }
-            }
-        }
-        (Value::Array(given), Value::Array(known)) => {
-            for (index, (given, known)) in given.iter().zip(known).enumerate() {
-                lost(&format!("{path}[{index}]"), given, known, paths);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        _ => false,
-    }
+    let paths = unknown_fields(&given, &known).into_iter();
+    paths.map(|path| finding(&path, "is no field of this kind in this version; check its spelling")).collect()
 }
 
 /// The finding about a spec that cannot be read, naming the field at the parser's place.

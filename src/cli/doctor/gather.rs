@@ -16,7 +16,7 @@ use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
@@ -31,11 +31,12 @@ use crate::{
         canary::{self, Canary},
         certificates::{CaError, read_rotation},
     },
+    api::ConfigPolicy,
     authority::{Authorizer as _, CallerAuthorizer, Question},
     crds::{KubeVersion, manifests},
     hooks::NAME,
     marks::{CA_SECRET, KEY_SECRET},
-    observe::crds::DEFINITIONS,
+    observe::{AsWritten, crds::DEFINITIONS},
 };
 
 /// Reads everything.
@@ -84,7 +85,7 @@ struct Quick {
     admission: Vec<Pair>,
     hooks: Seen<Vec<Value>>,
     endpoints: BTreeMap<(String, String), Seen<bool>>,
-    policies: Seen<Vec<crate::api::ConfigPolicy>>,
+    policies: Seen<Vec<ConfigPolicy>>,
     canary: Option<Seen<Result<(), String>>>,
     ca: Seen<Ca>,
     digest_key: Seen<bool>,
@@ -111,12 +112,18 @@ async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> 
         admission: admission(client, server).await,
         hooks,
         endpoints,
-        policies: list(Api::all(client.clone()), None, &ListParams::default()).await,
+        policies: policies(client).await,
         canary,
         ca: ca(client, namespace).await,
         digest_key: digest_key(client, namespace).await,
         rbac: rbac(client).await,
     }
+}
+
+/// The policies that the reconciler takes: it leaves alone what a newer version wrote.
+async fn policies(client: &Client) -> Seen<Vec<ConfigPolicy>> {
+    let all = list(Api::<AsWritten<ConfigPolicy>>::all(client.clone()), None, &ListParams::default()).await?;
+    Ok(all.into_iter().filter_map(AsWritten::understood).collect())
 }
 
 async fn server(client: &Client) -> Result<Seen<KubeVersion>, Box<kube::Error>> {
@@ -239,7 +246,7 @@ where
 /// Every object; a kind that is not served has none.
 async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Seen<Vec<K>>
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
     match api.list(which).await {
         Ok(list) => Ok(list.items),

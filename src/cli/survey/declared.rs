@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kube::core::DeserializeGuard;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
@@ -20,7 +19,7 @@ use crate::{
     cli::manifests::Document,
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Declared, NamespacedName, World},
-    observe::watched::Watched as _,
+    observe::{AsWritten, watched::Watched as _},
 };
 
 /// The kinds of ours that a plan is made with.
@@ -180,9 +179,10 @@ pub(super) async fn take_in(
         let author = known.filter(|_| suspends).map(|known| &known.annotations);
         let stored = stored(&file, known, author, caller.caller(), now);
         let put = match file.kind {
-            OurKind::Rule => serde_json::from_value::<DeserializeGuard<CopyratorRule>>(stored)
-                .map(|rule| rule.put(world, now)),
-            OurKind::Monitor => serde_json::from_value::<DeserializeGuard<ConfigMonitor>>(stored)
+            OurKind::Rule => {
+                serde_json::from_value::<AsWritten<CopyratorRule>>(stored).map(|rule| rule.put(world, now))
+            }
+            OurKind::Monitor => serde_json::from_value::<AsWritten<ConfigMonitor>>(stored)
                 .map(|monitor| monitor.put(world, now)),
         };
         match put {

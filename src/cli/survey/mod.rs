@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::{Client, core::DeserializeGuard};
+use kube::Client;
 
 pub(super) use authority::Asked;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
@@ -27,6 +27,7 @@ use crate::{
     authority::{AskError, CallerAuthorizer, Question, Subject, refusal},
     model::{Kind, NamespacedName, ObjectKey, RuleFacts, WorkloadKey, World},
     observe::{
+        AsWritten,
         content::ContentError,
         listing::{ListError, list},
         object::{CONFIG_MAPS, SECRETS, Slim},
@@ -133,7 +134,7 @@ pub(super) async fn survey(
         list::<Namespace>(client, None),
         list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
         list::<Slim<Secret>>(client, Some(SECRETS)),
-        list::<DeserializeGuard<CopyratorRule>>(client, None),
+        list::<AsWritten<CopyratorRule>>(client, None),
         trust::digest_key(client, &installed.namespace, caller.caller()),
     );
     let (mut notes, mut unseen) = (Vec::new(), BTreeSet::new());

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use kube::{Client, core::DeserializeGuard};
+use kube::Client;
 
 use super::{SurveyError, content::read, put_unless_refused};
 use crate::{
     api::ConfigMonitor,
     model::{Kind, NamespacedName, ObjectKey, WorkloadKey, World},
-    observe::{listing::list, pods, workload::Workload},
+    observe::{AsWritten, listing::list, pods, workload::Workload},
     plan::{
         Around, Foreseen, Inputs, Key, Need, RestartCourse, RestartOutlook, RestartState, Restartable,
         SelectedPodsPlan, WorkloadPlan, everything, foresee_pods, foresee_workload, pods_outlook,
@@ -29,7 +29,7 @@ pub(super) async fn take_workloads(
     now: Timestamp,
 ) -> Result<Option<(&'static str, &'static str)>, SurveyError> {
     let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
-        list::<DeserializeGuard<ConfigMonitor>>(client, None),
+        list::<AsWritten<ConfigMonitor>>(client, None),
         list::<Workload<Deployment>>(client, None),
         list::<Workload<StatefulSet>>(client, None),
         list::<Workload<DaemonSet>>(client, None),

@@ -14,6 +14,7 @@ mod logs;
 pub mod objects;
 mod paths;
 mod person;
+mod previous;
 mod recorder;
 mod story;
 mod tools;
@@ -32,9 +33,13 @@ pub use eventually::{eventually, same, within};
 pub use gate::{Call, Fate, Gate};
 pub use handshakes::Handshakes;
 pub use person::{Answer, Person};
+pub use previous::previous;
 pub use story::Story;
 pub use tools::chart;
 pub use traffic::Traffic;
+
+/// The program that is tested.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_copyrator");
 
 /// A cluster with the chart installed.
 pub struct Bed {
@@ -58,12 +63,11 @@ pub struct Crew {
 
 impl Bed {
     fn start(name: &str, options: Options) -> Bed {
-        let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
-        let testbed = Testbed::start(with_people(options), program, &logs::folder(name));
-        Bed::of(testbed.expect("the test bed starts"))
+        let testbed = Testbed::start(peopled(options), Path::new(PROGRAM), &logs::folder(name));
+        Bed::over(testbed.expect("the test bed starts"))
     }
 
-    fn of(testbed: Testbed) -> Bed {
+    fn over(testbed: Testbed) -> Bed {
         let cluster = testbed.cluster();
         let user = |name| Person::with(&cluster.user(name).expect("a user of the cluster"));
         let admin = Person::with(cluster.admin_kubeconfig());
@@ -120,8 +124,9 @@ impl Bed {
     }
 }
 
-fn with_people(options: Options) -> Options {
-    options.audit(true).users([User::new("alice", &["people"]), User::new("bob", &["people"])])
+fn peopled(options: Options) -> Options {
+    let users = [User::new("alice", &["people"]), User::new("bob", &["people"])];
+    options.audit(true).users(users)
 }
 
 /// The cluster where the operator runs undisturbed.
@@ -168,11 +173,16 @@ pub fn private(name: &str) -> Bed {
 
 /// A cluster of one's own where the chart gives rights in these namespaces only.
 pub fn namespaced(name: &str, namespaces: &[&str]) -> Bed {
-    let program = Path::new(env!("CARGO_BIN_EXE_copyrator"));
-    let options = with_people(Options::default());
-    Bed::of(
+    let (options, program) = (peopled(Options::default()), Path::new(PROGRAM));
+    Bed::over(
         Testbed::start_in(options, program, &logs::folder(name), namespaces).expect("the test bed starts"),
     )
+}
+
+/// A cluster of one's own with another version in it.
+pub fn of_version(name: &str, chart: &Path, program: &Path) -> Bed {
+    let testbed = Testbed::of_version(peopled(Options::default()), chart, program, &logs::folder(name));
+    Bed::over(testbed.expect("the test bed starts"))
 }
 
 /// A cluster of one's own where the API server does not stamp authors, as before Kubernetes 1.36.

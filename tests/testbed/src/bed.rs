@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use crate::ports::Ports;
 pub const NAMESPACE: &str = "copyrator-system";
 /// How long the reconciler may take to put the hooks in force.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// This version's chart, beside this crate.
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/copyrator");
 /// The Helm release, and the stem of its objects' names.
 pub const RELEASE: &str = "copyrator";
 
@@ -25,7 +28,7 @@ pub const RELEASE: &str = "copyrator";
 pub struct Testbed {
     cluster: DevCluster,
     ports: Ports,
-    copyrator: PathBuf,
+    copyrator: Mutex<PathBuf>,
     logs: PathBuf,
     /// Kubeconfigs of the chart's ServiceAccounts.
     webhook: PathBuf,
@@ -53,22 +56,34 @@ impl Testbed {
         for namespace in namespaces {
             run(cluster.kubectl().args(["create", "namespace", namespace]))?;
         }
-        Testbed::in_some(cluster, copyrator, logs, namespaces)
+        Testbed::with(cluster, CHART.as_ref(), copyrator, logs, namespaces)
+    }
+
+    /// As [`start`](Self::start), with another version's chart and program.
+    pub fn of_version(
+        options: Options,
+        chart: &Path,
+        copyrator: &Path,
+        logs: &Path,
+    ) -> Result<Testbed, Error> {
+        let cluster = DevCluster::start(options)?;
+        Testbed::with(cluster, chart, copyrator, logs, &[])
     }
 
     /// Installs the chart in a cluster that runs.
     pub fn on(cluster: DevCluster, copyrator: &Path, logs: &Path) -> Result<Testbed, Error> {
-        Testbed::in_some(cluster, copyrator, logs, &[])
+        Testbed::with(cluster, CHART.as_ref(), copyrator, logs, &[])
     }
 
-    fn in_some(
+    fn with(
         cluster: DevCluster,
+        chart: &Path,
         copyrator: &Path,
         logs: &Path,
         namespaces: &[&str],
     ) -> Result<Testbed, Error> {
         fs::create_dir_all(logs).map_err(|source| Error::Log { path: logs.to_owned(), source })?;
-        let mut helm = install(&cluster)?;
+        let mut helm = install(&cluster, chart)?;
         if !namespaces.is_empty() {
             helm.args(["--set", &format!("namespaces={{{}}}", namespaces.join(","))]);
         }
@@ -81,7 +96,7 @@ impl Testbed {
         };
         Ok(Testbed {
             ports: Ports::reserve()?,
-            copyrator: copyrator.to_owned(),
+            copyrator: Mutex::new(copyrator.to_owned()),
             logs: logs.to_owned(),
             webhook,
             reconciler,
@@ -113,9 +128,18 @@ impl Testbed {
         &self.logs
     }
 
+    /// Has every process from now on be of this program: another version's.
+    pub fn change_to(&self, copyrator: &Path) {
+        copyrator.clone_into(&mut self.copyrator.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn program(&self) -> Command {
+        Command::new(&*self.copyrator.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// `copyrator` with `arguments`, as admin.
     pub fn copyrator(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.copyrator);
+        let mut command = self.program();
         self.cluster.tie(&mut command);
         command.args(arguments).env("KUBECONFIG", self.cluster.admin_kubeconfig());
         command
@@ -146,6 +170,14 @@ impl Testbed {
             // As each pod has: the audit log tells them apart.
             _ => self.operator_as(role, replica, &self.credentials(&replica.to_string())?, more),
         }
+    }
+
+    /// Has the accounts be those that are there now, where they have been made anew.
+    pub fn renew_accounts(&self) -> Result<(), Error> {
+        for role in [Role::Webhook, Role::Reconciler] {
+            credentials(&self.cluster, role, "0")?;
+        }
+        Ok(())
     }
 
     /// A kubeconfig of the reconciler's account with a token of its own, called so.
@@ -198,7 +230,7 @@ impl Testbed {
         more: &[&str],
     ) -> Result<Operator, Error> {
         let Place { admin, webhook, called } = place;
-        let mut command = Command::new(&self.copyrator);
+        let mut command = self.program();
         self.cluster.tie(&mut command);
         command.args(["serve", "--log", "text", "--namespace", NAMESPACE]);
         command.args(["--roles", role.roles()]).arg("--kubeconfig").arg(kubeconfig);
@@ -234,8 +266,7 @@ struct Place {
 }
 
 /// The command that installs the chart.
-fn install(cluster: &DevCluster) -> Result<Command, Error> {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/copyrator");
+fn install(cluster: &DevCluster, chart: &Path) -> Result<Command, Error> {
     let mut helm = cluster.helm()?;
     helm.args(["install", RELEASE]).arg(chart);
     helm.args(["--namespace", NAMESPACE, "--create-namespace"]);

@@ -1,0 +1,168 @@
+//! An object of one of our kinds as it was written: maybe by a newer version, with more than this build understands.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, core::object::HasSpec};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error},
+};
+use serde_json::Value;
+
+use crate::{
+    api::Problem,
+    validate::{UNSUPPORTED, unknown_fields},
+};
+
+/// An object of ours, or what is left of one that cannot be decoded, and the fields of its spec that nobody here knows.
+///
+/// A field that is ignored can be the one that makes a rule harmless (which namespaces are left out, say). The API
+/// server drops what its definitions lack, so there are such fields only where the definitions are newer than this
+/// build.
+#[derive(Clone, Debug)]
+pub struct AsWritten<K> {
+    object: Result<K, Box<Undecodable>>,
+    unknown: Vec<Problem>,
+}
+
+/// What is left of an object that cannot be decoded, and why it cannot.
+#[derive(Clone, Debug)]
+pub(super) struct Undecodable {
+    pub(super) metadata: ObjectMeta,
+    pub(super) problem: Problem,
+}
+
+impl<K> AsWritten<K> {
+    /// The object, if all of it is understood: the others are in nobody's service.
+    pub fn understood(self) -> Option<K> {
+        self.object.ok().filter(|_| self.unknown.is_empty())
+    }
+
+    /// The object, or what is left of it; and what keeps us from acting on it although it could be decoded.
+    pub(super) fn into_parts(self) -> (Result<K, Box<Undecodable>>, Vec<Problem>) {
+        (self.object, self.unknown)
+    }
+}
+
+impl<'de, K> Deserialize<'de> for AsWritten<K>
+where
+    K: HasSpec<Spec: Serialize> + DeserializeOwned,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = Value::deserialize(deserializer)?;
+        let object = match K::deserialize(&given) {
+            Ok(object) => object,
+            Err(error) => {
+                let metadata = ObjectMeta::deserialize(&given["metadata"]).map_err(D::Error::custom)?;
+                let problem = undecodable(&error);
+                return Ok(Self {
+                    object: Err(Box::new(Undecodable { metadata, problem })),
+                    unknown: Vec::new(),
+                });
+            }
+        };
+        let understood = serde_json::to_value(object.spec()).map_err(D::Error::custom)?;
+        let unknown = unknown_fields(&given["spec"], &understood);
+        Ok(Self { object: Ok(object), unknown: unknown.iter().map(|path| unsupported(path)).collect() })
+    }
+}
+
+/// A word that the decoder does not know is one of another version: the schema lets no others pass.
+fn undecodable(error: &serde_json::Error) -> Problem {
+    let error = error.to_string();
+    let reason = if error.starts_with("unknown variant `") { UNSUPPORTED } else { "Invalid" };
+    Problem { reason: reason.into(), message: format!("cannot be decoded: {error}"), ..Problem::default() }
+}
+
+fn unsupported(path: &str) -> Problem {
+    let message = format!(
+        "{path}: is no field that this version of Copyrator knows, so nothing is done: upgrade Copyrator, or take the \
+         field away"
+    );
+    Problem { reason: UNSUPPORTED.into(), message, ..Problem::default() }
+}
+
+impl<K: Resource> Resource for AsWritten<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(of)
+    }
+
+    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(of)
+    }
+
+    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(of)
+    }
+
+    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(of)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.object.as_ref().map_or_else(|left| &left.metadata, K::meta)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.object.as_mut().map_or_else(|left| &mut left.metadata, K::meta_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule};
+
+    fn reasons<K>(spec: &Value) -> Vec<String>
+    where
+        K: Resource + HasSpec<Spec: Serialize> + DeserializeOwned + Clone,
+    {
+        let object = json!({ "metadata": { "name": "it", "uid": "u" }, "spec": spec });
+        let written: AsWritten<K> = serde_json::from_value(object).unwrap();
+        assert_eq!(written.meta().uid.as_deref(), Some("u"));
+        let is_understood = written.clone().understood().is_some();
+        let (object, unknown) = written.into_parts();
+        assert_eq!(is_understood, object.is_ok() && unknown.is_empty());
+        let undecodable = object.err().map(|left| left.problem);
+        undecodable.into_iter().chain(unknown).map(|one| format!("{} {}", one.reason, one.message)).collect()
+    }
+
+    #[test]
+    fn what_only_a_newer_version_knows_is_named_wherever_it_is() {
+        let rule = |more: Value| {
+            let mut spec =
+                json!({ "source": { "kind": "Secret", "names": ["a"] }, "targets": [{ "names": ["b"] }] });
+            json_patch::merge(&mut spec, &more);
+            reasons::<CopyratorRule>(&spec)
+        };
+        assert_eq!(rule(json!({ "suspend": false, "copy": null, "excludeTargets": [] })), [""; 0]);
+        let [one] = &rule(json!({ "onlyOnWorkdays": true }))[..] else { panic!("not one") };
+        assert!(
+            one.starts_with("UnsupportedField spec.onlyOnWorkdays: is no field that this version"),
+            "{one}"
+        );
+        let [one] = &rule(json!({ "source": { "labels": { "a": "b" } } }))[..] else { panic!("not one") };
+        assert!(one.starts_with("UnsupportedField spec.source.labels: "), "{one}");
+        let [one] = &rule(json!({ "conflictPolicy": "Merge" }))[..] else { panic!("not one") };
+        assert!(one.starts_with("UnsupportedField cannot be decoded: unknown variant `Merge`"), "{one}");
+        let [one] = &rule(json!({ "targets": 7 }))[..] else { panic!("not one") };
+        assert!(one.starts_with("Invalid cannot be decoded: "), "{one}");
+    }
+
+    #[test]
+    fn so_it_is_for_monitors_and_policies_and_what_is_free_is_free() {
+        let watch = json!([{ "kind": "Secret", "names": ["a"], "since": "1h" }]);
+        let [one] = &reasons::<ConfigMonitor>(&json!({ "watch": watch }))[..] else { panic!("not one") };
+        assert!(one.starts_with("UnsupportedField spec.watch[0].since: "), "{one}");
+        let data =
+            json!([{ "name": "s", "keys": ["a"], "format": "json", "schema": { "ourOwn": { "a": 1 } } }]);
+        let spec = json!({ "match": { "kinds": ["ConfigMap"], "namespaceSelector": {} }, "data": data });
+        assert_eq!(reasons::<ConfigPolicy>(&spec), [""; 0]);
+    }
+}

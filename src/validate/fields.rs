@@ -1,0 +1,52 @@
+//! Fields of a spec that this build does not know.
+
+use serde_json::Value;
+
+use crate::api::Problem;
+
+/// Reason of a [`Problem`] that an older or newer build would not have: a field, or a word, of another version.
+pub const UNSUPPORTED: &str = "UnsupportedField";
+
+/// The paths, as in `spec.targets[0].label`, of what was `given` and is not in what was `understood` of it: what
+/// decoding and encoding loses. What is empty is nothing.
+pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    lost("spec", given, understood, &mut paths);
+    paths
+}
+
+/// Why a spec is quarantined, in a word for a condition: [`UNSUPPORTED`], or `Invalid`.
+pub fn quarantine_reason(problems: &[Problem]) -> &'static str {
+    let is_unsupported = problems.first().is_some_and(|problem| problem.reason == UNSUPPORTED);
+    if is_unsupported { UNSUPPORTED } else { "Invalid" }
+}
+
+fn lost(path: &str, given: &Value, known: &Value, paths: &mut Vec<String>) {
+    match (given, known) {
+        (Value::Object(given), Value::Object(known)) => {
+            for (key, value) in given {
+                let path = format!("{path}.{key}");
+                match known.get(key) {
+                    Some(known) => lost(&path, value, known, paths),
+                    None if is_nothing(value) => {}
+                    None => paths.push(path),
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(known)) => {
+            for (index, (given, known)) in given.iter().zip(known).enumerate() {
+                lost(&format!("{path}[{index}]"), given, known, paths);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Builds the earlier version that upgrades are tried from, once: its program and its chart, in the folder that is printed.
+# COPYRATOR_PREVIOUS=COMMIT takes another one. Where this checkout lacks its history: exit code 3, and the reason on standard error.
+set -eu
+cd "$(dirname "$0")/../.."
+commit=${COPYRATOR_PREVIOUS:-$(cat tests/previous/commit)}
+target=$PWD/${CARGO_TARGET_DIR:-target}
+case ${CARGO_TARGET_DIR:-} in /*) target=$CARGO_TARGET_DIR ;; esac
+there=$target/previous/$commit
+if [ -x "$there/copyrator" ]; then
+  echo "$there"
+  exit
+fi
+if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
+  echo "commit $commit is not in the history of this checkout: git fetch --unshallow" >&2
+  exit 3
+fi
+
+# Whoever is interrupted, or builds at the same time, leaves nothing half made.
+mkdir -p "$target/previous"
+work=$(mktemp -d "$target/previous/building.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/source" "$work/target/debug" "$work/made"
+git archive "$commit" | tar -x -C "$work/source"
+# Most of its dependencies have been built for us. Hard links, so that it costs neither time nor space.
+for part in deps build .fingerprint; do
+  if [ -d "$target/debug/$part" ]; then
+    cp -al "$target/debug/$part" "$work/target/debug/" 2>/dev/null || rm -rf "$work/target/debug/$part"
+  fi
+done
+(cd "$work/source" && cargo build --quiet --locked --package copyrator --target-dir "$work/target") >&2
+cp -r "$work/source/charts/copyrator" "$work/made/chart"
+cp "$work/target/debug/copyrator" "$work/made/copyrator"
+mv -T "$work/made" "$there" 2>/dev/null || [ -x "$there/copyrator" ]
+echo "$there"
