@@ -45,6 +45,22 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The socket for calls to Services cannot be listened on.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A pod wants a volume.
+    #[error("pod {pod} mounts {path}: nothing is mounted into processes of this machine")]
+    Mount {
+        /// The pod.
+        pod: String,
+        /// Where it wants the volume.
+        path: String,
+    },
     /// The reconciler did not put the hooks in force.
     #[error("the webhook configurations are not in force after {seconds} s; see {}", logs.display())]
     NotHooked {
