@@ -53,6 +53,9 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The cluster is somebody else's.
+    #[error("pods can be played in a cluster of our own only: unset COPYRATOR_TEST_KUBECONFIG")]
+    NotOurs,
     /// A pod wants a volume.
     #[error("pod {pod} mounts {path}: nothing is mounted into processes of this machine")]
     Mount {

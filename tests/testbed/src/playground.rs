@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use devcluster::{DevCluster, Options};
+use devcluster::{Component, DevCluster, Options};
 
 use crate::error::Error;
 use crate::kubelet::Kubelet;
@@ -26,10 +26,14 @@ pub struct Playground {
 
 impl Playground {
     /// Starts a cluster. `copyrator` is the program that all images are taken to hold; `logs` is a folder for what the
-    /// pods say, by default the cluster's own.
+    /// pods say, by default the cluster's own. Somebody else's cluster (`COPYRATOR_TEST_KUBECONFIG`) is refused: it plays its
+    /// pods itself.
     pub fn start(options: Options, copyrator: &Path, logs: Option<&Path>) -> Result<Playground, Error> {
         let options = options.pods_played_by_the_caller(PODS).services_played_by_the_caller();
         let cluster = Arc::new(DevCluster::start(options)?);
+        if cluster.component(Component::Kwok).pid().is_none() {
+            return Err(Error::NotOurs);
+        }
         let logs = logs.map_or_else(|| cluster.dir().join("logs"), Path::to_owned);
         fs::create_dir_all(&logs).map_err(|source| Error::Log { path: logs.clone(), source })?;
         let kubelet = Kubelet::start(cluster.clone(), copyrator, &logs);
