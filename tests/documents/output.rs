@@ -56,11 +56,15 @@ pub(crate) fn agree(shown: &str, said: &str) -> Result<(), String> {
 
 /// A line without times, digests, ages, generated names and widths of columns.
 fn plain(line: &str) -> String {
-    static CHANGING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+    static CHANGING: LazyLock<[(Regex, &str); 8]> = LazyLock::new(|| {
         [
+            // Before what looks like a digest in it.
+            (r"-[a-z0-9]{6,10}-[a-z0-9]{5}\b", "-POD"),
             (r"\d{4}-\d\d-\d\dT[\d:]+(\.\d+)?Z", "TIME"),
             (r"\b[0-9a-f]{8,64}(\.[0-9a-f.]+)?\b", "DIGEST"),
-            (r"-[a-z0-9]{6,10}-[a-z0-9]{5}\b", "-POD"),
+            (r"127\.0\.0\.1:\d+", "ADDRESS"),
+            (r"^LAST DEPLOYED: .*", "TIME"),
+            (r"\b\d+\.\d+ ms\b", "AGE"),
             (r"\b(\d+[smhd])+\b", "AGE"),
             (r"\s+", " "),
         ]
@@ -81,5 +85,6 @@ fn a_transcript_is_taken_apart_and_compared() {
     assert!(!get.is_error() && delete.is_error());
     assert_eq!(agree(&get.output, "NAME AGE\nz  1s\na  7m5s\n"), Ok(()));
     assert_eq!(agree(&get.output, "NAME AGE\nb  7s\n"), Err("a      5s".to_owned()));
+    assert_eq!(agree("web-98696f4f4-87j9g 1/1", "web-98696f4f4-x2bq7  1/1"), Ok(()));
     assert_eq!(agree("…\nx 2026-01-01T00:00:00Z\n", "a\nb\nx 2027-02-02T10:10:10Z"), Ok(()));
 }

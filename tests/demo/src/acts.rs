@@ -78,7 +78,7 @@ fn source_changes(stage: &Stage<'_>) -> Result<(), Failure> {
     stage.kubectl("wait -n shop --for=jsonpath='{.metadata.generation}'=2 deployment/web --timeout=60s")?;
     stage.kubectl("rollout status -n shop deployment/web --timeout=60s")?;
     stage.kubectl("get deployments -n shop -o custom-columns='NAME:.metadata.name,TIMES ROLLED OUT:.metadata.annotations.deployment\\.kubernetes\\.io/revision'")?;
-    let revisions = stage.kubectl("get replicasets -n shop")?;
+    let revisions = stage.kubectl("get replicasets -n shop --sort-by=.metadata.creationTimestamp")?;
     let times = |name: &str| revisions.text.lines().filter(|line| line.starts_with(name)).count();
     match (times("web-"), times("docs-")) {
         (2, 1) => Ok(()),
