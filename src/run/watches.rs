@@ -109,8 +109,8 @@ impl Watches<'_> {
         self.start_one::<Workload<Deployment>>("watch deployments", place, None);
         self.start_one::<Workload<StatefulSet>>("watch statefulsets", place, None);
         self.start_one::<Workload<DaemonSet>>("watch daemonsets", place, None);
-        self.start_one::<DeserializeGuard<ConfigMonitor>>("watch configmonitors", place, None);
-        self.start_one::<DeserializeGuard<CopyratorRule>>("watch copyratorrules", place, None);
+        self.start_one::<AsWritten<ConfigMonitor>>("watch configmonitors", place, None);
+        self.start_one::<AsWritten<CopyratorRule>>("watch copyratorrules", place, None);
         self.start_one::<Slim<ConfigMap>>("watch configmaps", place, Some(CONFIG_MAPS));
         self.start_one::<Slim<Secret>>("watch secrets", place, Some(SECRETS));
     }

@@ -8,12 +8,31 @@ use crate::stage::{Failure, Stage, heading, note};
 const OURS: &str = "app.kubernetes.io/managed-by=copyrator";
 
 pub(crate) fn all(stage: &Stage<'_>) -> Result<(), Failure> {
+    install(stage)?;
     rules(stage)?;
     namespace_appears(stage)?;
     source_changes(stage)?;
     nonsense_is_refused(stage)?;
     copies_are_protected(stage)?;
     namespace_goes(stage)
+}
+
+fn install(stage: &Stage<'_>) -> Result<(), Failure> {
+    heading("Copyrator, by its chart");
+    stage
+        .helm("install copyrator charts/copyrator --namespace copyrator-system --create-namespace --wait")?;
+    stage.kubectl("get pods -n copyrator-system")?;
+    if let Some((pod, words)) = stage.playground.commands().first() {
+        note(&format!("{pod} is: copyrator {}", words.join(" ")));
+    }
+    note("the reconciler writes the hooks once it has seen that calls reach the webhook");
+    for kind in ["mutating", "validating"] {
+        stage.kubectl(&format!("wait --for=create {kind}webhookconfiguration/copyrator --timeout=60s"))?;
+    }
+    // A hook just written takes the API server a moment.
+    stage.until_well()?;
+    let found = stage.copyrator("doctor")?;
+    if found.succeeded { Ok(()) } else { Err(found.unlike("find nothing")) }
 }
 
 fn rules(stage: &Stage<'_>) -> Result<(), Failure> {
@@ -27,7 +46,7 @@ fn rules(stage: &Stage<'_>) -> Result<(), Failure> {
 
 fn namespace_appears(stage: &Stage<'_>) -> Result<(), Failure> {
     heading("2. A namespace appears, and so do its objects");
-    let cluster = stage.testbed.cluster();
+    let cluster = stage.playground.cluster();
     let namespaces = Arrivals::watch(cluster, "/api/v1/namespaces", "")?;
     let config_maps = Arrivals::watch(cluster, "/api/v1/configmaps", OURS)?;
     let secrets = Arrivals::watch(cluster, "/api/v1/secrets", OURS)?;
@@ -59,7 +78,7 @@ fn source_changes(stage: &Stage<'_>) -> Result<(), Failure> {
     stage.kubectl("wait -n shop --for=jsonpath='{.metadata.generation}'=2 deployment/web --timeout=60s")?;
     stage.kubectl("rollout status -n shop deployment/web --timeout=60s")?;
     stage.kubectl("get deployments -n shop -o custom-columns='NAME:.metadata.name,TIMES ROLLED OUT:.metadata.annotations.deployment\\.kubernetes\\.io/revision'")?;
-    let revisions = stage.kubectl("get replicasets -n shop")?;
+    let revisions = stage.kubectl("get replicasets -n shop --sort-by=.metadata.creationTimestamp")?;
     let times = |name: &str| revisions.text.lines().filter(|line| line.starts_with(name)).count();
     match (times("web-"), times("docs-")) {
         (2, 1) => Ok(()),
@@ -84,7 +103,7 @@ fn nonsense_is_refused(stage: &Stage<'_>) -> Result<(), Failure> {
 /// A new hook takes the API server a moment.
 fn in_force(stage: &Stage<'_>) -> Result<(), Failure> {
     for _ in 0..300 {
-        let mut kubectl = stage.testbed.cluster().kubectl();
+        let mut kubectl = stage.playground.cluster().kubectl();
         let probe =
             kubectl.args(["create", "configmap", "app-probe", "-n", "shop", "--dry-run=server"]).output()?;
         if !probe.status.success() {

@@ -6,19 +6,20 @@ mod arrivals;
 mod stage;
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser;
-use devcluster::{DevCluster, Options};
-use testbed::{Operator, Role, Testbed};
+use devcluster::Options;
+use testbed::Playground;
 
 use stage::{Failure, Stage};
 
 /// Shows what Copyrator does, on a real Kubernetes control plane on this machine. Needs neither containers nor root.
 #[derive(Parser)]
 struct Arguments {
-    /// Leave the cluster and the operator running, and say how to use and how to end them.
+    /// Leave all of it running until Ctrl-C, and say how to use it.
     #[arg(long)]
     keep: bool,
     /// The operator's program. Default: beside this one.
@@ -48,11 +49,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     println!("Copyrator's demo. All of it runs on this machine and ends with it.");
-    let (testbed, crew) = set_up(&copyrator)?;
-    let stage = Stage::new(&testbed, &copyrator);
+    let playground = set_up(&copyrator)?;
+    let stage = Stage::new(&playground, &copyrator);
     let shown = acts::all(&stage);
     if arguments.keep {
-        explain(testbed, crew);
+        stay(&playground);
     } else if shown.is_ok() {
         println!(
             "\nThat was all; everything is stopped. `make demo ARGS=--keep` leaves it running to play with."
@@ -61,30 +62,33 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     shown
 }
 
-/// The cluster with Copyrator installed, and its processes.
-fn set_up(copyrator: &std::path::Path) -> Result<(Testbed, [Operator; 2]), Failure> {
-    let say = |what: &str| println!("  {what}");
-    stage::heading("A cluster with Copyrator");
-    say("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and two simulated nodes");
-    let cluster = DevCluster::start(Options::default())?;
-    let logs = cluster.dir().join("logs");
-    say("helm install copyrator charts/copyrator");
-    let testbed = Testbed::on(cluster, copyrator, &logs)?;
-    say("starting the operator: a webhook and a reconciler, each as its own ServiceAccount of the chart");
-    let mut crew = [testbed.operator(Role::Webhook, 0, &[])?, testbed.operator(Role::Reconciler, 0, &[])?];
-    for process in &mut crew {
-        process.wait_ready()?;
-    }
-    testbed.wait_hooked()?;
-    Ok((testbed, crew))
+/// The cluster, without Copyrator.
+fn set_up(copyrator: &Path) -> Result<Playground, Failure> {
+    stage::heading("A cluster");
+    stage::say(
+        "starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and two simulated nodes",
+    );
+    let playground = Playground::start(Options::default(), copyrator, None)?;
+    stage::say(
+        "The nodes run no containers, so this demo plays kubelet and network for the pods of the chart: each is",
+    );
+    stage::say(
+        "a process here, of the program just built in place of the image, with the pod's own arguments,",
+    );
+    stage::say(
+        "environment and account, and it is ready when the pod's probe says so. Other than in a pod are the",
+    );
+    stage::say("addresses (127.0.0.1, with free ports) and the token (in a kubeconfig, by KUBECONFIG).");
+    Ok(playground)
 }
 
-/// Lets everything run on, and says how to use and how to end it.
-fn explain(testbed: Testbed, crew: [Operator; 2]) {
-    stage::heading("It runs on");
-    println!("  export KUBECONFIG={}", testbed.cluster().admin_kubeconfig().display());
-    println!("  alias kubectl={}", testbed.cluster().kubectl().get_program().to_string_lossy());
-    println!("  the operator's logs: {}", testbed.logs().display());
-    crew.into_iter().for_each(Operator::keep);
-    println!("  to end it: cargo run -p devcluster -- stop {}", testbed.into_cluster().keep().display());
+/// Leaves everything running, says how to use it, and stays: with this process the pods' kubelet would go.
+fn stay(playground: &Playground) -> ! {
+    stage::heading("It runs on, until you press Ctrl-C");
+    println!("  export KUBECONFIG={}", playground.cluster().admin_kubeconfig().display());
+    println!("  alias kubectl={}", playground.cluster().kubectl().get_program().to_string_lossy());
+    println!("  what the pods say: {}", playground.logs().display());
+    loop {
+        thread::park();
+    }
 }

@@ -4,8 +4,10 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
 
-use testbed::Testbed;
+use testbed::Playground;
 
 /// What the demo could not show, and what was seen instead.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl From<io::Error> for Failure {
 
 /// Where the demo happens.
 pub(crate) struct Stage<'a> {
-    pub(crate) testbed: &'a Testbed,
+    pub(crate) playground: &'a Playground,
     copyrator: PathBuf,
 }
 
@@ -55,8 +57,8 @@ pub(crate) struct Shown {
 }
 
 impl<'a> Stage<'a> {
-    pub(crate) fn new(testbed: &'a Testbed, copyrator: &Path) -> Stage<'a> {
-        Stage { testbed, copyrator: copyrator.to_owned() }
+    pub(crate) fn new(playground: &'a Playground, copyrator: &Path) -> Stage<'a> {
+        Stage { playground, copyrator: copyrator.to_owned() }
     }
 
     /// Runs kubectl as admin, shows it, and requires that it succeeds.
@@ -71,11 +73,34 @@ impl<'a> Stage<'a> {
         if shown.succeeded { Err(shown.unlike("be refused")) } else { Ok(shown) }
     }
 
+    /// Runs helm as admin, shows it, and requires that it succeeds.
+    pub(crate) fn helm(&self, arguments: &str) -> Result<Shown, Failure> {
+        let mut command = self.playground.cluster().helm()?;
+        command.args(words(arguments)).current_dir(top());
+        let shown = show(&format!("helm {arguments}"), &mut command)?;
+        if shown.succeeded { Ok(shown) } else { Err(shown.unlike("succeed")) }
+    }
+
     /// Runs `copyrator` and shows it.
     pub(crate) fn copyrator(&self, arguments: &str) -> Result<Shown, Failure> {
+        show(&format!("copyrator {arguments}"), &mut self.of_copyrator(arguments))
+    }
+
+    /// Waits, without a word, until `copyrator doctor` finds nothing, or for half a minute.
+    pub(crate) fn until_well(&self) -> Result<(), Failure> {
+        for _ in 0..60 {
+            if self.of_copyrator("doctor").output()?.status.success() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        Ok(())
+    }
+
+    fn of_copyrator(&self, arguments: &str) -> Command {
         let mut command = Command::new(&self.copyrator);
-        command.args(arguments.split(' ')).env("KUBECONFIG", self.testbed.cluster().admin_kubeconfig());
-        show(&format!("copyrator {arguments}"), &mut command)
+        command.args(arguments.split(' ')).env("KUBECONFIG", self.playground.cluster().admin_kubeconfig());
+        command
     }
 
     /// Shows a file of the repository.
@@ -84,7 +109,7 @@ impl<'a> Stage<'a> {
     }
 
     fn attempt(&self, arguments: &str) -> Result<Shown, Failure> {
-        let mut command = self.testbed.cluster().kubectl();
+        let mut command = self.playground.cluster().kubectl();
         command.args(words(arguments)).current_dir(top());
         show(&format!("kubectl {arguments}"), &mut command)
     }
@@ -96,7 +121,7 @@ impl Shown {
         if self.text.contains(expected) { Ok(()) } else { Err(self.unlike(&format!("say {expected:?}"))) }
     }
 
-    fn unlike(&self, expected: &str) -> Failure {
+    pub(crate) fn unlike(&self, expected: &str) -> Failure {
         Failure(format!("`{}` should {expected}, but said:\n{}", self.command, self.text.trim_end()))
     }
 }
@@ -109,6 +134,11 @@ pub(crate) fn heading(text: &str) {
         true => println!("\n\x1b[1m{text}\x1b[0m"),
         false => println!("\n{text}"),
     }
+}
+
+/// A line about what goes on before there are commands.
+pub(crate) fn say(text: &str) {
+    println!("  {text}");
 }
 
 /// A sentence beside the commands.

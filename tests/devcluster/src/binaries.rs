@@ -67,6 +67,11 @@ pub fn foreign_definitions() -> Result<Vec<PathBuf>, Error> {
     tools::foreign_definitions()
 }
 
+/// Manifests of the kinds by which Argo CD and Flux are told what to install.
+pub fn gitops_definitions() -> Result<Vec<PathBuf>, Error> {
+    tools::gitops_definitions()
+}
+
 /// Where kubectl is, built if need be.
 pub fn kubectl() -> Result<PathBuf, Error> {
     find(&KUBERNETES, "kubectl", &Environment::read())
@@ -87,6 +92,7 @@ pub fn kube_proxy() -> Result<PathBuf, Error> {
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {
     let cache = Environment::read().cache()?;
     tools::foreign_definitions()?;
+    tools::gitops_definitions()?;
     let modules = [&KUBERNETES, &KWOK, &HELM, &HELM4, &LUA];
     modules.into_iter().map(|module| tools::ensure(module, &cache)).collect()
 }

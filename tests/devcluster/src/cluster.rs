@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::control::{Component, ComponentHandle, Process};
+use crate::control::{Component, ComponentHandle, Process, SERVICES};
 use crate::environment::{self, Environment};
 use crate::error::Error;
 use crate::folder::Folder;
@@ -121,6 +121,12 @@ impl DevCluster {
     /// cluster.
     pub fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The socket on which the API server looks for Services, with [`Options::services_played_by_the_caller`]. Whoever
+    /// plays them makes it.
+    pub fn services(&self) -> PathBuf {
+        self.folder.path().join(SERVICES)
     }
 
     /// The audit log, if [`Options::audit`] asked for one: a JSON object per line. A line may

@@ -61,6 +61,8 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
         mutating_policies: options.mutating_policies,
         admission_configuration: options.admission_configuration.as_deref(),
         pods_reach_it_at: options.pods_reach_it_at,
+        played_pods: options.played_pods.as_deref(),
+        services_played: options.services_played,
     };
     let mut processes = Vec::new();
     for (component, user) in [

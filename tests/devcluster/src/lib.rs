@@ -42,7 +42,9 @@ mod ports;
 mod ready;
 mod tools;
 
-pub use binaries::{build_everything, foreign_definitions, helm, helm4, kube_proxy, kubectl, kubelet, lua};
+pub use binaries::{
+    build_everything, foreign_definitions, gitops_definitions, helm, helm4, kube_proxy, kubectl, kubelet, lua,
+};
 pub use cluster::DevCluster;
 pub use control::{Component, ComponentHandle};
 pub use error::Error;

@@ -29,6 +29,8 @@ pub struct Options {
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<PathBuf>,
     pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
+    pub(crate) played_pods: Option<String>,
+    pub(crate) services_played: bool,
 }
 
 impl Default for Options {
@@ -42,6 +44,8 @@ impl Default for Options {
             mutating_policies: true,
             admission_configuration: None,
             pods_reach_it_at: None,
+            played_pods: None,
+            services_played: false,
         }
     }
 }
@@ -77,6 +81,22 @@ impl Options {
     pub fn real_nodes(mut self, address: Ipv4Addr) -> Options {
         self.nodes = 0;
         self.pods_reach_it_at = Some(address);
+        self
+    }
+
+    /// Pods with these labels (`key=value`) are scheduled and then left to the caller, who plays their kubelet: the
+    /// simulated nodes say nothing of them, neither that they run nor that they have ended.
+    pub fn pods_played_by_the_caller(mut self, labels: &str) -> Options {
+        self.played_pods = Some(labels.to_owned());
+        self
+    }
+
+    /// The API server's calls to Services go, by HTTP's CONNECT, to the socket [`DevCluster::services`], where the caller
+    /// plays the network that is not there.
+    ///
+    /// [`DevCluster::services`]: crate::DevCluster::services
+    pub fn services_played_by_the_caller(mut self) -> Options {
+        self.services_played = true;
         self
     }
 

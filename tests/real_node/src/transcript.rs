@@ -62,7 +62,8 @@ pub(crate) fn record(text: &str) -> Result<(), Failure> {
 /// A page of a transcript: its headings are the page's, and what is between them is shown as it was.
 fn page(text: &str) -> String {
     let mut page = "# A real node\n\n\
-        <!-- Generated: make node PROFILE=release ARGS=--record. Do not edit. -->\n\n\
+        <!-- Generated: make node PROFILE=release ARGS=--record. Do not edit. -->\n\
+        <!-- not run, all of this page: recorded by make node, which runs it -->\n\n\
         What `make node` did and saw, once, with the program as it is shipped: a kubelet with containerd, real pods, the chart with its\n\
         defaults. Names, addresses and times are those of that run.\n"
         .to_owned();

@@ -283,7 +283,7 @@ fn credentials(cluster: &DevCluster, role: Role, called: &str) -> Result<PathBuf
 }
 
 /// Runs a command that must succeed: what it wrote.
-fn run(command: &mut Command) -> Result<String, Error> {
+pub(crate) fn run(command: &mut Command) -> Result<String, Error> {
     let program = PathBuf::from(command.get_program());
     let output = command.output().map_err(|source| Error::Run { program, source })?;
     if output.status.success() {

@@ -45,6 +45,25 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The socket for calls to Services cannot be listened on.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The cluster is somebody else's.
+    #[error("pods can be played in a cluster of our own only: unset COPYRATOR_TEST_KUBECONFIG")]
+    NotOurs,
+    /// A pod wants a volume.
+    #[error("pod {pod} mounts {path}: nothing is mounted into processes of this machine")]
+    Mount {
+        /// The pod.
+        pod: String,
+        /// Where it wants the volume.
+        path: String,
+    },
     /// The reconciler did not put the hooks in force.
     #[error("the webhook configurations are not in force after {seconds} s; see {}", logs.display())]
     NotHooked {

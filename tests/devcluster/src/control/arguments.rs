@@ -22,6 +22,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<&'a Path>,
     pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
+    pub(crate) played_pods: Option<&'a str>,
+    pub(crate) services_played: bool,
 }
 
 /// Every finished request, once, with who, what and how it ended.
@@ -30,6 +32,19 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
+";
+
+/// Where calls to Services go, in the cluster's folder, if somebody plays them.
+pub(crate) const SERVICES: &str = "services.sock";
+
+/// Calls to Services and pods are made through a proxy; etcd and webhooks by address are reached as ever.
+const EGRESS: &str = "apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport: {uds: {udsName: SOCKET}}
 ";
 
 /// The program and its arguments. `kubeconfig` is that of the component's user, where it has one.
@@ -54,6 +69,10 @@ pub(crate) fn arguments(
         Component::Kwok => {
             let mut arguments = vec![kubeconfig, "--manage-all-nodes".into(), "--cidr=10.244.0.1/16".into()];
             arguments.push("--node-lease-duration-seconds=40".into());
+            // It calls this deprecated in favour of its stages, which select by what a pod must have only.
+            arguments.extend(
+                setup.played_pods.map(|labels| format!("--disregard-status-with-label-selector={labels}")),
+            );
             arguments.extend(setup.binaries.stages.iter().map(|stage| flag("config", stage)));
             (kwok.clone(), arguments)
         }
@@ -110,6 +129,13 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
         arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".into());
     }
     arguments.extend(setup.admission_configuration.map(|file| flag("admission-control-config-file", file)));
+    if setup.services_played {
+        let egress = setup.folder.join("egress.yaml");
+        let socket = setup.folder.join(SERVICES);
+        let text = EGRESS.replace("SOCKET", &socket.display().to_string());
+        fs::write(&egress, text).map_err(Error::file("write", &egress))?;
+        arguments.push(flag("egress-selector-config-file", &egress));
+    }
     if let Some(log) = setup.audit_log {
         let policy = setup.folder.join("audit-policy.yaml");
         fs::write(&policy, AUDIT_POLICY).map_err(Error::file("write", &policy))?;

@@ -24,11 +24,36 @@ const FOUND_IN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The files, downloaded if need be.
+/// Of the GitOps controllers that docs/gitops.md speaks of.
+const GITOPS: [(&str, &[&str]); 3] = [
+    ("github.com/argoproj/argo-cd/v3@v3.2.0", &["manifests/crds/application-crd.yaml"]),
+    (
+        "github.com/fluxcd/helm-controller@v1.4.0",
+        &["config/crd/bases/helm.toolkit.fluxcd.io_helmreleases.yaml"],
+    ),
+    (
+        "github.com/fluxcd/source-controller@v1.7.0",
+        &[
+            "config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml",
+            "config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml",
+        ],
+    ),
+];
+
+/// The files that the chart's objects need, downloaded if need be.
 pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
+    download(&FOUND_IN)
+}
+
+/// Those of GitOps controllers.
+pub(crate) fn gitops() -> Result<Vec<PathBuf>, Error> {
+    download(&GITOPS)
+}
+
+fn download(found_in: &[(&str, &[&str])]) -> Result<Vec<PathBuf>, Error> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/definitions");
     let mut files = Vec::new();
-    for (module, inside) in FOUND_IN {
+    for (module, inside) in found_in {
         let mut go = Command::new("go");
         go.args(["mod", "download", "-json", module]).current_dir(&source).env("GOWORK", "off");
         let told = run(&mut go, None)?;

@@ -13,7 +13,7 @@ use ring::digest;
 
 use crate::error::Error;
 
-pub(crate) use definitions::files as foreign_definitions;
+pub(crate) use definitions::{files as foreign_definitions, gitops as gitops_definitions};
 pub(crate) use install::ensure;
 pub(crate) use stages::files as stage_files;
 
