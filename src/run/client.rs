@@ -24,7 +24,9 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No configuration says where the cluster is.
-    #[error("cannot find out where the cluster is: set KUBECONFIG or --kubeconfig, or run in a pod")]
+    #[error(
+        "cannot find out where the cluster is: set KUBECONFIG, --kubeconfig or --server, or run in a pod"
+    )]
     Config(#[source] Box<kube::config::InferConfigError>),
     /// The kubeconfig is unreadable or names no such context.
     #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]

@@ -1,6 +1,6 @@
 //! Which cluster is asked, as whom: a kubeconfig, and what a command line says otherwise, as kubectl has it.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 
 use kube::{
     Config,
@@ -68,6 +68,8 @@ pub struct Impersonated {
     pub uid: Option<String>,
     /// The groups, which replace those that the name has.
     pub groups: Vec<String>,
+    /// What an authenticator says of them besides.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Target {
@@ -98,6 +100,7 @@ impl Target {
             config.auth_info.impersonate = Some(other.user.clone());
             config.auth_info.impersonate_uid.clone_from(&other.uid);
             config.auth_info.impersonate_groups = Some(other.groups.clone());
+            config.auth_info.impersonate_user_extra = Some(other.extra.clone().into_iter().collect());
         }
         Ok(config)
     }
@@ -143,10 +146,10 @@ impl Target {
 }
 
 fn is_missing(error: &KubeconfigError) -> bool {
-    matches!(
-        error,
-        KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath | KubeconfigError::CurrentContextNotSet
-    )
+    match error {
+        KubeconfigError::ReadConfig(source, _) => source.kind() == io::ErrorKind::NotFound,
+        other => matches!(other, KubeconfigError::FindPath | KubeconfigError::CurrentContextNotSet),
+    }
 }
 
 impl Trust {
@@ -240,7 +243,8 @@ users:
         assert_eq!(by_certificate.auth_info.client_certificate.as_deref(), Some("c.pem"));
         assert_eq!(by_certificate.auth_info.client_key.as_deref(), Some("k.pem"));
         let groups = vec!["people".to_owned()];
-        let impersonated = Impersonated { user: "alice".into(), uid: Some("7".into()), groups };
+        let impersonated =
+            Impersonated { user: "alice".into(), uid: Some("7".into()), groups, extra: BTreeMap::default() };
         let other = config(|target| target.impersonated = Some(impersonated)).unwrap().auth_info;
         assert_eq!(
             (other.impersonate.as_deref(), other.impersonate_uid.as_deref()),

@@ -53,6 +53,8 @@ fn flags_alone_say_which_cluster_and_as_whom() {
 
     works(&["--server", server, "--certificate-authority", ca, "--token", token]);
     works(&["-s", server, "--insecure-skip-tls-verify", "--token", token]);
+    works(&["-s", server, "--insecure-skip-tls-verify=true", "--token", token]);
+    fails(&["-s", server, "--insecure-skip-tls-verify=false", "--token", token], 3, "certificate");
     fails(&["--server", server, "--token", token], 3, "certificate");
     let named = |name| {
         ["--server", server, "--certificate-authority", ca, "--token", token, "--tls-server-name", name]
@@ -66,7 +68,18 @@ fn flags_alone_say_which_cluster_and_as_whom() {
     assert_eq!(said.code, Some(1), "{}", said.notes);
     assert!(said.notes.contains("Unauthorized") && !said.notes.contains(token), "{}", said.notes);
     // As somebody else, and what the kubeconfig calls cluster and user.
-    works(&["--kubeconfig", admin, "--as", "alice", "--as-uid", "7", "--as-group", "system:masters"]);
+    works(&[
+        "--kubeconfig",
+        admin,
+        "--as",
+        "alice",
+        "--as-uid",
+        "7",
+        "--as-group",
+        "system:masters",
+        "--as-user-extra",
+        "scopes=all",
+    ]);
     let named = (&kubeconfig.clusters[0].name, &kubeconfig.auth_infos[0].name);
     works(&["--kubeconfig", admin, "--cluster", named.0, "--user", named.1]);
     fails(&["--kubeconfig", admin, "--cluster", "other"], 3, "other");

@@ -110,3 +110,19 @@ impl Findings {
         self.0.push(Finding { severity, id, object, what, fix });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Machines read it: fields may come, none goes or is called otherwise.
+    #[test]
+    fn a_finding_keeps_its_form() {
+        let mut found = Findings::default();
+        found.warning(Id::ForeignFailHook, "hook theirs", "it may refuse", "kubectl edit");
+        let expected = serde_json::json!([{
+            "severity": "warning", "id": "foreign-fail-hook", "object": "hook theirs", "what": "it may refuse", "fix": "kubectl edit",
+        }]);
+        assert_eq!(serde_json::to_value(&found.0).unwrap(), expected);
+    }
+}

@@ -2,6 +2,8 @@
 
 mod fetch;
 
+use clap::ArgAction;
+
 use self::fetch::{FetchError, Listed, fetch};
 use super::{
     ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail, output, print,
@@ -57,7 +59,8 @@ pub struct Args {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// All namespaces.
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long, conflicts_with = "namespace", value_name = "true|false", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true, hide_possible_values = true)]
     all_namespaces: bool,
     #[command(flatten)]
     labels: LabelArgs,

@@ -10,13 +10,15 @@ use serde::Serialize;
 
 use self::look::{Looked, look};
 use super::{
-    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect,
+    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on,
+    cluster::seconds,
+    connect,
     console::say,
     copies, fail,
     installed::{Installed, InstalledArgs},
     output, print, restarts,
     selected::{Labels, Selected},
-    serve::{UsageError, duration},
+    serve::UsageError,
     standing::{ReadError, Standing, of_workloads, sort, table},
     with_causes,
 };
@@ -92,7 +94,7 @@ impl Args {
             target: self.cluster.clone().check()?,
             labels: self.labels.clone().check()?,
             installed: self.installed.clone().check()?,
-            timeout: duration("timeout", &self.timeout)?,
+            timeout: seconds("timeout", &self.timeout)?,
         })
     }
 
