@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{ArgAction, Args as _, Command, CommandFactory as _, FromArgMatches as _};
+use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::complete;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::ListParams};
@@ -75,9 +75,13 @@ fn target(words: &[OsString]) -> Option<Target> {
         .get_arguments()
         .filter_map(|flag| {
             let long = format!("--{}", flag.get_long()?);
-            match flag.get_action() {
-                ArgAction::SetTrue => words.iter().any(|word| *word == *long).then_some(long),
-                _ => Some(format!("{long}={}", value_of(words, &long)?)),
+            let is_given = words.iter().any(|word| *word == *long);
+            // What follows a flag that needs no value is not its value.
+            let takes_none = flag.get_num_args().is_some_and(|range| range.min_values() == 0);
+            if takes_none {
+                is_given.then_some(long)
+            } else {
+                Some(format!("{long}={}", value_of(words, &long)?))
             }
         })
         .collect();
