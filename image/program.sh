@@ -13,6 +13,10 @@ if [ "$#" = 0 ]; then set -- copyrator; fi
 
 # Where things lie on this machine is nobody's business, and would make every folder's program another one.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
+# Both are split at blanks, by Cargo and by the C compilers' callers.
+case $PWD$cargo_home in
+  *[[:space:]]*) echo "image/program.sh: a blank is in $PWD or $cargo_home: compilers' flags cannot name it; move the checkout, or set CARGO_HOME" >&2 && exit 2 ;;
+esac
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="-ffile-prefix-map=$PWD=/src -ffile-prefix-map=$cargo_home=/cargo"
 export CARGO_INCREMENTAL=0

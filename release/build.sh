@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds what is released for one architecture, into target/dist: the image, the list of its parts, and two archives.
+# Builds what is released for one architecture, into target/dist: the image, lists of parts, and two archives.
 #   TARGET=aarch64-unknown-linux-gnu   default: this machine's
 #   PROFILE=dev                        the quick, big programs, to try everything else
 #   DIST=DIR                           where to; default: target/dist
@@ -29,6 +29,7 @@ mkdir "$folder/image"
 tar -xf "$folder/image.tar" -C "$folder/image"
 mv "$folder/image.tar.digest" "$image.digest"
 OUTPUT=$dist/copyrator_$of.cdx.json image/sbom.sh
+MEMBER=certs-tool OUTPUT=$dist/copyrator-certs_$of.cdx.json image/sbom.sh
 # Each by itself: built together they would have other features, and copyrator would not be the one in the image.
 program=$(image/program.sh copyrator)
 certificates=$(image/program.sh copyrator-certs)
@@ -47,6 +48,9 @@ archive() {
 }
 # The digest of an image says nothing of the order and times of the archive that it is in.
 archive "$folder/image" >"$image"
-archive "$folder/all" | gzip -9n >"$dist/copyrator_$of.tar.gz"
-archive "$folder/plugin" | gzip -9n >"$dist/kubectl-copyrator_$of.tar.gz"
+# In two steps: of a pipe only gzip's failure would be seen.
+archive "$folder/all" >"$folder/all.tar"
+archive "$folder/plugin" >"$folder/plugin.tar"
+gzip -9n <"$folder/all.tar" >"$dist/copyrator_$of.tar.gz"
+gzip -9n <"$folder/plugin.tar" >"$dist/kubectl-copyrator_$of.tar.gz"
 ls "$dist"

@@ -16,7 +16,9 @@ cp -R charts/copyrator "$folder/copyrator"
 
 value() { sed -n "/^image:/,/^[a-z]/s/^  $1: *//p" charts/copyrator/values.yaml; }
 default=$(value registry)/$(value repository)
-if [ "${IMAGE:=$default}" != "$default" ]; then
+# Registries take no capitals, and repositories of forges may have some.
+IMAGE=$(printf %s "${IMAGE:-$default}" | tr '[:upper:]' '[:lower:]')
+if [ "$IMAGE" != "$default" ]; then
   sed -i -e "/^image:/,/^[a-z]/s#^  registry:.*#  registry: ${IMAGE%%/*}#" \
     -e "/^image:/,/^[a-z]/s#^  repository:.*#  repository: ${IMAGE#*/}#" "$folder/copyrator/values.yaml"
   sed -i "s#$default:#$IMAGE:#" "$folder/copyrator/Chart.yaml"
@@ -27,5 +29,6 @@ fi
 file=$dist/copyrator-chart-$version.tgz
 tar -xzf "$folder/packed/copyrator-$version.tgz" -C "$folder/packed"
 tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-  --format=ustar -C "$folder/packed" copyrator | gzip -9n >"$file"
+  --format=ustar -C "$folder/packed" copyrator >"$folder/chart.tar"
+gzip -9n <"$folder/chart.tar" >"$file"
 printf '%s\n' "$file"

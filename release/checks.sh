@@ -72,10 +72,10 @@ chart_renders_the_same() {
 
 # Who forks it publishes under another name, and its chart installs that.
 chart_names_the_image() {
-  local images fork=registry.example.com/somebody/fork
+  local images fork=registry.example.com/Somebody/Fork
   IMAGE=$fork DIST=$folder/fork release/chart.sh || return 1
   images=$("$helm" template copyrator "$folder/fork/copyrator-chart-$version.tgz" --kube-version 1.36.0 | sed -n 's/^ *image: "\{0,1\}\([^"]*\).*/\1/p' | sort -u)
-  same "$images" "$fork:$version"
+  same "$images" "${fork,,}:$version"
 }
 
 # As krew goes about it: the checksum, then files and folders only, then the program by its name.
@@ -107,9 +107,10 @@ publish() { IMAGE=$image ARCHES="$built" PLAIN_HTTP=1 release/publish.sh >"$fold
 published() { sed -n "s/^$1=//p" "$folder/published"; }
 
 pushed_again() {
-  local before
+  local before charts
   before=$(published image_digest)
-  publish && same "$(published image_digest)" "$before"
+  charts=$(published chart_digest)
+  publish && same "$(published image_digest)" "$before" && same "$(published chart_digest)" "$charts"
 }
 
 registry_has_all() {
@@ -125,6 +126,16 @@ image_comes_back() {
 chart_comes_back() {
   "$helm" pull --plain-http "oci://$pushed/charts/copyrator" --version "$version" --destination "$folder" &&
     cmp "$folder/copyrator-$version.tgz" "$dist/copyrator-chart-$version.tgz"
+}
+
+# The chart that the fork above has, in the place of ours. Afterwards it is as before.
+other_chart_is_left_alone() {
+  local ours=$pushed/charts/copyrator before other
+  before=$("$crane" digest "$ours:$version") || return 1
+  "$helm" push --plain-http "$folder/fork/copyrator-chart-$version.tgz" "oci://$pushed/charts" || return 1
+  other=$("$crane" digest "$ours:$version")
+  refuses same "$other" "$before" && refuses publish && same "$("$crane" digest "$ours:$version")" "$other" &&
+    "$crane" tag "$ours@$before" "$version"
 }
 
 other_content_is_left_alone() {

@@ -6,6 +6,14 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
+# It is emptied first: nothing goes that is not ours.
+for file in "${DIST:-target/dist}"/* "${DIST:-target/dist}"/.[!.]*; do
+  case ${file##*/} in
+    '*' | '.[!.]*' | copyrator_* | copyrator-certs_* | copyrator-chart-* | kubectl-copyrator_* | copyrator.yaml | sha256sums.txt) ;;
+    *) echo "release/dry-run.sh: $file is none of ours, and its folder would be emptied: choose another DIST" >&2 && exit 2 ;;
+  esac
+done
+
 export PROFILE=${PROFILE:-release} DIST=${DIST:-$PWD/target/dist}
 dist=$DIST
 logs=$PWD/target/release-logs
@@ -140,6 +148,7 @@ if step "image (${built/ / and }) and chart, pushed to a registry on this machin
     step "$arch: pulled by the tag: the image that was built, with the program of the archive" image_comes_back "$arch"
   done
   step 'the chart, pulled: the same bytes' chart_comes_back
+  step "a chart's version that is there with other content is left alone" other_chart_is_left_alone
   step 'a version that is there with other content is left alone' other_content_is_left_alone
 fi
 

@@ -22,6 +22,8 @@ mod flags;
 mod health;
 #[path = "manifests/policies.rs"]
 mod policies;
+#[path = "manifests/publishing.rs"]
+mod publishing;
 #[path = "manifests/release.rs"]
 mod release;
 #[path = "manifests/schemas.rs"]

@@ -1,11 +1,14 @@
 //! The kinds of a version take every object of the version before, and mean by it what that one meant.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use copyrator::crds;
 use serde_json::{Value, json};
 
 use crate::{documents, path};
+
+/// What `tests/previous/definitions.sh` says by this exit code is not there.
+const LACKS_HISTORY: i32 = 3;
 
 /// Objects of the earlier version are read by this one, and while an upgrade or a rollback is under way the earlier one
 /// reads objects through the definitions of this one. So a definition only gains: nothing goes or gets narrower, what is new
@@ -23,6 +26,21 @@ fn definitions_only_gain() {
         let new = now.iter().find(|one| one["metadata"]["name"] == name).expect(name);
         assert_eq!(losses(&old, new), [""; 0], "{name}");
     }
+}
+
+/// Both files are renewed after a release, and one without the other would hold us to a version that nobody comes from.
+#[test]
+fn the_definitions_before_are_those_of_the_pinned_commit() {
+    let said = Command::new(path("tests/previous/definitions.sh")).output().expect("the script starts");
+    let error = String::from_utf8_lossy(&said.stderr);
+    if said.status.code() == Some(LACKS_HISTORY) {
+        println!("SKIPPED the definitions of the version before: {error}");
+        return;
+    }
+    assert!(said.status.success(), "{error}");
+    let file = "tests/previous/definitions.yaml";
+    let kept = std::fs::read(path(file)).expect(file);
+    assert!(kept == said.stdout, "{file} is of another commit: tests/previous/definitions.sh >{file}");
 }
 
 #[test]

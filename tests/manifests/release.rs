@@ -8,14 +8,18 @@ use tempfile::TempDir;
 
 use crate::{documents, path};
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn text(file: &str) -> String {
     fs::read_to_string(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 /// What a script says on standard output, or else on standard error.
-fn run(script: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> Result<String, String> {
+pub(crate) fn run(
+    script: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &Path)],
+) -> Result<String, String> {
     let mut command = Command::new(script);
     command.args(arguments).envs(environment.iter().copied()).env_remove("SOURCE");
     let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", script.display()));
@@ -30,8 +34,8 @@ fn the_version_is_the_same_everywhere() {
     assert_eq!(run(&path("release/version.sh"), &[], &[]).as_deref(), Ok(format!("{VERSION}\n").as_str()));
 }
 
-/// A checkout of only what says a version and of some scripts, with one thing in it changed.
-fn checkout(scripts: &[&str], file: &str, from: &str, to: &str) -> TempDir {
+/// A checkout of only what says a version and of some scripts, with one thing in it changed, or nothing.
+pub(crate) fn checkout(scripts: &[&str], file: &str, from: &str, to: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let versions = ["release/version.sh", "Cargo.toml", "charts/copyrator/Chart.yaml", "CHANGELOG.md"];
     for one in versions.iter().chain(scripts).copied() {

@@ -21,13 +21,18 @@ mkdir -p "$target/previous"
 work=$(mktemp -d "$target/previous/building.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/source" "$work/target/debug" "$work/made"
-git archive "$commit" | tar -x -C "$work/source"
-# Most of its dependencies have been built for us. Hard links, so that it costs neither time nor space.
-for part in deps build .fingerprint; do
-  if [ -d "$target/debug/$part" ]; then
-    cp -al "$target/debug/$part" "$work/target/debug/" 2>/dev/null || rm -rf "$work/target/debug/$part"
-  fi
-done
+git archive --output "$work/source.tar" "$commit"
+tar -xf "$work/source.tar" -C "$work/source"
+# Most of its dependencies have been built for us. Libraries are replaced when they are built anew, never written into: hard
+# links of them cost neither time nor space. The rest Cargo writes in place, so it is copied.
+if [ -d "$target/debug/deps" ]; then
+  mkdir "$work/target/debug/deps"
+  find "$target/debug/deps" -maxdepth 1 -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' \) \
+    -exec cp -al -t "$work/target/debug/deps" {} + 2>/dev/null || rm -rf "$work/target/debug/deps"
+  for part in build .fingerprint; do
+    cp -a "$target/debug/$part" "$work/target/debug/" 2>/dev/null || rm -rf "$work/target/debug/$part"
+  done
+fi
 (cd "$work/source" && cargo build --quiet --locked --package copyrator --target-dir "$work/target") >&2
 cp -r "$work/source/charts/copyrator" "$work/made/chart"
 cp "$work/target/debug/copyrator" "$work/made/copyrator"
