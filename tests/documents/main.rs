@@ -85,6 +85,12 @@ fn the_commands_of_the_charts_notes_do_what_they_say() {
     commands::run_notes();
 }
 
+/// Whoever gets no ClusterRole has to get along without the rights of an administrator.
+#[test]
+fn some_namespaces_are_installed_into_by_who_has_rights_there_alone() {
+    commands::run_some_namespaces();
+}
+
 /// All others, one after the other, in a cluster of their own each where they have commands.
 #[test]
 fn the_commands_of_the_other_documents_do_what_they_say() {
