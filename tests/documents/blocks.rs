@@ -10,6 +10,29 @@ use regex::Regex;
 const FOLDERS: [&str; 5] = [".", "docs", "charts/copyrator", "examples", "webhook-config"];
 /// What a fence may hold. Of the last ones nothing is tried.
 const LANGUAGES: [&str; 5] = ["yaml", "sh", "console", "json", "text"];
+/// What lines begin with that people type.
+const TYPED: [&str; 20] = [
+    "$ ",
+    "kubectl ",
+    "helm ",
+    "copyrator ",
+    "copyrator-certs ",
+    "make ",
+    "git ",
+    "gh ",
+    "docker ",
+    "podman ",
+    "buildah ",
+    "skopeo ",
+    "cargo ",
+    "curl ",
+    "kind ",
+    "k3d ",
+    "minikube ",
+    "sudo ",
+    "apt-get ",
+    "sh ",
+];
 
 static FENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^( *)```+([a-z]*) ?(.*)$").expect("a pattern"));
 static COMMENTS: LazyLock<Regex> =
@@ -61,6 +84,13 @@ impl Block {
 
     pub(crate) fn is_tried(&self) -> bool {
         self.left_out.is_none() && self.language != "text"
+    }
+
+    /// A command in what says to be text, which nobody would try, nor miss.
+    pub(crate) fn hidden_command(&self) -> Option<&str> {
+        let is_text = self.language == "text" && self.left_out.is_none();
+        let mut lines = self.text.lines().filter(|_| is_text);
+        lines.find(|line| TYPED.iter().any(|word| line.starts_with(word)))
     }
 
     /// What a test must not do to the machine that it runs on, if it says so.
@@ -156,6 +186,11 @@ fn a_block_is_known_with_what_is_said_before_it() {
     assert!(sh.first.is_empty() && sh.is_command() && sh.is_tried() && !sh.is_refused);
     assert_eq!(other.left_out.as_deref(), Some("needs kind"));
     assert!(!other.is_known() && !other.is_tried());
+    let page =
+        "```text\na\ngh x\n```\n```text\nghost\n  gh x\n```\n<!-- not run: a list -->\n```text\ngh x\n```\n";
+    let [hidden, text, list] = blocks(page).try_into().ok().expect("three blocks");
+    assert_eq!(hidden.hidden_command(), Some("gh x"));
+    assert!(text.hidden_command().is_none() && list.hidden_command().is_none());
     let page = "<!-- not run, all of this page: recorded -->\n```sh\nls\n```\n";
     assert_eq!(blocks(page)[0].left_out.as_deref(), Some("recorded"));
 }

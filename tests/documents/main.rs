@@ -6,7 +6,7 @@
 //! fence, which nobody sees on the page, say more:
 //!
 //! - `<!-- not run: WHY -->`, `<!-- not applied: WHY -->`: left out, and listed;
-//! - `<!-- refused -->`: the API server and `check` must refuse it;
+//! - `<!-- refused -->`: the API server and `check` must refuse it, by its rules rather than for want of something;
 //! - `<!-- first: COMMANDS -->`, `<!-- then: COMMANDS -->`: what has to be so before, or after, run without being shown.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what went wrong by failing")]
 #![allow(clippy::print_stdout, reason = "what was not run is listed")]
@@ -48,6 +48,11 @@ fn every_fence_says_what_is_in_it() {
         .filter_map(|(document, block)| Some(format!("{}: {}", document.at(block), block.reaches_out()?)))
         .collect();
     assert!(reach_out.is_empty(), "these act on the machine: say why they are not run: {reach_out:#?}");
+    let hidden: Vec<String> = blocks
+        .iter()
+        .filter_map(|(document, block)| Some(format!("{}: {}", document.at(block), block.hidden_command()?)))
+        .collect();
+    assert!(hidden.is_empty(), "these are commands: say `sh` or `console`, or why not: {hidden:#?}");
     let tried = blocks.iter().filter(|(_, block)| block.is_tried()).count();
     let count: usize = left_out.values().map(Vec::len).sum();
     println!("{tried} blocks are tried; {count} are not: {left_out:#?}");
@@ -78,6 +83,12 @@ fn the_commands_of_the_webhook_configurations_do_what_they_say() {
 #[test]
 fn the_commands_of_the_charts_notes_do_what_they_say() {
     commands::run_notes();
+}
+
+/// Whoever gets no ClusterRole has to get along without the rights of an administrator.
+#[test]
+fn some_namespaces_are_installed_into_by_who_has_rights_there_alone() {
+    commands::run_some_namespaces();
 }
 
 /// All others, one after the other, in a cluster of their own each where they have commands.
