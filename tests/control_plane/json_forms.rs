@@ -49,7 +49,9 @@ fn what_machines_read_keeps_its_form() {
             json!({ "source": { "kind": "ConfigMap", "names": [name] }, "targets": [{ "names": [target] }] });
         story.admin().create(&labelled(ours("CopyratorRule", home, name, spec))).ok();
     }
-    let policy = json!({ "match": { "kinds": ["ConfigMap"], "names": ["app"], "namespaces": { "names": [home] } },
+    // Of this story alone: other stories have an app, too.
+    let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": home } });
+    let policy = json!({ "match": { "kinds": ["ConfigMap"], "names": ["app"], "namespaceSelector": here },
         "data": [{ "name": "k", "keys": ["k"], "format": "url" }] });
     let policy = labelled(ours("ConfigPolicy", "", "forms", policy));
     story.admin().create(&policy).ok();
