@@ -7,6 +7,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use super::refused::words;
 use crate::import::{Found, Tool, is_of_interest};
 
 /// Why nothing can be imported.
@@ -126,7 +127,7 @@ pub(super) async fn read(
                 return Err(ReadError::Refused {
                     plural: looked.plural.into(),
                     scope,
-                    message: status.message,
+                    message: words(&status),
                 });
             }
             (Err(error), _) => return Err(ReadError::Unreachable(Box::new(error))),

@@ -22,6 +22,7 @@ mod manifests;
 mod named;
 mod output;
 mod plan;
+mod refused;
 mod restarts;
 mod selected;
 mod serve;

@@ -9,7 +9,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{columns::aligned, copies::CopyStanding, restarts::RestartRow, survey::Survey};
+use super::{columns::aligned, copies::CopyStanding, refused::words, restarts::RestartRow, survey::Survey};
 use crate::{
     api::{
         ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus,
@@ -316,7 +316,7 @@ where
             "the cluster does not know this kind".into(),
             "; is Copyrator installed? copyrator crds | kubectl apply --server-side -f -",
         )),
-        Err(kube::Error::Api(status)) => Err(refused(status.message, "")),
+        Err(kube::Error::Api(status)) => Err(refused(words(&status), "")),
         Err(error) => Err(ReadError::Unreachable(Box::new(error))),
     }
 }

@@ -1,5 +1,6 @@
 //! Whoever reads goes away, or whoever waits has had enough.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -88,4 +89,24 @@ fn a_request_ends_after_its_timeout() {
     let output = command.output().expect("it ends");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("cannot reach the cluster"), "{}", text(&output.stderr));
+}
+
+/// A proxy before the API server says no more than a number.
+#[test]
+fn an_answer_without_a_word_is_told_by_its_code() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", proxy.local_addr().expect("an address"));
+    let answering = thread::spawn(move || {
+        let (mut connection, _) = proxy.accept().expect("it connects");
+        // The head of its request, so that nothing is reset.
+        let read = connection.read(&mut [0; 4096]).expect("it asks");
+        let answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        connection.write_all(answer).expect("it hears");
+        read
+    });
+    let output = copyrator().args(["get", "nodes", "--server", &server]).output().expect("it ends");
+    assert!(answering.join().expect("the proxy answers") > 0);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot list nodes: the answer is HTTP 503 without a word"), "{said}");
 }

@@ -33,6 +33,7 @@ use crate::{
     },
     api::ConfigPolicy,
     authority::{Authorizer as _, CallerAuthorizer, Question},
+    cli::refused::words,
     crds::{KubeVersion, manifests},
     hooks::NAME,
     marks::{CA_SECRET, KEY_SECRET},
@@ -135,7 +136,7 @@ async fn server(client: &Client) -> Result<Seen<KubeVersion>, Box<kube::Error>> 
     };
     match client.apiserver_version().await {
         Ok(info) => Ok(info.git_version.parse::<KubeVersion>().map_err(|error| unread(error.to_string()))),
-        Err(kube::Error::Api(status)) => Ok(Err(unread(status.message))),
+        Err(kube::Error::Api(status)) => Ok(Err(unread(words(&status)))),
         Err(error) => Err(Box::new(error)),
     }
 }
@@ -276,7 +277,7 @@ fn plural<K: Resource<DynamicType = ()>>() -> String {
 fn unread(verb: &'static str, resource: String, namespace: Option<&str>, error: kube::Error) -> Unread {
     let failure = match error {
         kube::Error::Api(status) if status.code == 403 => None,
-        kube::Error::Api(status) => Some(status.message),
+        kube::Error::Api(status) => Some(words(&status)),
         other => Some(other.to_string()),
     };
     Unread { verb, resource, namespace: namespace.map(str::to_owned), failure }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Sought;
-use crate::cli::columns::aligned_all;
+use crate::cli::{columns::aligned_all, refused::words};
 
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -86,7 +86,7 @@ pub(super) async fn fetch(
         let request = request(sought, namespace, &params, as_table)
             .map_err(|source| FetchError::Unreadable { plural, source })?;
         let page: Listed = client.request(request).await.map_err(|error| match error {
-            kube::Error::Api(status) => FetchError::Refused { plural, message: status.message.clone() },
+            kube::Error::Api(status) => FetchError::Refused { plural, message: words(&status) },
             kube::Error::SerdeError(source) => FetchError::Unreadable { plural, source: source.into() },
             error => FetchError::Unreachable(Box::new(error)),
         })?;
