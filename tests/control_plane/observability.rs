@@ -16,13 +16,14 @@ fn status_shows_what_is_wrong_first_and_exits_accordingly() {
     let run = |more: &[&str]| {
         let arguments = [&["status", "-n", &story.home], more].concat();
         let output = story.bed.testbed.copyrator(&arguments).output().expect("copyrator runs");
+        eprintln!("{arguments:?} said: {}", String::from_utf8_lossy(&output.stderr));
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, text) = run(&[]);
     assert!(text.contains("rule") && text.contains("1 of 1 copies"), "{text}");
     assert_eq!(code, Some(0), "{text}");
 
-    let taken = story.target("taken");
+    let taken = story.bystander("taken");
     story.admin().create(&config_map(&story.called("taken"), "other", [("k", "x")])).ok();
     let spec = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [taken] }], "copy": { "name": "other" } });
     story.admin().create(&ours("CopyratorRule", &story.home, "troubled", spec)).ok();
@@ -32,7 +33,8 @@ fn status_shows_what_is_wrong_first_and_exits_accordingly() {
     assert!(rows.to_string().contains("Conflict"), "{rows}");
     assert_eq!(code, Some(1), "{json_text}");
     let (_, text) = run(&[]);
-    assert!(text.find("troubled") < text.find("1 of 1 copies"), "worst first: {text}");
+    let place = |of: &str| text.find(of).unwrap_or_else(|| panic!("{of} is not shown: {text}"));
+    assert!(place("troubled") < place("1 of 1 copies"), "worst first: {text}");
 }
 
 #[test]
