@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, PROGRAM, Request, Story, Traffic, eventually, of_version, previous};
+use crate::bed::{Bed, PROGRAM, Request, Story, eventually, of_version, previous};
+use crate::rolling::judged_by_both;
 use estate::Estate;
 use fleet::Fleet;
 
@@ -27,7 +28,7 @@ fn an_upgrade_and_its_rollback_keep_everything_and_fail_no_write() {
     let mut fleet = Fleet::start(&bed);
     let estate = Estate::found(&bed, "owned");
     let story = Story::new(&bed, "written-meanwhile");
-    let (accepted, refused) = Traffic::judged(&story, "written-meanwhile").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&story, "written-meanwhile").flows_while(|traffic| {
         let before = Before::of(&estate);
         upgrade();
         traffic.none_fails("with the new definitions and the old processes");
