@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, data, deployment, namespace};
-use crate::bed::{Story, eventually, peaceful};
+use crate::bed::{Answer, Story, eventually, peaceful};
 
 /// A policy that keeps what is in use in the story's namespaces, in force: a deletion of this ConfigMap is refused.
 fn keep(story: &Story<'_>, place: &str, name: &str, failure: &str) {
@@ -33,7 +33,14 @@ fn what_a_workload_uses_is_kept_until_it_is_used_no_more() {
         admin.create(&user(&place)).ok();
         keep(&story, &place, "app", failure);
 
-        let refusal = admin.delete("ConfigMap", &place, "app").refused();
+        // Where we do not answer in time, as on a busy machine, one of the policies lets it pass.
+        let refused = |write: &dyn Fn() -> Answer| {
+            eventually("it is refused", || {
+                let answer = write();
+                if answer.code >= 400 { Ok(answer.refused()) } else { Err("it passed".into()) }
+            })
+        };
+        let refusal = refused(&|| admin.try_delete("ConfigMap", &place, "app"));
         for part in
             [&format!("policy {name}"), "rule whileInUse", &format!("{place}/app"), "used by Deployment web"]
         {
@@ -42,11 +49,11 @@ fn what_a_workload_uses_is_kept_until_it_is_used_no_more() {
         // A deletion of many has no name in its request, and is stopped by what is in use.
         assert!(admin.delete_all("ConfigMap", &place).refused().contains("used by Deployment web"));
         let remove = |object: &str, key: &str| {
-            admin.merge("ConfigMap", &place, object, &json!({ "data": { key: null } }))
+            admin.try_merge("ConfigMap", &place, object, &json!({ "data": { key: null } }))
         };
-        assert!(remove("app", "a").refused().contains("key a"));
-        remove("app", "b").ok();
-        assert!(remove("whole", "b").refused().contains("key b"));
+        assert!(refused(&|| remove("app", "a")).contains("key a"));
+        admin.merge("ConfigMap", &place, "app", &json!({ "data": { "b": null } })).ok();
+        assert!(refused(&|| remove("whole", "b")).contains("key b"));
         admin.merge("ConfigMap", &place, "whole", &json!({ "data": { "b": "3" } })).ok();
         admin.delete("ConfigMap", &place, "free");
         story.until_gone("ConfigMap", &place, "free");

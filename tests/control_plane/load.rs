@@ -6,8 +6,8 @@ use std::{thread, time::Duration};
 use serde_json::{Value, json};
 use testbed::Role;
 
-use crate::bed::objects::{config_map, data, data_of, namespace, secret, version};
-use crate::bed::{Bed, Crew, Request, Story, eventually, private, rough, same};
+use crate::bed::objects::{condition, config_map, data, data_of, namespace, secret, version};
+use crate::bed::{Bed, Crew, Request, Story, eventually, private, rough, same, within};
 
 /// Both roles, the reconciler with these flags.
 fn man_with(bed: &Bed, flags: &[&str]) -> Crew {
@@ -81,9 +81,13 @@ fn a_flapping_source_is_written_a_few_times_and_its_last_content_arrives() {
         "the status did not tell in {changes} changes: {said:?}, {}",
         ready_message(&story)
     );
-    let last = (changes - 1).to_string();
+    let last = data([("k", &(changes - 1).to_string())]);
     for target in &targets {
-        story.until("ConfigMap", target, "app", [("k", &last)]);
+        // Each turn comes after twice the time of the one before.
+        within(Duration::from_secs(400), "the last content arrives", || {
+            let copy = bed.admin.get("ConfigMap", target, "app").ok_or("it is gone")?;
+            same(data_of(&copy), last.clone())
+        });
     }
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     for target in &targets {
@@ -143,6 +147,11 @@ fn a_start_with_copies_in_place_reads_sources_only_and_no_body_of_a_copy() {
     bed.admin.create(&story.rule("ConfigMap", &["app"])).ok();
     bed.admin.create(&secrets).ok();
     for rule in ["rule", "secrets"] {
+        // All copies of the targets that have been seen: the last ones may not have been yet.
+        eventually("every target has its copy", || {
+            let rule = bed.admin.get("CopyratorRule", &story.home, rule).ok_or("it is gone")?;
+            same(rule["status"]["current"].as_u64(), Some(targets.len() as u64))
+        });
         story.until_condition("CopyratorRule", rule, "Ready", "True", "AllCopied");
     }
     crew.reconciler.terminate().expect("it ends in order");
@@ -202,11 +211,17 @@ fn the_sweep_finds_by_content_what_metadata_hides_and_writes_nothing_else() {
     let sweeps = || crew.reconciler.log().matches("copies were compared").count();
     let state =
         || targets.each_ref().map(|it| version(&bed.admin.get("Secret", it, "token").expect("it is there")));
-    let (swept, settled, writes) = (sweeps(), state(), bed.our_writes().len());
     // Two kinds a sweep; the first may have begun before.
-    eventually("it has been swept twice more", || {
-        if sweeps() >= swept + 5 { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
-    });
+    let until_swept = |times: usize| {
+        let swept = sweeps();
+        eventually("it has been swept again", || {
+            if sweeps() > swept + 2 * times { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
+        });
+    };
+    // A status tells of the repair a moment later.
+    until_swept(1);
+    let (settled, writes) = (state(), bed.our_writes().len());
+    until_swept(2);
     assert_eq!(state(), settled);
     let since = bed.our_writes().split_off(writes);
     let wrote: Vec<_> = since.iter().filter(|it| it.namespace.starts_with("swept-")).collect();
@@ -248,6 +263,10 @@ fn a_busy_api_server_gets_less_and_everything_arrives_all_the_same() {
     });
     bed.admin.apply(&level).ok();
     bed.admin.apply(&schema).ok();
+    eventually("the API server goes by it", || {
+        let schema = bed.admin.get("FlowSchema", "", "crowded").ok_or("it is gone")?;
+        same(condition(&schema, "Dangling"), Some(("False".into(), "Found".into())))
+    });
     bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     bed.admin.create(&story.rule("ConfigMap", &["app"])).ok();
     let metric = |name: &str| {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use testbed::{Balancer, NAMESPACE, Operator, RELEASE, Role};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, Handshakes, Story, Traffic, eventually, private, same};
+use crate::bed::{Bed, Handshakes, Story, eventually, private, same};
 use crate::certificates::mount;
+use crate::rolling::judged_by_both;
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -122,7 +123,7 @@ fn a_webhook_that_starts_before_hooks_carry_its_ca_waits_and_no_write_fails() {
     let (mut webhooks, _reconciler) = stage.man(&first);
     let story = Story::new(&stage.bed, "mounted-early");
     let handshakes = Handshakes::default();
-    let traffic = Traffic::judged(&story, "mounted-early");
+    let traffic = judged_by_both(&story, "mounted-early");
     let (accepted, refused) = traffic.flows_while(|traffic| {
         handshakes.made_while(&stage.bed.admin, || {
             stage.mount(Role::Webhook, 1, "second", &second);

@@ -1,10 +1,33 @@
 //! Others write the workloads that we restart: what we write survives whoever applies his manifest, and whoever takes it
 //! away pays with one rollout at most. Nobody fights.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, deployment, gated, label};
 use crate::bed::{Story, chart, eventually, peaceful};
+
+/// Runs a command that replaces an object whole: it reads, and then writes what nobody may have written meanwhile. Where
+/// somebody has, it is done again, as people do.
+#[track_caller]
+pub fn replaced(mut command: impl FnMut() -> Command, input: &str) -> String {
+    eventually("nobody writes between reading and replacing", || {
+        let mut command = command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        // Who takes no input ends without reading it.
+        drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if said.contains("the object has been modified") {
+            return Err(said);
+        }
+        assert!(output.status.success(), "{command:?}: {said}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    })
+}
 
 /// Where a Deployment stands: how often it has rolled out, what we wrote of its content, and the pod that runs.
 fn standing(story: &Story<'_>, name: &str) -> (usize, Option<String>, String) {
@@ -134,9 +157,20 @@ fn a_replaced_workload_rolls_once_and_runs_the_current_content() {
     let restarted = [0, 1].map(|of| story.until_restarted(names[of], &before[of]));
     assert!(names.iter().all(|name| story.stamp(name).is_some()));
 
+    let cluster = story.bed.testbed.cluster();
+    let kubectl = || {
+        let mut kubectl = cluster.kubectl();
+        kubectl.args(["replace", "--filename", "-"]);
+        kubectl
+    };
+    let helm = || {
+        let mut helm = cluster.helm().expect("helm is there");
+        helm.args(["upgrade", "web", chart, "--namespace", home, "--force"]);
+        helm
+    };
     let replace = || {
-        story.bed.kubectl(&["replace", "--filename", "-"], &by_kubectl);
-        story.bed.helm(&["upgrade", "web", chart, "--namespace", home, "--force"]);
+        replaced(kubectl, &by_kubectl.to_string());
+        replaced(helm, "");
     };
     replace();
     let replaced = [0, 1].map(|of| story.until_restarted(names[of], &restarted[of]));
@@ -175,8 +209,7 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     });
     names.iter().for_each(|name| story.until_older_than_now(name));
     change(&story, "app", "2");
-    story.admin().replace(&never).ok();
-    let replaced = story.admin().get("Deployment", &story.home, "never-restarted").expect("it is there");
+    let replaced = story.admin().replace(&never).ok();
     assert_eq!(label(&replaced, "copyrator.dev/applied"), None, "not what a replacement does");
     story.until_restarted("never-restarted", &before[0]);
     // The new pod does not start, and so the old one stays, and is kept by the replacement.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::objects::ours;
-use crate::bed::{Story, peaceful};
+use crate::bed::{Story, eventually, peaceful};
 
 fn refusal(story: &Story<'_>, kind: &str, spec: Value) -> String {
     let namespace = if kind == "ConfigPolicy" { "" } else { &story.home };
@@ -127,9 +127,14 @@ fn kubectl_explains_stages_and_windows() {
         ("window.timeZone", "Europe/Berlin"),
         ("window.duration", "How long it stays open"),
     ] {
-        let mut kubectl = story.bed.testbed.cluster().kubectl();
-        let output = kubectl.args(["explain", &format!("configmonitors.spec.{field}")]).output();
-        let text = String::from_utf8_lossy(&output.expect("kubectl runs").stdout).into_owned();
-        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{field}: {text}");
+        // The API server publishes what it has of a new kind a moment after it serves it.
+        eventually(&format!("{field} is explained"), || {
+            let mut kubectl = story.bed.testbed.cluster().kubectl();
+            let output = kubectl.args(["explain", &format!("configmonitors.spec.{field}")]).output();
+            let output = output.expect("kubectl runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let is_explained = text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected);
+            if is_explained { Ok(()) } else { Err(text + &String::from_utf8_lossy(&output.stderr)) }
+        });
     }
 }

@@ -153,6 +153,11 @@ fn an_author_stamp_cannot_be_faked_and_moves_only_with_the_spec() {
     assert_eq!(annotation(&made, "copyrator.dev/author"), Some("alice"));
     let groups = annotation(&made, "copyrator.dev/author-groups").expect("the groups are stamped");
     assert!(groups.contains("people") && !groups.contains("masters"), "{groups}");
+    eventually("bob may write it, too", || {
+        let nothing = json!({ "metadata": { "labels": { "a": null } } });
+        let answer = bed.bob.try_merge("CopyratorRule", &story.home, "rule", &nothing);
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
 
     let author = |answer: Value| annotation(&answer, "copyrator.dev/author").map(str::to_owned);
     let change = |patch: Value| bed.bob.merge("CopyratorRule", &story.home, "rule", &patch);

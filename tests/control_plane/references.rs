@@ -84,7 +84,8 @@ fn every_place_that_names_an_object_is_found_with_its_keys() {
         create(name, spec);
     }
     create("pull-only", &json!({ "containers": [{}], "imagePullSecrets": [{ "name": "cred" }] }));
-    watch_all(&story, "1s");
+    // Long enough for both writes of a change, on a busy machine too.
+    watch_all(&story, "3s");
     let mut running: Vec<String> = Vec::new();
     for (name, ..) in &places {
         story.until_adopted(name);

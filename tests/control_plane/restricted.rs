@@ -34,6 +34,8 @@ fn our_pods_meet_the_restricted_pod_security_standard() {
         assert!(refusal.contains("violates PodSecurity"), "{refusal}");
         let name = pod["metadata"]["name"].as_str().expect("a name");
         bed.admin.delete("Pod", &home, name).ok();
+        // Two of them have one name, and what has found a node takes a moment to go.
+        story.until_gone("Pod", &home, name);
     }
 }
 

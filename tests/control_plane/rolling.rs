@@ -1,17 +1,43 @@
 //! We come and go, and nobody who writes notices. The API server keeps using open connections to pods that end
 //! (kubernetes#127335, #75791), and with `failurePolicy: Fail` each such call is a write that is refused.
 
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
-use crate::bed::objects::version;
-use crate::bed::{Bed, Story, Traffic, eventually, private, within};
+use crate::bed::objects::{config_map, version};
+use crate::bed::{Bed, Person, Story, Traffic, eventually, private, within};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
 const DRAIN: [&str; 2] = ["--drain-delay", "10s"];
+
+/// So many calls at once take connections to both replicas, in so many rounds.
+const AT_ONCE: usize = 8;
+const ROUNDS: usize = 5;
+
+/// Traffic that each of two replicas judges: who is asked first may know the policy before the other one does, which lets
+/// pass what it knows nothing of.
+#[track_caller]
+pub fn judged_by_both<'a>(story: &Story<'a>, name: &'a str) -> Traffic<'a> {
+    let traffic = Traffic::judged(story, name);
+    let probe = config_map(&story.called("traffic"), "probe", [("url", "nonsense")]);
+    let person = || Person::with(story.bed.testbed.cluster().admin_kubeconfig());
+    let people: Vec<Person> = (0..AT_ONCE).map(|_| person()).collect();
+    let mut rounds = 0;
+    eventually("both replicas know the policy", || {
+        let codes: Vec<u16> = thread::scope(|scope| {
+            let asking: Vec<_> =
+                people.iter().map(|person| scope.spawn(|| person.try_create(&probe).code)).collect();
+            asking.into_iter().map(|one| one.join().expect("an answer")).collect()
+        });
+        rounds = if codes.iter().all(|code| *code == 403) { rounds + 1 } else { 0 };
+        if rounds >= ROUNDS { Ok(()) } else { Err(format!("{codes:?}")) }
+    });
+    traffic
+}
 
 #[test]
 fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
@@ -21,7 +47,7 @@ fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
     let mut reconcilers = Vec::from([0, 1].map(|replica| begin(&bed, &balancer, Role::Reconciler, replica)));
     all_ready(&bed, webhooks.iter_mut().chain(&mut reconcilers));
     let story = Story::new(&bed, "upgraded");
-    let traffic = Traffic::judged(&story, "upgraded");
+    let traffic = judged_by_both(&story, "upgraded");
     let hooks =
         || version(&bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").expect("the hooks"));
     let hooked = hooks();
@@ -60,7 +86,7 @@ fn no_write_fails_while_two_that_do_everything_are_restarted() {
     let mut both = [0, 1].map(|replica| begin(&bed, &balancer, Role::Both, replica));
     all_ready(&bed, both.iter_mut());
     let story = Story::new(&bed, "combined-upgraded");
-    let (accepted, refused) = Traffic::judged(&story, "combined-upgraded").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&story, "combined-upgraded").flows_while(|traffic| {
         for round in 0..2 {
             let before = leader(&bed);
             restart_each(&bed, &balancer, &mut both);
@@ -93,7 +119,7 @@ fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
         bed.admin.get("Secret", testbed::NAMESPACE, "copyrator-webhook-ca").expect("the CA")["data"].clone()
     };
     let first = ca()["ca.crt"].clone();
-    let (accepted, refused) = Traffic::judged(&story, "new-ca").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&story, "new-ca").flows_while(|traffic| {
         let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
         bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
         within(Duration::from_secs(240), "another CA signs, and the first is not trusted any more", || {

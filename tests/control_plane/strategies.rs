@@ -1,11 +1,14 @@
 //! How old pods are replaced, by kind and strategy: docs/restarting.md on a real control plane.
 
+mod pod_log;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, data, deployment, label, ours, pod, uid};
-use crate::bed::{Request, Story, eventually, peaceful, rough, within};
+use crate::bed::{Story, eventually, peaceful, rough, same, within};
+use pod_log::{Request, evictions, pod_writes, until_looked_again};
 
 const APPLIED: &str = "copyrator.dev/applied";
 const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
@@ -18,12 +21,13 @@ fn on_delete_is_stamped_and_then_evicted_from_the_highest_ordinal() {
     // What is made from now on finds no node at first.
     let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "on-delete": "go" } } } } });
     story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
-    change(&story);
-    eventually("web-2 is replaced", || {
-        let pods = uids(&story);
-        let is_new = pods.get("web-2").is_some_and(|uid| *uid != before["web-2"]);
-        if is_new { Ok(()) } else { Err(format!("{pods:?}")) }
+    // Two changes that it sees at once would be one revision.
+    eventually("its controller has seen that", || {
+        let set = story.admin().get("StatefulSet", &story.home, "web").ok_or("it is gone")?;
+        same(&set["status"]["observedGeneration"], &set["metadata"]["generation"])
     });
+    change(&story);
+    until_other(&story, "web-2", &before);
     until_looked_again(&story);
     let meanwhile = uids(&story);
     assert_eq!((&meanwhile["web-0"], &meanwhile["web-1"]), (&before["web-0"], &before["web-1"]));
@@ -91,9 +95,9 @@ fn pods_below_a_partition_are_whose_it_is() {
         let is_told = problem["reason"] == "Held" && message.contains("2 pods below its partition 2");
         if is_told { Ok(()) } else { Err(problem.to_string()) }
     });
-    let meanwhile = uids(&story);
+    // Between its pods a set has none of that number, and holds the others already.
+    let meanwhile = until_other(&story, "web-2", &before);
     assert_eq!((&meanwhile["web-0"], &meanwhile["web-1"]), (&before["web-0"], &before["web-1"]));
-    assert_ne!(meanwhile["web-2"], before["web-2"]);
     let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").expect("it is there");
     assert_eq!(monitor["status"]["failed"], 0, "it is no failure");
 
@@ -129,7 +133,7 @@ fn pods_of_a_bare_replica_set_are_evicted_one_by_one() {
     });
     eventually("two evictions and no deletion are in the log", || {
         let writes = pod_writes(&story);
-        let evicted = writes.iter().filter(|it| it.uri.ends_with("/eviction")).count();
+        let evicted = writes.iter().filter(|it| it.evicts()).count();
         if (evicted, writes.len()) == (2, 2) { Ok(()) } else { Err(format!("{writes:?}")) }
     });
 }
@@ -169,7 +173,7 @@ fn pods_of_an_operator_are_deleted_one_by_one() {
     });
     make(other);
     until_all_replaced(&story, &before);
-    assert!(pod_writes(&story).iter().all(|it| it.verb == "delete"));
+    assert!(pod_writes(&story).iter().all(Request::deletes));
 }
 
 /// Reloader#543, #755: expensive jobs ran out of schedule.
@@ -239,8 +243,11 @@ fn a_budget_that_says_no_is_not_hammered() {
     let gaps: Vec<i64> = refused.windows(2).map(|pair| second(&pair[1]) - second(&pair[0])).collect();
     assert!(gaps.iter().all(|gap| *gap >= 4), "seconds between them: {gaps:?}");
     assert_eq!(story.until_running("web"), before);
-    let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").expect("it is there");
-    assert_eq!(monitor["status"]["problems"][0]["reason"], "DisruptionBudget", "{}", monitor["status"]);
+    eventually("the status tells of it", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let is_told = monitor["status"]["problems"][0]["reason"] == "DisruptionBudget";
+        if is_told { Ok(()) } else { Err(monitor["status"].to_string()) }
+    });
 
     budget["spec"]["minAvailable"] = 0.into();
     story.admin().apply(&budget).ok();
@@ -349,11 +356,7 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "half-way": "go" } } } } });
     story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
     change(&story);
-    let second = eventually("web-2 is replaced", || {
-        let pods = uids(&story);
-        let uid = pods.get("web-2").filter(|uid| **uid != before["web-2"]);
-        uid.cloned().ok_or_else(|| format!("{pods:?}"))
-    });
+    let second = until_other(&story, "web-2", &before)["web-2"].clone();
     crew.reconciler.kill();
     bed.release_lease();
     let go = json!({ "metadata": { "labels": { "half-way": "go" } } });
@@ -414,6 +417,16 @@ fn until_ready(story: &Story<'_>, count: usize) -> BTreeMap<String, String> {
     })
 }
 
+/// Waits until another pod has this name: the pods then.
+#[track_caller]
+fn until_other(story: &Story<'_>, name: &str, before: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    eventually(&format!("{name} is replaced"), || {
+        let pods = uids(story);
+        let is_other = pods.get(name).is_some_and(|uid| *uid != before[name]);
+        if is_other { Ok(pods) } else { Err(format!("{pods:?}")) }
+    })
+}
+
 /// Waits until as many other pods serve.
 #[track_caller]
 fn until_all_replaced(story: &Story<'_>, before: &BTreeMap<String, String>) {
@@ -438,36 +451,6 @@ fn until_recorded(story: &Story<'_>, kind: &str) {
     eventually(&format!("the content is recorded on the {kind}"), || {
         let workload = story.admin().get(kind, &story.home, "web").ok_or("it is gone")?;
         if parts(&workload) == 3 { Ok(()) } else { Err(workload["metadata"]["labels"].to_string()) }
-    });
-}
-
-/// Our evictions and deletions of the story's pods, in order.
-fn pod_writes(story: &Story<'_>) -> Vec<Request> {
-    let mut writes = story.bed.our_writes();
-    writes.retain(|it| it.namespace == story.home && it.resource == "pods");
-    writes.sort_by(|a, b| a.at.0.cmp(&b.at.0));
-    writes
-}
-
-/// Those that succeeded.
-fn evictions(story: &Story<'_>) -> Vec<Request> {
-    let mut writes = pod_writes(story);
-    writes.retain(|it| it.uri.ends_with("/eviction") && it.code < 300);
-    writes
-}
-
-/// Waits until the operator has listed the pods twice since it last removed one: what it has not done by then waits.
-#[track_caller]
-fn until_looked_again(story: &Story<'_>) {
-    eventually("the pods are looked at again", || {
-        let removed = pod_writes(story).last().map(|it| it.at.1.clone()).ok_or("none was removed")?;
-        let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);
-        let mut requests = story.bed.requests();
-        requests.retain(|it| {
-            let is_list = it.verb == "list" && it.resource == "pods" && it.namespace == story.home;
-            is_list && it.user.starts_with(&ours) && it.at.0 > removed
-        });
-        if requests.len() >= 2 { Ok(()) } else { Err(format!("{} lists since {removed}", requests.len())) }
     });
 }
 

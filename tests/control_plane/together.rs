@@ -73,7 +73,7 @@ fn configuration_and_workload_that_change_together_roll_once() {
         story.admin().apply(&with_version(name, version)).ok();
     };
     let mut patient = story.monitor(&["config-before"], json!(null));
-    patient["spec"]["pace"] = json!({ "quietPeriod": "4s", "minInterval": "0s" });
+    patient["spec"]["pace"] = json!({ "quietPeriod": "10s", "minInterval": "0s" });
     story.admin().create(&patient).ok();
     for name in names {
         config(name, "1");
@@ -89,9 +89,9 @@ fn configuration_and_workload_that_change_together_roll_once() {
     config("config-only", "2");
     config("at-once", "2");
     workload("at-once", "2");
-    // Most of its quiet period.
+    // Most of its quiet period: what is left of it is for a busy machine.
     config("config-before", "2");
-    thread::sleep(Duration::from_millis(3_200));
+    thread::sleep(Duration::from_secs(6));
     workload("config-before", "2");
     workload("config-after", "2");
     let rolled = story.until_restarted("config-after", &before[2]);

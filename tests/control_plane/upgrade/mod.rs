@@ -7,11 +7,13 @@ mod next;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, PROGRAM, Request, Story, Traffic, eventually, of_version, previous};
+use crate::bed::{Bed, PROGRAM, Request, Story, eventually, of_version, previous};
+use crate::rolling::judged_by_both;
 use estate::Estate;
 use fleet::Fleet;
 
@@ -26,7 +28,7 @@ fn an_upgrade_and_its_rollback_keep_everything_and_fail_no_write() {
     let mut fleet = Fleet::start(&bed);
     let estate = Estate::found(&bed, "owned");
     let story = Story::new(&bed, "written-meanwhile");
-    let (accepted, refused) = Traffic::judged(&story, "written-meanwhile").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&story, "written-meanwhile").flows_while(|traffic| {
         let before = Before::of(&estate);
         upgrade();
         traffic.none_fails("with the new definitions and the old processes");
@@ -79,17 +81,17 @@ fn an_upgrade_and_its_rollback_keep_everything_and_fail_no_write() {
     estate.story.until("ConfigMap", &estate.blue, "idle", [("k", "1")]);
 }
 
-/// What there was, and what we had written by then.
+/// What there was, and when.
 struct Before {
     inventory: BTreeMap<String, Value>,
     leaves_at: String,
-    writes: usize,
+    at: Timestamp,
 }
 
 impl Before {
     fn of(estate: &Estate<'_>) -> Before {
-        let writes = estate.story.bed.our_writes().len();
-        Before { inventory: estate.inventory(), leaves_at: estate.leaves_at(), writes }
+        let at = Timestamp::now();
+        Before { inventory: estate.inventory(), leaves_at: estate.leaves_at(), at }
     }
 
     /// Everything is as it was, also when whoever runs now has seen all of it and has done what it would do.
@@ -102,7 +104,9 @@ impl Before {
         }
         assert_eq!(now.len(), self.inventory.len(), "{when}: {now:?}");
         assert_eq!(estate.leaves_at(), self.leaves_at, "{when}");
-        let writes = estate.story.bed.our_writes().split_off(self.writes);
+        // Not by their number: some may have shown up after the answer that was waited for.
+        let mut writes = estate.story.bed.our_writes();
+        writes.retain(|write| write.at.0.parse::<Timestamp>().is_ok_and(|at| at > self.at));
         assert!(writes.iter().any(|write| write.name == "marker"), "{when}: our writes are not seen");
         // What somebody reads as news would be none.
         let is_theirs = |write: &&Request| [&estate.story.home, &estate.blue].contains(&&write.namespace);

@@ -102,21 +102,30 @@ fn nonsense_is_refused(stage: &Stage<'_>) -> Result<(), Failure> {
 
 /// A new hook takes the API server a moment.
 fn in_force(stage: &Stage<'_>) -> Result<(), Failure> {
+    until(stage, "create configmap app-probe -n shop --dry-run=server", false, "the policy is not in force")
+}
+
+/// So does a new right.
+fn granted(stage: &Stage<'_>) -> Result<(), Failure> {
+    until(stage, "auth can-i patch configmaps -n shop --as=bob", true, "bob has no rights")
+}
+
+/// Asks, without a word, until kubectl succeeds, or fails.
+fn until(stage: &Stage<'_>, words: &str, succeeds: bool, otherwise: &str) -> Result<(), Failure> {
     for _ in 0..300 {
         let mut kubectl = stage.playground.cluster().kubectl();
-        let probe =
-            kubectl.args(["create", "configmap", "app-probe", "-n", "shop", "--dry-run=server"]).output()?;
-        if !probe.status.success() {
+        if kubectl.args(words.split(' ')).output()?.status.success() == succeeds {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Err(Failure::new("the policy is not in force after 300 tries"))
+    Err(Failure::new(format!("{otherwise} after 300 tries")))
 }
 
 fn copies_are_protected(stage: &Stage<'_>) -> Result<(), Failure> {
     heading("5. Copies are changed at their source");
     stage.kubectl("create rolebinding bob-owns-shop -n shop --clusterrole=admin --user=bob")?;
+    granted(stage)?;
     let edit = r#"patch configmap app-settings -n shop --type=merge -p '{"data":{"url":"https://elsewhere.example.com"}}'"#;
     let refusal = stage.refused(&format!("{edit} --as=bob"))?;
     refusal.says("is a copy that Copyrator keeps: change its source platform/app-settings")?;
