@@ -12,6 +12,10 @@ notes=$(mktemp)
 trap 'rm -f "$notes"' EXIT
 release/notes.sh "$version" >"$notes"
 (cd "$dist" && sha256sum --check --strict --quiet sha256sums.txt)
+if [ ! -f "$dist/sha256sums.txt.sigstore.json" ]; then
+  echo "release/announce.sh: $dist/sha256sums.txt is not signed: run release/sign.sh" >&2
+  exit 1
+fi
 # As in SemVer: 0.2.0-rc.1 is not for everybody.
 case $version in *-*) set -- --prerelease ;; *) set -- ;; esac
 gh release create "$tag" --draft --verify-tag --title "Copyrator $version" --notes-file "$notes" "$@"

@@ -1,5 +1,5 @@
 # What release/dry-run.sh looks at, one function each; it is read by that script. Each prints what is wrong, and fails.
-# $dist, $version, $folder and the programs $crane and $helm are that script's.
+# $dist, $version, $folder, $image, $pushed, $built and the programs $crane, $helm and $cosign are that script's.
 # shellcheck shell=bash disable=SC2154
 
 refuses() { ! "$@"; }
@@ -8,7 +8,7 @@ same() { [ "$1" = "$2" ] || { printf 'not the same:\n%s\n%s\n' "$1" "$2"; return
 
 target_of() { case $1 in amd64) echo x86_64-unknown-linux-gnu ;; arm64) echo aarch64-unknown-linux-gnu ;; esac; }
 
-tools() { for tool in crane actionlint helm; do release/tools.sh $tool || return 1; done; }
+tools() { for tool in crane actionlint helm cosign; do release/tools.sh $tool || return 1; done; }
 
 build() { TARGET=$(target_of "$1") release/build.sh; }
 
@@ -126,6 +126,33 @@ image_comes_back() {
 chart_comes_back() {
   "$helm" pull --plain-http "oci://$pushed/charts/copyrator" --version "$version" --destination "$folder" &&
     cmp "$folder/copyrator-$version.tgz" "$dist/copyrator-chart-$version.tgz"
+}
+
+# By a key instead of the identity that only a forge gives. With no authority and no log there is nothing to ask anybody.
+sign_all() {
+  export COSIGN_PASSWORD=for-this-run-alone
+  "$cosign" trusted-root create --out "$folder/trusted.json" || return 1
+  local key
+  for key in ours other; do "$cosign" generate-key-pair --output-key-prefix "$folder/$key" || return 1; done
+  KEY=$folder/ours.key PLAIN_HTTP=1 release/sign.sh "$pushed@$(published image_digest)" \
+    "$pushed/charts/copyrator@$(published chart_digest)"
+}
+
+# verifies KEY IMAGE, verifies_text KEY FILE
+verifies() { "$cosign" verify --key "$folder/$1.pub" --insecure-ignore-tlog --trusted-root "$folder/trusted.json" "$2"; }
+verifies_text() {
+  "$cosign" verify-blob --key "$folder/$1.pub" --insecure-ignore-tlog --trusted-root "$folder/trusted.json" \
+    --bundle "$dist/sha256sums.txt.sigstore.json" "$2"
+}
+
+signatures_hold() {
+  local arch unsigned=$pushed:unsigned
+  verifies ours "$pushed:$version" && verifies ours "$pushed/charts/copyrator:$version" || return 1
+  for arch in $built; do verifies ours "$pushed@$(published "${arch}_digest")" || return 1; done
+  verifies_text ours "$dist/sha256sums.txt" && refuses verifies_text other "$dist/sha256sums.txt" || return 1
+  sed '1s/^./x/' "$dist/sha256sums.txt" >"$folder/other-sums.txt"
+  "$crane" append --oci-empty-base --new_layer "$dist/copyrator-chart-$version.tgz" --new_tag "$unsigned" || return 1
+  refuses verifies_text ours "$folder/other-sums.txt" && refuses verifies other "$pushed:$version" && refuses verifies ours "$unsigned"
 }
 
 # The chart that the fork above has, in the place of ours. Afterwards it is as before.

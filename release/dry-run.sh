@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 # It is emptied first: nothing goes that is not ours.
 for file in "${DIST:-target/dist}"/* "${DIST:-target/dist}"/.[!.]*; do
   case ${file##*/} in
-    '*' | '.[!.]*' | copyrator_* | copyrator-certs_* | copyrator-chart-* | kubectl-copyrator_* | copyrator.yaml | sha256sums.txt) ;;
+    '*' | '.[!.]*' | copyrator_* | copyrator-certs_* | copyrator-chart-* | kubectl-copyrator_* | copyrator.yaml | sha256sums.txt | sha256sums.txt.sigstore.json) ;;
     *) echo "release/dry-run.sh: $file is none of ours, and its folder would be emptied: choose another DIST" >&2 && exit 2 ;;
   esac
 done
@@ -59,8 +59,8 @@ else
   step 'notes, from the changelog as it is now' release/notes.sh Unreleased
   left_out "the tag v$version" "$(release/version.sh "v$version" 2>&1 >/dev/null)"
 fi
-step 'programs for it, built from pinned modules' tools || exit 1
-crane=$(release/tools.sh crane) actionlint=$(release/tools.sh actionlint) helm=$(release/tools.sh helm)
+step 'programs for it, built from pinned modules (minutes the first time)' tools || exit 1
+crane=$(release/tools.sh crane) actionlint=$(release/tools.sh actionlint) helm=$(release/tools.sh helm) cosign=$(release/tools.sh cosign)
 
 # --- The workflows
 step 'workflows: actionlint finds nothing' "$actionlint"
@@ -148,12 +148,14 @@ if step "image (${built/ / and }) and chart, pushed to a registry on this machin
     step "$arch: pulled by the tag: the image that was built, with the program of the archive" image_comes_back "$arch"
   done
   step 'the chart, pulled: the same bytes' chart_comes_back
+  step 'image, chart and checksums, signed with a key for this run alone' sign_all
+  step 'signatures, verified by that key; no other key, image or text is taken' signatures_hold
   step "a chart's version that is there with other content is left alone" other_chart_is_left_alone
   step 'a version that is there with other content is left alone' other_content_is_left_alone
 fi
 
 # --- What cannot be done here
-left_out 'provenance, which is the signature' 'it is made with the identity that a forge gives to a run of the workflow'
+left_out 'signatures without a key, and provenance' 'they are made with the identity that a forge gives to a run of the workflow'
 left_out 'a public registry, and the page of the release' 'they need a forge, and rights there'
 base=$(sed -n 's/^FROM \([^ ]*\) AS build$/\1/p' Dockerfile)
 if buildah inspect --type image "$base" >/dev/null 2>&1; then

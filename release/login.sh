@@ -1,5 +1,5 @@
 #!/bin/sh
-# Logs in to the registry of IMAGE=REGISTRY/REPOSITORY, as GITHUB_ACTOR with TOKEN, for release/publish.sh and whoever signs.
+# Logs in to the registry of IMAGE=REGISTRY/REPOSITORY, as GITHUB_ACTOR with TOKEN, for release/publish.sh and release/sign.sh.
 #   PLAIN_HTTP=1    a registry on this machine, without TLS
 set -eu
 cd "$(dirname "$0")/.."

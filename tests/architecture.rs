@@ -103,6 +103,32 @@ fn only_act_and_the_lease_write_to_the_api_server() {
     ));
 }
 
+/// Else what a test misspells is dropped, and it tests something else.
+#[test]
+fn stories_write_by_clients_that_have_unknown_fields_refused() {
+    let written = sources(&[
+        "tests/control_plane",
+        "tests/demo",
+        "tests/devcluster",
+        "tests/real_node",
+        "tests/testbed",
+    ]);
+    assert_none(forbidden(
+        &written,
+        &["tests/control_plane/bed/person.rs"],
+        WRITES,
+        "tests write strictly",
+        "write by bed::Person, which asks for it, or by kubectl",
+    ));
+    assert_none(forbidden(
+        &written,
+        &[],
+        r"--validate=(false|ignore|warn)",
+        "tests write strictly",
+        "leave kubectl its default; where a story is about unknown fields, Person::tolerantly says so",
+    ));
+}
+
 const PURE: [&str; 6] =
     ["src/plan/", "src/admit/decide", "src/validate/", "src/model/", "src/hooks/", "src/import/"];
 

@@ -28,6 +28,8 @@ mod publishing;
 mod release;
 #[path = "manifests/schemas.rs"]
 mod schemas;
+#[path = "manifests/signing.rs"]
+mod signing;
 #[path = "manifests/values.rs"]
 mod values;
 #[path = "manifests/workflows.rs"]

@@ -2,12 +2,36 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::ours;
+use crate::bed::objects::{config_map, ours};
 use crate::bed::{Story, eventually, peaceful};
 
 fn refusal(story: &Story<'_>, kind: &str, spec: Value) -> String {
     let namespace = if kind == "ConfigPolicy" { "" } else { &story.home };
     story.admin().try_create(&ours(kind, namespace, "wrong", spec)).refused()
+}
+
+/// Dropped in silence, it leaves a policy that judges more than it means: kubectl has it refused, and so does every test.
+#[test]
+fn a_misspelt_field_is_refused_but_for_clients_that_do_not_ask_so() {
+    let story = Story::new(peaceful(), "misspelt-field");
+    let admin = story.admin();
+    let data = json!([{ "name": "url", "keys": ["url"], "format": "url" }]);
+    let narrow =
+        story.policy(&["ConfigMap"], json!({ "match": { "nome": { "globs": ["app-*"] } }, "data": data }));
+    let refusal = admin.try_create(&narrow).refused();
+    assert!(refusal.contains(r#"unknown field "spec.match.nome""#), "{refusal}");
+    let tolerated = admin.tolerantly().try_create(&narrow);
+    assert!(tolerated.warnings.iter().any(|it| it.contains("spec.match.nome")), "{:?}", tolerated.warnings);
+    assert!(tolerated.ok()["spec"]["match"]["nome"].is_null());
+
+    let mut map = config_map(&story.home, "app", [("k", "v")]);
+    admin.create(&map).ok();
+    map["dato"] = json!({});
+    let merged = admin.try_merge("ConfigMap", &story.home, "app", &json!({ "dato": {} }));
+    for answer in [merged, admin.replace(&map), admin.try_apply(&map)] {
+        let refusal = answer.refused();
+        assert!(refusal.contains("dato"), "{refusal}");
+    }
 }
 
 /// It never gets as far as to harm anybody (config-syncer#472, #407).

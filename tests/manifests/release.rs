@@ -193,6 +193,7 @@ fn checksums_are_of_every_file_and_verify() {
         ("a.tar.gz", "a"),
         ("image.tar.digest", "for the scripts"),
         ("sha256sums.txt", "old"),
+        ("sha256sums.txt.sigstore.json", "of the old ones"),
     ];
     files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
     run(&path("release/checksums.sh"), &[], &[("DIST", folder.path())]).unwrap();
@@ -202,7 +203,8 @@ fn checksums_are_of_every_file_and_verify() {
     assert!(sums.starts_with("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  "), "{sums}");
 }
 
-/// The page is a draft until all files are there, and is never begun with files that are not those of the checksums.
+/// The page is a draft until all files are there, and is never begun with files that are not those of the checksums, or
+/// whose checksums nobody has signed.
 #[test]
 fn a_page_is_announced_when_it_is_whole() {
     let dated = format!("## [Unreleased]\n\n## [{VERSION}] - 2030-01-31\n");
@@ -226,17 +228,18 @@ fn a_page_is_announced_when_it_is_whole() {
     let environment = [("DIST", dist.as_path()), ("PATH", Path::new(&programs))];
     let tag = format!("v{VERSION}");
 
+    let unsigned = run(&announce, &[&tag], &environment).expect_err("nobody has signed");
+    assert!(unsigned.contains("is not signed: run release/sign.sh") && !called.exists(), "{unsigned}");
+    fs::write(dist.join("sha256sums.txt.sigstore.json"), "signed").unwrap();
     run(&announce, &[&tag], &environment).unwrap();
     let calls = fs::read_to_string(&called).unwrap();
     let calls: Vec<&str> = calls.lines().collect();
     let [create, upload, edit] = calls[..] else { panic!("{calls:?}") };
     assert!(create.starts_with(&format!("release create {tag} --draft --verify-tag ")), "{create}");
     let files: Vec<&str> = upload.split(' ').skip(3).filter_map(|file| file.rsplit('/').next()).collect();
-    assert_eq!(files.len(), 3, "{upload}");
-    assert!(
-        ["a.tar.gz", "image.oci.tar", "sha256sums.txt"].iter().all(|file| files.contains(file)),
-        "{upload}"
-    );
+    assert_eq!(files.len(), 4, "{upload}");
+    let expected = ["a.tar.gz", "image.oci.tar", "sha256sums.txt", "sha256sums.txt.sigstore.json"];
+    assert!(expected.iter().all(|file| files.contains(file)), "{upload}");
     assert_eq!(edit, format!("release edit {tag} --draft=false"));
 
     fs::remove_file(&called).unwrap();

@@ -13,10 +13,15 @@ const FOLDER: &str = ".github/workflows";
 /// his words a command (issue_comment).
 const TRIGGERS: [&str; 2] = ["push", "pull_request"];
 
-/// The rights to write that jobs may have: those that publish. Of dependencies' code they run crane and helm alone, which they
-/// build from modules that a go.sum pins, beside the forge's own actions.
-const WRITERS: [(&str, &str); 4] =
-    [("publish", "packages"), ("publish", "id-token"), ("publish", "attestations"), ("announce", "contents")];
+/// The rights to write that jobs may have: those that publish, and the one that signs. Of dependencies' code they run crane, helm
+/// and cosign alone, which they build from modules that a go.sum pins, beside the forge's own actions.
+const WRITERS: [(&str, &str); 5] = [
+    ("publish", "packages"),
+    ("sign", "packages"),
+    ("sign", "id-token"),
+    ("sign", "attestations"),
+    ("announce", "contents"),
+];
 
 #[test]
 fn workflows_hold_few_rights_and_run_what_was_looked_at() {
@@ -32,7 +37,8 @@ fn nothing_is_published_that_is_not_tested() {
     let release = workflow("release.yml");
     assert_eq!(release["on"]["push"]["tags"], serde_json::json!(["v*"]));
     assert_eq!(release["jobs"]["publish"]["needs"], serde_json::json!(["test", "node", "build"]));
-    assert_eq!(release["jobs"]["announce"]["needs"], "publish");
+    assert_eq!(release["jobs"]["sign"]["needs"], "publish");
+    assert_eq!(release["jobs"]["announce"]["needs"], "sign");
     for job in ["test", "node", "build"] {
         assert_eq!(release["jobs"][job]["needs"], "version", "{job}");
     }
@@ -44,6 +50,35 @@ fn nothing_is_published_that_is_not_tested() {
             assert!(runs(job).any(|run| run == expected), "{file}: {name} does not run {expected}");
         }
     }
+}
+
+/// What is signed is what was pushed, by the digests that pushing it told: of the image's index and of the chart.
+#[test]
+fn what_is_signed_is_what_was_pushed() {
+    let release = workflow("release.yml");
+    let (publish, sign) = (&release["jobs"]["publish"], &release["jobs"]["sign"]);
+    let is_signing =
+        |step: &&Value| step["run"].as_str().is_some_and(|run| run.starts_with("release/sign.sh"));
+    let signing = steps(sign).find(is_signing).expect("the job sign signs");
+    assert_eq!(signing["run"], r#"release/sign.sh "$PUBLISHED_IMAGE" "$PUBLISHED_CHART""#);
+    for (name, part) in [("PUBLISHED_IMAGE", "image"), ("PUBLISHED_CHART", "chart")] {
+        let of = |what: &str| format!("${{{{ needs.publish.outputs.{what} }}}}");
+        assert_eq!(signing["env"][name], format!("{}@{}", of(part), of(&format!("{part}_digest"))));
+    }
+    let script = fs::read_to_string(path("release/publish.sh")).unwrap();
+    let outputs = publish["outputs"].as_object().expect("what was pushed");
+    for (name, value) in outputs {
+        assert_eq!(value, &format!("${{{{ steps.push.outputs.{name} }}}}"));
+        let said = match name.as_str() {
+            "amd64_digest" | "arm64_digest" => r"printf '%s_digest=%s\n'".to_owned(),
+            _ => format!(" {name} \"$"),
+        };
+        assert!(script.contains(&said), "release/publish.sh does not say {name}");
+    }
+    let used = Regex::new(r"needs\.publish\.outputs\.([a-z0-9_]+)").unwrap();
+    let text = sign.to_string();
+    let used: Vec<&str> = used.captures_iter(&text).map(|found| found.get(1).unwrap().as_str()).collect();
+    assert!(used.len() > 5 && used.iter().all(|name| outputs.contains_key(*name)), "{used:?}");
 }
 
 fn workflow(name: &str) -> Value {

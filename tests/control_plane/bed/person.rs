@@ -18,9 +18,12 @@ pub(super) static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| 
         .expect("a runtime starts")
 });
 
-/// Somebody who talks to the API server, with the rights of a kubeconfig.
+/// Somebody who talks to the API server, with the rights of a kubeconfig. As kubectl he asks it to refuse fields that it
+/// does not know or that are there twice: pruned in silence, a misspelt `match` would have a test judge more than it means.
+#[derive(Clone)]
 pub struct Person {
     pub(super) client: Client,
+    is_strict: bool,
 }
 
 /// What the API server said.
@@ -51,7 +54,13 @@ impl Person {
         let _context = RUNTIME.enter();
         let file = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
         let config = RUNTIME.block_on(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()));
-        Person { client: Client::try_from(config.expect("the kubeconfig is complete")).expect("a client") }
+        let client = Client::try_from(config.expect("the kubeconfig is complete")).expect("a client");
+        Person { client, is_strict: true }
+    }
+
+    /// The same person with a client that does not ask so: what is unknown to the API server it leaves out, and warns.
+    pub fn tolerantly(&self) -> Person {
+        Person { is_strict: false, ..self.clone() }
     }
 
     /// One object, if it is there.
@@ -107,11 +116,10 @@ impl Person {
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
-    /// What server-side apply would make of an object where no field may be unknown or there twice, without storing it.
-    pub fn try_apply_strictly(&self, object: &Value) -> Answer {
+    /// The same with force, as [`apply`](Self::apply).
+    pub fn try_apply(&self, object: &Value) -> Answer {
         let (kind, namespace, name) = paths::identity(object);
-        let path = paths::object(kind, namespace, name)
-            + "?fieldManager=person&force=true&dryRun=All&fieldValidation=Strict";
+        let path = paths::object(kind, namespace, name) + "?fieldManager=person&force=true&dryRun=All";
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
@@ -158,6 +166,7 @@ impl Person {
 
     fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Answer {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let path = if body.is_some() && self.is_strict { strictly(path) } else { path.to_owned() };
         let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
         let request = request.body(Body::from(bytes)).expect("a request");
         RUNTIME.block_on(async {
@@ -172,6 +181,12 @@ impl Person {
             Answer { code, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), warnings }
         })
     }
+}
+
+/// A write's path that also says what becomes of unknown fields.
+fn strictly(path: &str) -> String {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{sign}fieldValidation=Strict")
 }
 
 /// The text of a warning header: `299 - "text"`.

@@ -14,7 +14,12 @@ impl Bed {
     #[track_caller]
     pub fn kubectl(&self, arguments: &[&str], manifest: &Value) -> String {
         let mut command = self.testbed.cluster().kubectl();
-        run(command.args(arguments), &manifest.to_string())
+        command.args(arguments);
+        // Alone among those that write it does not ask that unknown fields be refused: it is only warned of them.
+        if arguments.first() == Some(&"patch") {
+            command.arg("--warnings-as-errors");
+        }
+        run(&mut command, &manifest.to_string())
     }
 
     /// Runs helm, and gives back what it wrote.

@@ -43,7 +43,7 @@ impl Client {
     /// Creates `object`, which may be a list.
     pub(crate) fn create(&self, folder: &Folder, kubeconfig: &Path, object: &Value) -> Result<(), Error> {
         let mut command = self.command(folder, kubeconfig);
-        run(command.args(["create", "--validate=false", "-f", "-"]), Some(object.to_string())).map(drop)
+        run(command.args(["create", "-f", "-"]), Some(object.to_string())).map(drop)
     }
 }
 

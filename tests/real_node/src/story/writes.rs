@@ -65,7 +65,7 @@ impl Writes {
 
     fn write(&self, writer: usize) {
         let place = "/api/v1/namespaces/shop/configmaps";
-        let path = format!("{place}/app-{writer}?fieldManager=writer&force=true");
+        let path = format!("{place}/app-{writer}?fieldManager=writer&force=true&fieldValidation=Strict");
         let mut due = Instant::now();
         for turn in 0.. {
             if self.is_over.load(Ordering::Relaxed) {
