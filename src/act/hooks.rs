@@ -165,7 +165,7 @@ impl HookWriter {
         self.still_leads()?;
         let bundle = self.ca.keep(now).await?;
         let owner = self.owner().await?;
-        let live = live_hooks(&self.client).await?;
+        let mut live = live_hooks(&self.client).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
             // Policies are in force by what is there only if somebody answers it.
             if live.validating.as_ref().is_some_and(has_canary) {
@@ -188,9 +188,12 @@ impl HookWriter {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
+            live = live_hooks(&self.client).await?;
         }
+        // Hooks that were there are not looked at again: deleted meanwhile, as whoever switches the webhook off does, they would
+        // be put back without a call having arrived.
+        //
         // Defaults before requirements: what a default satisfies is not to be refused in between.
-        let live = live_hooks(&self.client).await?;
         self.keep_one(&mutating, live.mutating).await?;
         self.keep_one(&validating, live.validating).await?;
         self.canary(now).await

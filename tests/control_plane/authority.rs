@@ -178,11 +178,12 @@ fn a_monitor_with_a_service_account_restarts_what_that_account_may_and_stops_whe
 #[test]
 fn a_status_written_by_a_tenant_grants_nothing() {
     let (bed, _turn) = rough();
-    let mut crew = bed.man();
-    let story = Story::new(bed, "self-granted");
-    // A rule that the webhook would refuse gets in while the webhook is away.
-    crew.webhook.kill();
+    // A rule that the webhook would refuse gets in while the webhook is away: there is none, and no hook from before. Taken
+    // away beside a reconciler that has just heard the webhook, hooks could come back.
     bed.unhook();
+    bed.until_stamped();
+    let mut reconciler = bed.reconciler(0);
+    let story = Story::new(bed, "self-granted");
     let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
     grant(&story, "bob", everything);
     // Everything of ours, and nothing else: no right to the workloads that a monitor restarts.
@@ -208,12 +209,12 @@ fn a_status_written_by_a_tenant_grants_nothing() {
     let claim = json!({ "authorizedGeneration": 1 });
     let pasted = json!({ "authorizedGeneration": 1, "authorizedProof": proof });
     for (part, forged) in [("claimed", claim), ("pasted", pasted)] {
-        crew.reconciler.kill();
+        reconciler.kill();
         for (kind, name, tenant) in refused {
             tenant.merge_status(kind, &story.home, name, &forged).ok();
         }
         bed.release_lease();
-        crew.reconciler = bed.reconciler(0);
+        reconciler = bed.reconciler(0);
         story.marker(part);
         for (kind, name, _) in refused {
             story.until_condition(kind, name, "Authorized", "False", "Forbidden");
@@ -222,7 +223,7 @@ fn a_status_written_by_a_tenant_grants_nothing() {
         let web = story.admin().get("Deployment", &story.home, "web").expect("it is there");
         assert_eq!(label(&web, "copyrator.dev/applied"), None, "a workload was written for a status");
     }
-    crew.reconciler.kill();
+    reconciler.kill();
 }
 
 /// Rights in the story's home.

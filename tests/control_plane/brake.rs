@@ -35,7 +35,8 @@ fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts(
         let next = Duration::from_millis(100) * turn;
         thread::sleep(next.saturating_sub(from.elapsed()));
     }
-    assert!(turn > 300, "it was no flapping: {turn} writes");
+    // Ten a second, or as many as a busy machine can.
+    assert!(turn > 100, "it was no flapping: {turn} writes");
     assert!(during > 1, "content that never rests never arrives");
     let is_current = || {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
@@ -143,13 +144,14 @@ fn a_workload_that_does_not_become_ready_is_left_alone_until_it_is() {
             let status = &monitor()["status"];
             let is_stuck = status["failed"] == 1 && status["problems"][0]["reason"] == reason;
             let brake = brake(&story, "web").unwrap_or_default();
-            if is_stuck && brake == format!("1.{}", turn - 1) {
+            // The status may still be that of the turn before, and the ReplicaSet follow a moment later.
+            let revisions = story.revisions("web");
+            if is_stuck && brake == format!("1.{}", turn - 1) && revisions == turn + 1 {
                 Ok(())
             } else {
-                Err(format!("{brake} {status}"))
+                Err(format!("{brake} {revisions} {status}"))
             }
         });
-        assert_eq!(story.revisions("web"), turn + 1);
     }
     story.until_condition("ConfigMonitor", "monitor", "Stalled", "True", "CircuitOpen");
     for (kind, name) in [("Deployment", "web"), ("ConfigMonitor", "monitor")] {

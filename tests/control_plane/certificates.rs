@@ -25,6 +25,9 @@ fn man(bed: &Bed, flags: &[&str]) -> Crew {
     crew.webhook.wait_ready().expect("the webhook becomes ready");
     crew.reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
+    // Which those of the story before may be, by another CA.
+    bed.until_led_by(&crew.reconciler);
+    bed.until_answered();
     crew
 }
 
@@ -230,7 +233,6 @@ fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
         let (code, said) = readyz(&webhook);
         same((code, said.contains("its authority expired at")), (503, true)).map_err(|_| said)
     });
-    let told = warned(&webhook, "its authority expired at");
     let mut crew = Crew { webhook, reconciler: bed.reconciler(0) };
     crew.webhook.wait_ready().expect("the webhook becomes ready");
     crew.reconciler.wait_ready().expect("the reconciler becomes ready");
@@ -239,7 +241,7 @@ fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
     Traffic::judged(&story, "expired-ca").flows_while(|_| {});
     let now = certificates(&ca(bed), "ca.crt");
     assert!(now[0].validity().contains(SystemTime::now()) && now[0] != *expired.current.certificate());
-    assert_eq!(warned(&crew.webhook, "its authority expired at"), told, "told once");
+    assert_eq!(warned(&crew.webhook, "its authority expired at"), 1, "told once");
     end(story, crew);
 }
 

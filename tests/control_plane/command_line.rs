@@ -145,7 +145,8 @@ fn get_lists_what_the_api_server_lists() {
     let story = Story::new(peaceful(), "listed");
     let home = &story.home;
     let node = "listed-node";
-    story.admin().create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node, "labels": { "story": "listed" } } })).ok();
+    // It goes at the end: no pod of another story is to be on it.
+    story.admin().create(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node, "labels": { "story": "listed" } }, "spec": { "unschedulable": true } })).ok();
     story.admin().create(&config_map(home, "app", [("k", "v")])).ok();
     story.deploy("web", &["app"]);
     let nodes = run(&story, None, &["get", "nodes", "-l", "story=listed"], "");

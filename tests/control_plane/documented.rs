@@ -46,7 +46,8 @@ fn every_metric_that_the_documents_name_is_exposed() {
     story.until("ConfigMap", &target, "app", [("k", "1")]);
     story.deploy("web", &["app"]);
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
-    let before = story.until_adopted("web");
+    story.until_adopted("web");
+    let before = story.until_running("web");
     story.until_older_than_now("web");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);

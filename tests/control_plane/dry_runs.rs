@@ -158,9 +158,9 @@ fn a_dry_run_leaves_no_trace_and_says_what_the_write_is_told() {
     // Whatever was still to be done is done by then.
     story.marker("mark-before");
     audited(&story, "mark-before");
-    let before = eventually("nothing more happens", || {
+    let before = eventually("nothing more happens, for longer than statuses wait to be written", || {
         let seen = traces(&story, &place);
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        story.until_later(2);
         same(traces(&story, &place), seen.clone()).map(|()| seen)
     });
 
@@ -176,6 +176,13 @@ fn a_dry_run_leaves_no_trace_and_says_what_the_write_is_told() {
         assert_eq!(rehearsed, real, "{}", write.what);
         if write.what == "warnings, namespace" {
             story.until("ConfigMap", &story.called("new"), "app", [("k", "1")]);
+            // The webhook hears of the namespace by itself, and what follows tells of its copy.
+            let changed = config_map(&story.home, "app", [("k", "2")]);
+            eventually("the webhook knows of both copies", || {
+                let warnings = admin.try_merge("ConfigMap", &story.home, "app", &changed).warnings;
+                let is_known = warnings.iter().any(|warning| warning.contains("2 copies"));
+                if is_known { Ok(()) } else { Err(format!("{warnings:?}")) }
+            });
         }
         let is_refused = write.what.contains("refused");
         assert_eq!(real.0 >= 400, is_refused, "{}: {real:?}", write.what);

@@ -99,7 +99,7 @@ fn a_key_that_does_not_belong_to_its_certificate_is_refused() {
         }
     });
     write(&certificate, &key).ok();
-    let refusal = write(&certificate, &other).refused();
+    let refusal = until_refused("tls", || write(&certificate, &other));
     assert!(refusal.contains("tls.key") && refusal.contains("does not belong"), "{refusal}");
     assert!(!refusal.contains("PRIVATE KEY"), "{refusal}");
 }
@@ -129,22 +129,22 @@ fn a_document_is_held_against_the_schema_of_its_policy() {
     eventually("the policy is in force", || {
         if write("other: 1").code >= 400 { Ok(()) } else { Err("it lets everything pass".into()) }
     });
-    let refusal = write("port: 81").refused();
+    let refusal = until_refused("settings", || write("port: 81"));
     let told =
         "rule settings: ConfigMap NAMESPACE/app, key app.yaml: does not satisfy the schema at /port (enum)";
     assert!(refusal.contains(&told.replace("NAMESPACE", &place)), "{refusal}");
     write("port: null").ok();
 }
 
-/// Waits until the rule refuses a write: a call that comes too late lets it pass.
+/// Waits until the rule refuses a write: a call that comes too late lets it pass. What it says.
 #[track_caller]
-fn until_refused(rule: &str, write: impl Fn() -> Answer) {
+fn until_refused(rule: &str, write: impl Fn() -> Answer) -> String {
     eventually(&format!("rule {rule} refuses it"), || {
         let answer = write();
         let said = answer.body["message"].as_str().unwrap_or_default();
         let is_it = answer.code == 403 && said.contains(&format!("rule {rule}:"));
-        if is_it { Ok(()) } else { Err(format!("{}: {said}", answer.code)) }
-    });
+        if is_it { Ok(said.to_owned()) } else { Err(format!("{}: {said}", answer.code)) }
+    })
 }
 
 /// A certificate and its key.

@@ -84,9 +84,9 @@ fn install_upgrade_and_uninstall(name: &'static str, helm: fn(&Bed) -> Command, 
     let service = bed.admin.get("Service", NAMESPACE, "copyrator-webhook").expect("it is there");
     assert_eq!(service["metadata"]["annotations"]["k"], "v");
     assert!(bed.admin.get("FlowSchema", "", "copyrator-lease").is_none(), "a value took it away");
-    let before = versions(&bed);
+    let before = contents(&bed);
     run(&upgrade);
-    assert_eq!(versions(&bed), before, "the same again changed something");
+    assert_eq!(contents(&bed), before, "the same again changed something");
     let history = run(&[&["history", RELEASE, "--output", "json"], &place[..]].concat());
     let history: Value = serde_json::from_str(&history).expect("JSON");
     let statuses: Vec<&Value> =
@@ -103,8 +103,8 @@ fn install_upgrade_and_uninstall(name: &'static str, helm: fn(&Bed) -> Command, 
         let left: Vec<Value> = kinds.iter().flat_map(|kind| bed.admin.list(kind, "", "")).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
-    let left = ours(&bed);
-    let definitions = left.iter().all(|(kind, ..)| *kind == "CustomResourceDefinition");
+    let left: Vec<_> = ours(&bed).into_iter().map(|(kind, name, _)| (kind, name)).collect();
+    let definitions = left.iter().all(|(kind, _)| *kind == "CustomResourceDefinition");
     assert!(definitions && left.len() == 3, "{left:?}");
     let still = bed.admin.get("ConfigMap", &target, "app").expect("a copy was removed");
     assert_eq!(version(&still), version(&copy));
@@ -112,8 +112,8 @@ fn install_upgrade_and_uninstall(name: &'static str, helm: fn(&Bed) -> Command, 
     drop(process);
 }
 
-/// Kind, name and version of every object of the chart.
-fn ours(bed: &Bed) -> Vec<(&'static str, String, String)> {
+/// Kind, name and content of every object of the chart.
+fn ours(bed: &Bed) -> Vec<(&'static str, String, Value)> {
     const KINDS: [&str; 15] = [
         "ClusterRole",
         "ClusterRoleBinding",
@@ -140,17 +140,28 @@ fn ours(bed: &Bed) -> Vec<(&'static str, String, String)> {
                 || labels["app.kubernetes.io/name"] == "copyrator";
             // The operator's own, which stays until somebody deletes it.
             let is_index = object["metadata"]["name"] == "copyrator-annotated-sources";
-            (is_ours && !is_index)
-                .then(|| (kind, object["metadata"]["name"].to_string(), version(&object).to_owned()))
+            (is_ours && !is_index).then(|| (kind, object["metadata"]["name"].to_string(), written(object)))
         })
     };
     KINDS.into_iter().flat_map(of).collect()
 }
 
-fn versions(bed: &Bed) -> BTreeMap<(&'static str, String), String> {
+/// Without what Kubernetes' own controllers write, some time after an upgrade; the generation tells of every other write.
+fn written(mut object: Value) -> Value {
+    object["status"].take();
+    for field in ["resourceVersion", "managedFields"] {
+        object["metadata"][field].take();
+    }
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove("deployment.kubernetes.io/revision");
+    }
+    object
+}
+
+fn contents(bed: &Bed) -> BTreeMap<(&'static str, String), Value> {
     let all = ours(bed);
     assert!(all.len() > 25, "{all:?}");
-    all.into_iter().map(|(kind, name, version)| ((kind, name), version)).collect()
+    all.into_iter().map(|(kind, name, content)| ((kind, name), content)).collect()
 }
 
 fn release_sizes(bed: &Bed) -> Vec<usize> {

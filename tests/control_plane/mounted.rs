@@ -12,7 +12,7 @@ use testbed::{Balancer, NAMESPACE, Operator, RELEASE, Role};
 use crate::bed::objects::ours;
 use crate::bed::{Bed, Handshakes, Story, eventually, private, same};
 use crate::certificates::mount;
-use crate::rolling::judged_by_both;
+use crate::rolling::{in_turn, judged_by_both};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -118,12 +118,13 @@ fn until_it_waits(webhook: &Operator, meanwhile: impl Fn()) {
 /// It was ready at once, and the API server refused it: `x509: certificate signed by unknown authority`.
 #[test]
 fn a_webhook_that_starts_before_hooks_carry_its_ca_waits_and_no_write_fails() {
+    let turn = in_turn();
     let stage = Stage::set("mounted-early");
     let (first, second) = (Issued::new(), Issued::new());
     let (mut webhooks, _reconciler) = stage.man(&first);
     let story = Story::new(&stage.bed, "mounted-early");
     let handshakes = Handshakes::default();
-    let traffic = judged_by_both(&story, "mounted-early");
+    let traffic = judged_by_both(&turn, &story, "mounted-early");
     let (accepted, refused) = traffic.flows_while(|traffic| {
         handshakes.made_while(&stage.bed.admin, || {
             stage.mount(Role::Webhook, 1, "second", &second);

@@ -1,6 +1,7 @@
 //! We come and go, and nobody who writes notices. The API server keeps using open connections to pods that end
 //! (kubernetes#127335, #75791), and with `failurePolicy: Fail` each such call is a write that is refused.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,10 +19,16 @@ const DRAIN: [&str; 2] = ["--drain-delay", "10s"];
 const AT_ONCE: usize = 8;
 const ROUNDS: usize = 5;
 
+/// Stories of such traffic come one at a time: whoever is called has two seconds to answer, and each of them keeps two cores busy.
+pub fn in_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Traffic that each of two replicas judges: who is asked first may know the policy before the other one does, which lets
 /// pass what it knows nothing of.
 #[track_caller]
-pub fn judged_by_both<'a>(story: &Story<'a>, name: &'a str) -> Traffic<'a> {
+pub fn judged_by_both<'a>(_turn: &MutexGuard<'_, ()>, story: &Story<'a>, name: &'a str) -> Traffic<'a> {
     let traffic = Traffic::judged(story, name);
     let probe = config_map(&story.called("traffic"), "probe", [("url", "nonsense")]);
     let person = || Person::with(story.bed.testbed.cluster().admin_kubeconfig());
@@ -41,13 +48,14 @@ pub fn judged_by_both<'a>(story: &Story<'a>, name: &'a str) -> Traffic<'a> {
 
 #[test]
 fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
+    let turn = in_turn();
     let bed = private("rolling");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     let mut webhooks = [0, 1].map(|replica| begin(&bed, &balancer, Role::Webhook, replica));
     let mut reconcilers = Vec::from([0, 1].map(|replica| begin(&bed, &balancer, Role::Reconciler, replica)));
     all_ready(&bed, webhooks.iter_mut().chain(&mut reconcilers));
     let story = Story::new(&bed, "upgraded");
-    let traffic = judged_by_both(&story, "upgraded");
+    let traffic = judged_by_both(&turn, &story, "upgraded");
     let hooks =
         || version(&bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").expect("the hooks"));
     let hooked = hooks();
@@ -81,12 +89,13 @@ fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
 /// The chart's `topology: combined`: who answers also leads, and gives up both at once.
 #[test]
 fn no_write_fails_while_two_that_do_everything_are_restarted() {
+    let turn = in_turn();
     let bed = private("rolling-combined");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     let mut both = [0, 1].map(|replica| begin(&bed, &balancer, Role::Both, replica));
     all_ready(&bed, both.iter_mut());
     let story = Story::new(&bed, "combined-upgraded");
-    let (accepted, refused) = judged_by_both(&story, "combined-upgraded").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&turn, &story, "combined-upgraded").flows_while(|traffic| {
         for round in 0..2 {
             let before = leader(&bed);
             restart_each(&bed, &balancer, &mut both);
@@ -106,6 +115,7 @@ fn no_write_fails_while_two_that_do_everything_are_restarted() {
 /// Each replica mints its own leaf; the API server may talk to either with a leaf of either CA.
 #[test]
 fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
+    let turn = in_turn();
     let bed = private("rolling-ca");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     // Certificates age as fast as a test can wait; from its renewal to a leaf's end a starved process has 15 seconds.
@@ -119,7 +129,7 @@ fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
         bed.admin.get("Secret", testbed::NAMESPACE, "copyrator-webhook-ca").expect("the CA")["data"].clone()
     };
     let first = ca()["ca.crt"].clone();
-    let (accepted, refused) = judged_by_both(&story, "new-ca").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&turn, &story, "new-ca").flows_while(|traffic| {
         let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
         bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
         within(Duration::from_secs(240), "another CA signs, and the first is not trusted any more", || {

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use copyrator_certs::Certificate;
@@ -18,6 +18,9 @@ use super::traffic::Ends;
 
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(30);
+/// An API server hears of a hook sooner than that, and than any `--ca-propagation` here: what takes longer, because the
+/// machine is busy, shows nothing.
+const STALE: Duration = Duration::from_secs(1);
 
 /// What the handshakes so far have shown.
 #[derive(Clone, Default)]
@@ -59,6 +62,7 @@ impl Handshakes {
 
     /// One handshake, with what the hooks carry now.
     fn make(&self, admin: &Person) {
+        let asked = Instant::now();
         let hooks =
             admin.get("ValidatingWebhookConfiguration", "", "copyrator").expect("the hooks are there");
         let config = &hooks["webhooks"][0]["clientConfig"];
@@ -67,6 +71,9 @@ impl Handshakes {
         let url = config["url"].as_str().expect("the test bed's hooks have a URL");
         let address = url.trim_start_matches("https://").split('/').next().expect("a host and port");
         let shaken = shake(address, &bundle);
+        if shaken.is_err() && asked.elapsed() > STALE {
+            return;
+        }
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.count += 1;
         match shaken {

@@ -25,6 +25,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use devcluster::{Options, User};
+use serde_json::{Value, json};
 use testbed::{Operator, Role, Testbed};
 
 pub use audit::Request;
@@ -74,13 +75,63 @@ impl Bed {
         Bed { admin, alice: user("alice"), bob: user("bob"), testbed }
     }
 
-    /// Starts both roles and waits until they are ready and the hooks are in place.
+    /// Starts both roles and waits until they are ready, the hooks are in place, and nothing of this is left over from
+    /// those before: this reconciler leads, and this webhook is trusted.
     pub fn man(&self) -> Crew {
         let mut crew = Crew { webhook: self.webhook(), reconciler: self.reconciler(0) };
         crew.webhook.wait_ready().expect("the webhook becomes ready");
         crew.reconciler.wait_ready().expect("the reconciler becomes ready");
         self.testbed.wait_hooked().expect("the hooks are applied");
+        self.until_led_by(&crew.reconciler);
+        self.until_answered();
         crew
+    }
+
+    /// Waits until this one leads. It is ready before.
+    #[track_caller]
+    pub fn until_led_by(&self, reconciler: &Operator) {
+        let pod = format!("{}_", reconciler.pod());
+        eventually(&format!("the leader is {pod}…"), || {
+            let leases = self.admin.list("Lease", testbed::NAMESPACE, "");
+            let holders: Vec<&str> =
+                leases.iter().filter_map(|lease| lease["spec"]["holderIdentity"].as_str()).collect();
+            if holders.iter().any(|it| it.starts_with(&pod)) { Ok(()) } else { Err(format!("{holders:?}")) }
+        });
+    }
+
+    /// Waits until the API server's calls reach a webhook that it trusts: hooks may be there from before.
+    #[track_caller]
+    pub fn until_answered(&self) {
+        let spec =
+            json!({ "source": { "kind": "ConfigMap", "names": ["a["] }, "targets": [{ "names": ["x"] }] });
+        let nonsense = objects::ours("CopyratorRule", "default", "nonsense", spec);
+        eventually("the webhook answers the API server", || {
+            let answer = self.admin.try_create(&nonsense);
+            let said = answer.body["message"].as_str().unwrap_or_default().to_owned();
+            if said.contains("spec.source.names[0]") {
+                Ok(())
+            } else {
+                Err(format!("{} {said}", answer.code))
+            }
+        });
+    }
+
+    /// Waits until the API server stamps authors of rules and annotations by itself: a young cluster does not yet, and what
+    /// has no author is nobody's for good. With hooks in place somebody does.
+    #[track_caller]
+    pub fn until_stamped(&self) {
+        let spec =
+            json!({ "source": { "kind": "ConfigMap", "names": ["a"] }, "targets": [{ "names": ["x"] }] });
+        let rule = objects::ours("CopyratorRule", "default", "stamped", spec);
+        let mut source = objects::config_map("default", "stamped", []);
+        source["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": "nowhere" });
+        eventually("the API server stamps authors", || {
+            for object in [&rule, &source] {
+                let made = self.admin.try_create(object).body;
+                objects::annotation(&made, "copyrator.dev/author").ok_or_else(|| made.to_string())?;
+            }
+            Ok(())
+        });
     }
 
     /// Starts the webhook.
@@ -102,13 +153,13 @@ impl Bed {
     /// A ServiceAccount, by a token of its own.
     pub fn account(&self, namespace: &str, name: &str) -> Person {
         let cluster = self.testbed.cluster();
-        let output = cluster.kubectl().args(["create", "token", name, "--namespace", namespace]).output();
-        let token = String::from_utf8(output.expect("kubectl runs").stdout).expect("a token is text");
+        let token = self.kubectl(&["create", "token", name, "--namespace", namespace], &Value::Null);
         let file = cluster.kubeconfig_with_token(&format!("{namespace}-{name}"), token.trim());
         Person::with(&file.expect("the kubeconfig is written"))
     }
 
-    /// Takes the hooks away, so that only the API server itself is left to judge.
+    /// Takes the hooks away, so that only the API server itself is left to judge. A reconciler that runs puts them back as
+    /// soon as a webhook answers.
     pub fn unhook(&self) {
         for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
             self.admin.delete(kind, "", "copyrator");

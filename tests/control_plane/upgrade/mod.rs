@@ -13,7 +13,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::ours;
 use crate::bed::{Bed, PROGRAM, Request, Story, eventually, of_version, previous};
-use crate::rolling::judged_by_both;
+use crate::rolling::{in_turn, judged_by_both};
 use estate::Estate;
 use fleet::Fleet;
 
@@ -22,13 +22,14 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 #[test]
 fn an_upgrade_and_its_rollback_keep_everything_and_fail_no_write() {
     let Some(previous) = previous("upgrade") else { return };
+    let turn = in_turn();
     let bed = of_version("upgrade", &previous.chart, &previous.program);
     let upgrade =
         || bed.helm(&["upgrade", RELEASE, CHART, "--namespace", NAMESPACE, "--reset-then-reuse-values"]);
     let mut fleet = Fleet::start(&bed);
     let estate = Estate::found(&bed, "owned");
     let story = Story::new(&bed, "written-meanwhile");
-    let (accepted, refused) = judged_by_both(&story, "written-meanwhile").flows_while(|traffic| {
+    let (accepted, refused) = judged_by_both(&turn, &story, "written-meanwhile").flows_while(|traffic| {
         let before = Before::of(&estate);
         upgrade();
         traffic.none_fails("with the new definitions and the old processes");
