@@ -11,6 +11,7 @@ mod gather;
 mod hooks;
 mod install;
 mod leader;
+mod places;
 mod pods;
 mod rights;
 #[cfg(test)]
