@@ -194,6 +194,10 @@ fn what_may_not_be_seen_is_said_once(story: &Story<'_>, alice: &Path) {
         let told = if command == "plan" { "1 copy in order" } else { "1 of 1 copies" };
         assert!(said.text.contains(told), "{}", said.text);
     }
+    for command in ["plan", "status"] {
+        let said = told(story, alice, &[command, "-n", PLACE], "");
+        assert_eq!(said.code, Some(0), "what is asked about is seen: {}{}", said.text, said.notes);
+    }
     // Its own words mend it.
     let said = told(story, alice, &["plan"], "");
     let fix = said.notes.lines().find_map(|line| line.split_once("; to allow it: ")).expect("a way out").1;

@@ -252,8 +252,9 @@ impl Survey {
         Self { selected, ..self }
     }
 
-    /// The same, with what is to be known of a namespace that is asked about.
+    /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others need not be.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
+        self.is_partial &= namespace.is_none_or(|name| !self.world.sees(name));
         // Of one that cannot be looked at it has been said.
         let unseen = namespace.and_then(|name| self.world.unseen(name));
         self.notes.extend(unseen.filter(|(reason, _)| *reason == "NotServed").map(|(_, message)| message));
