@@ -107,11 +107,12 @@ impl Authorizer for LocalAuthorizer {
 }
 
 /// Asks on behalf of a person: about himself everybody may ask (SelfSubjectAccessReview), about others whoever may
-/// create SubjectAccessReviews.
+/// create SubjectAccessReviews; or LocalSubjectAccessReviews, which takes a right in each namespace only.
 #[derive(Clone)]
 pub struct CallerAuthorizer {
     client: Client,
     caller: Subject,
+    is_local: bool,
 }
 
 impl CallerAuthorizer {
@@ -132,7 +133,12 @@ impl CallerAuthorizer {
             groups: info.groups.unwrap_or_default(),
             extra: info.extra.unwrap_or_default(),
         };
-        Ok(Self { client, caller })
+        Ok(Self { client, caller, is_local: false })
+    }
+
+    /// The same, where others are asked about namespace by namespace.
+    pub fn locally(self) -> Self {
+        Self { is_local: true, ..self }
     }
 
     /// Who asks.
@@ -145,9 +151,13 @@ impl Authorizer for CallerAuthorizer {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
         let Subject { user, groups, .. } = &question.subject;
         if (user, groups) != (&self.caller.user, &self.caller.groups) {
-            return Box::pin(
-                async move { ReviewAuthorizer::new(self.client.clone()).allowed(question).await },
-            );
+            let client = self.client.clone();
+            return Box::pin(async move {
+                match self.is_local {
+                    true => LocalAuthorizer::new(client).allowed(question).await,
+                    false => ReviewAuthorizer::new(client).allowed(question).await,
+                }
+            });
         }
         Box::pin(async move {
             let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());

@@ -90,8 +90,8 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// One line for a shell: a role with just this, bound where it is lacking. In several namespaces it is one ClusterRole,
-/// which bindings of a namespace confine to it.
+/// One line for a shell: a role with just this, bound where it is lacking. In several namespaces it is a Role in each, which
+/// whoever administers these namespaces may make; a ClusterRole is for what is lacking in all of them.
 fn command(grant: &Grant, of: &NamespacedName) -> String {
     let joined = |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(",");
     let verbs = grant.verbs.iter().copied().collect::<Vec<_>>().join(",");
@@ -113,8 +113,8 @@ fn command(grant: &Grant, of: &NamespacedName) -> String {
              kubectl create rolebinding {role} --role={role} {to} -n {place}"
         ),
         several => format!(
-            "kubectl create clusterrole {role} {rights} && for n in {}; do \
-             kubectl create rolebinding {role} --clusterrole={role} {to} -n $n; done",
+            "for n in {}; do kubectl create role {role} {rights} -n $n && \
+             kubectl create rolebinding {role} --role={role} {to} -n $n; done",
             several.join(" ")
         ),
     }
@@ -188,12 +188,10 @@ mod tests {
         });
         let text = said(&asked("alice", spec), 1024);
         let begin = "user \"alice\" may not create, delete or patch secrets in namespaces \"x\", \"y\", nor get secrets \
-                     \"a\" in namespace \"vault\"; to allow it: kubectl create clusterrole copyrator-shop-web-";
+                     \"a\" in namespace \"vault\"; to allow it: for n in x y; do kubectl create role copyrator-shop-web-";
         assert!(text.starts_with(begin), "{text}");
-        assert!(
-            text.contains("; for n in x y; do kubectl create rolebinding ")
-                || text.contains(" && for n in x y; do ")
-        );
+        assert!(text.contains(" --user=alice -n $n; done && kubectl create role "), "{text}");
+        assert!(!text.contains("clusterrole"), "Roles do: {text}");
         assert!(text.contains(" --verb=get --resource=secrets --resource-name=a -n vault && "), "{text}");
     }
 
@@ -230,7 +228,7 @@ mod tests {
             "{text}"
         );
         let text = said(&questions, 1024);
-        assert!(text.len() <= 1024 && text.contains(" && for n in team-0 "), "{text}");
+        assert!(text.len() <= 1024 && text.contains("; to allow it: for n in team-0 "), "{text}");
         assert!(text.ends_with("; done; and 3 more such commands, which the next refusal tells"), "{text}");
     }
 }

@@ -1,8 +1,8 @@
 //! What the operator in the cluster was told, as far as its plans depend on it: a command must be told the same.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::serve::{UsageError, duration, non_empty};
+use super::serve::{UsageError, duration, namespaces, non_empty};
 use crate::{
     authority::TrustedWriters,
     config::system_namespaces,
@@ -22,6 +22,9 @@ pub(super) struct InstalledArgs {
         default_value = "copyrator-system"
     )]
     copyrator_namespace: String,
+    /// The only namespaces that it looks at; without it, what its Deployment says.
+    #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
+    namespaces: Vec<String>,
     /// How long a copy that nobody wants is kept, for rules that do not say.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
@@ -51,6 +54,8 @@ pub(super) struct Installed {
     pub namespace: String,
     /// Whose own rights count although they are of other namespaces.
     pub trusted: TrustedWriters,
+    /// The only namespaces that it looks at, where the command line names them.
+    pub places: BTreeSet<Arc<str>>,
     system_namespaces: BTreeSet<String>,
     grace: Duration,
     max_bytes: Bytes,
@@ -63,6 +68,7 @@ impl InstalledArgs {
         Ok(Installed {
             system_namespaces: system_namespaces(&self.copyrator_namespace, &more),
             namespace: self.copyrator_namespace,
+            places: namespaces(self.namespaces)?.into_iter().map(Arc::from).collect(),
             trusted: non_empty(self.trusted_writers).collect(),
             grace: duration("deletion-grace", &self.deletion_grace)?,
             max_bytes: self.max_spread_bytes,

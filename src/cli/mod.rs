@@ -26,6 +26,7 @@ mod refused;
 mod restarts;
 mod selected;
 mod serve;
+mod sight;
 mod standing;
 mod status;
 mod survey;

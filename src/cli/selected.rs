@@ -6,12 +6,15 @@ use std::collections::BTreeSet;
 use kube::{
     Api, Client, Resource, ResourceExt as _,
     api::{ListParams, PartialObjectMeta},
+    core::NamespaceResourceScope,
 };
+use serde::de::DeserializeOwned;
 
 use super::{
     Exit, fail,
     installed::Installed,
     serve::UsageError,
+    sight::Sight,
     survey::{Look, Survey, survey},
 };
 use crate::{
@@ -83,8 +86,10 @@ pub(super) async fn look(
     look: Look<'_>,
     labels: Option<Labels>,
 ) -> Result<Survey, Exit> {
-    let selected = Selected::find_if(client, labels).await.map_err(|error| fail(&error, error.exit()))?;
-    let seen = survey(client, installed, look).await.map_err(|error| fail(&error, error.exit()))?;
+    let sight = Sight::find(client, installed).await;
+    let selected =
+        Selected::find_if(client, &sight, labels).await.map_err(|error| fail(&error, error.exit()))?;
+    let seen = survey(client, (installed, &sight), look).await.map_err(|error| fail(&error, error.exit()))?;
     Ok(seen.only(selected))
 }
 
@@ -92,25 +97,26 @@ impl Selected {
     /// Asks the cluster, where labels are asked for.
     pub(super) async fn find_if(
         client: &Client,
+        sight: &Sight,
         labels: Option<Labels>,
     ) -> Result<Option<Self>, SelectError> {
         match labels {
-            Some(labels) => Self::find(client, labels).await.map(Some),
+            Some(labels) => Self::find(client, sight, labels).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn find(client: &Client, labels: Labels) -> Result<Self, SelectError> {
-        let params = ListParams::default().labels(&labels.text);
-        let (rules, monitors) =
-            (Api::<CopyratorRule>::all(client.clone()), Api::<ConfigMonitor>::all(client.clone()));
-        let (rules, monitors) = tokio::join!(rules.list_metadata(&params), monitors.list_metadata(&params));
-        let failed = |plural| move |source| SelectError { plural, source: Box::new(source) };
-        Ok(Self {
-            rules: named(rules.map_err(failed("copyratorrules.copyrator.dev"))?.items),
-            monitors: named(monitors.map_err(failed("configmonitors.copyrator.dev"))?.items),
-            selector: labels.selector,
-        })
+    async fn find(client: &Client, sight: &Sight, labels: Labels) -> Result<Self, SelectError> {
+        let (mut rules, mut monitors) = (BTreeSet::new(), BTreeSet::new());
+        for scope in sight.scopes(None) {
+            let (of_rules, of_monitors) = tokio::join!(
+                labelled::<CopyratorRule>(client, scope, &labels, "copyratorrules.copyrator.dev"),
+                labelled::<ConfigMonitor>(client, scope, &labels, "configmonitors.copyrator.dev"),
+            );
+            rules.extend(of_rules?);
+            monitors.extend(of_monitors?);
+        }
+        Ok(Self { rules, monitors, selector: labels.selector })
     }
 
     /// Whether a rule has the labels; of a source that asks by annotation, its own count.
@@ -127,9 +133,29 @@ impl Selected {
     }
 }
 
-fn named<K: Resource<DynamicType = ()>>(objects: Vec<PartialObjectMeta<K>>) -> BTreeSet<NamespacedName> {
+async fn labelled<K>(
+    client: &Client,
+    scope: Option<&str>,
+    labels: &Labels,
+    plural: &'static str,
+) -> Result<Vec<NamespacedName>, SelectError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = match scope {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
     let name = |object: PartialObjectMeta<K>| {
         NamespacedName::new(object.namespace().unwrap_or_default(), object.name_any())
     };
-    objects.into_iter().map(name).collect()
+    match api.list_metadata(&ListParams::default().labels(&labels.text)).await {
+        Ok(found) => Ok(found.items.into_iter().map(name).collect()),
+        // Of a namespace that may not be seen the survey tells.
+        Err(kube::Error::Api(status)) if status.code == 403 && scope.is_some() => Ok(Vec::new()),
+        Err(source) => Err(SelectError { plural, source: Box::new(source) }),
+    }
 }

@@ -200,7 +200,7 @@ impl Args {
             let message = "names in certificates say nothing unless --client-ca says whose these are".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
-        let namespaces: BTreeSet<String> = non_empty(self.namespaces).collect();
+        let namespaces = namespaces(self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
@@ -244,6 +244,26 @@ impl Args {
     }
 }
 
+/// The names of `--namespaces`.
+pub(super) fn namespaces(entries: Vec<String>) -> Result<BTreeSet<String>, UsageError> {
+    let namespaces: BTreeSet<String> = non_empty(entries).collect();
+    let is_name = |name: &str| {
+        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = name.as_bytes();
+        let plain = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        plain && bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last())
+    };
+    match namespaces.iter().find(|name| !is_name(name)) {
+        Some(name) => {
+            let message = format!(
+                "{name:?} is no name of a namespace (globs are not taken: each needs a Role of its own)"
+            );
+            Err(UsageError::Value { flag: "namespaces", message })
+        }
+        None => Ok(namespaces),
+    }
+}
+
 /// Whether what is asked for can be done in some namespaces only.
 fn some_namespaces(
     namespaces: &BTreeSet<String>,
@@ -253,17 +273,6 @@ fn some_namespaces(
     let refused = |message: String| Err(UsageError::Value { flag: "namespaces", message });
     if namespaces.is_empty() {
         return Ok(());
-    }
-    let is_name = |name: &str| {
-        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let bytes = name.as_bytes();
-        let plain = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
-        plain && bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last())
-    };
-    if let Some(name) = namespaces.iter().find(|name| !is_name(name)) {
-        return refused(format!(
-            "{name:?} is no name of a namespace (globs are not taken: each needs a Role of its own)"
-        ));
     }
     if roles.contains(&Role::Webhook) {
         let message =

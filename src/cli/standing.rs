@@ -9,7 +9,10 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{columns::aligned, copies::CopyStanding, refused::words, restarts::RestartRow, survey::Survey};
+use super::{
+    columns::aligned, copies::CopyStanding, refused::words, restarts::RestartRow, sight::Sight,
+    survey::Survey,
+};
 use crate::{
     api::{
         ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus,
@@ -123,12 +126,14 @@ impl Standing {
 /// Every rule and monitor of one namespace or all, and every policy, worst first.
 pub(super) async fn read(
     client: &Client,
+    sight: &Sight,
     namespace: Option<&str>,
     labels: Option<&str>,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rows: Vec<Standing> =
-        list::<CopyratorRule, _>(client, namespace, labels).await?.into_iter().map(of_rule).collect();
-    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, namespace, labels).await? {
+    let scopes = sight.scopes(namespace);
+    let rules = list::<CopyratorRule, _>(client, &scopes, labels).await?;
+    let mut rows: Vec<Standing> = rules.into_iter().map(of_rule).collect();
+    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, &scopes, labels).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
         for (count, word) in
@@ -142,7 +147,8 @@ pub(super) async fn read(
         let row = standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems);
         rows.push(Standing { monitor: Some(name), ..row });
     }
-    if namespace.is_none() {
+    // Where only some namespaces are looked at, no policy is in force.
+    if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
             items(Api::all_with(client.clone(), &resource), &resource, "in the cluster", labels).await?;
@@ -163,10 +169,11 @@ pub(super) async fn read(
 /// The rules of other namespaces, of which copies land in this one.
 pub(super) async fn read_rules(
     client: &Client,
+    sight: &Sight,
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rules = list::<CopyratorRule, _>(client, None, labels).await?;
+    let mut rules = list::<CopyratorRule, _>(client, &sight.scopes(None), labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -272,9 +279,10 @@ fn demands(spec: &ConfigPolicySpec) -> String {
 /// An object of ours, whose spec a newer version may have written: only what its status says is shown.
 type Reported<Status> = Object<Value, Status>;
 
+/// What is in these namespaces. One of several that may not be read is left out: whoever looks is told of it.
 async fn list<K, Status>(
     client: &Client,
-    namespace: Option<&str>,
+    scopes: &[Option<&str>],
     labels: Option<&str>,
 ) -> Result<Vec<Reported<Status>>, ReadError>
 where
@@ -282,13 +290,25 @@ where
     Status: Clone + std::fmt::Debug + Default + DeserializeOwned,
 {
     let resource = ApiResource::erase::<K>(&());
-    let (api, scope) = match namespace {
-        Some(namespace) => {
-            (Api::namespaced_with(client.clone(), namespace, &resource), format!("in namespace {namespace}"))
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    for scope in scopes {
+        let (api, words) = match scope {
+            Some(namespace) => (
+                Api::namespaced_with(client.clone(), namespace, &resource),
+                format!("in namespace {namespace}"),
+            ),
+            None => (Api::all_with(client.clone(), &resource), "in all namespaces".to_owned()),
+        };
+        match items(api, &resource, &words, labels).await {
+            Ok(items) => all.extend(items),
+            Err(error @ ReadError::Refused { .. }) => refused.push(error),
+            Err(error) => return Err(error),
         }
-        None => (Api::all_with(client.clone(), &resource), "in all namespaces".to_owned()),
-    };
-    items(api, &resource, &scope, labels).await
+    }
+    match refused.pop() {
+        Some(error) if refused.len() + 1 == scopes.len() => Err(error),
+        _ => Ok(all),
+    }
 }
 
 async fn items<Status>(
@@ -310,7 +330,13 @@ where
     match api.list(&params).await {
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            Err(refused(status.message, "; one namespace may do: copyrator status -n NAMESPACE"))
+            let hint = match scope {
+                "in all namespaces" => "; one namespace may do: copyrator status -n NAMESPACE",
+                _ => {
+                    "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
+                }
+            };
+            Err(refused(status.message, hint))
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
             "the cluster does not know this kind".into(),

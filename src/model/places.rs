@@ -38,6 +38,8 @@ pub enum Look {
 pub struct Places {
     places: BTreeMap<Arc<str>, Place>,
     changes: u64,
+    /// Somebody looks who is not Copyrator: what he is refused says nothing of what it may.
+    is_callers: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +61,12 @@ impl Places {
     /// Of which nothing is known yet.
     pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         let places = names.into_iter().map(|name| (name.into(), Place::default())).collect();
-        Self { places, changes: 0 }
+        Self { places, changes: 0, is_callers: false }
+    }
+
+    /// The same, where a person looks with rights of his own.
+    pub fn of_caller(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
+        Self { is_callers: true, ..Self::new(names) }
     }
 
     /// Their names, in order.
@@ -111,6 +118,9 @@ impl World {
                     places.said()
                 ),
             ),
+            (true, Some(why)) if places.is_callers => {
+                ("OutOfSight", format!("namespace {namespace} cannot be looked at with your rights ({why})"))
+            }
             (true, Some(why)) => (
                 "OutOfSight",
                 format!(
@@ -222,5 +232,16 @@ mod tests {
         let (reason, message) = self::world().unseen("c").unwrap();
         assert_eq!(reason, "NotServed");
         assert!(message.contains("looks at namespaces a, b only"), "{message}");
+    }
+
+    /// What a person may not see Copyrator may.
+    #[test]
+    fn who_looks_with_rights_of_his_own_is_told_of_those() {
+        let mut world = World::default();
+        world.places = Some(Places::of_caller(["a"]));
+        world.look(&"a".into(), Look::Refused(Store::Secrets, "secrets is forbidden".into()));
+        let (reason, message) = world.unseen("a").unwrap();
+        assert_eq!(reason, "OutOfSight");
+        assert_eq!(message, "namespace a cannot be looked at with your rights (secrets is forbidden)");
     }
 }

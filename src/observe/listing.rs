@@ -1,8 +1,10 @@
 //! One kind, listed once, in pages: for who looks and goes.
 
-use kube::{Api, Client, api::ListParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
 
-use super::watched::Watched;
+use super::watched::{Watched, namespace_facts};
+use crate::model::NamespaceFacts;
 
 /// Objects a page. Larger than a watch's first list takes: this process does not stay.
 const PAGE: u32 = 500;
@@ -13,10 +15,12 @@ const TRIES: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// The API server said no.
-    #[error("cannot list {resource} in all namespaces: {message}")]
+    #[error("cannot look at {resource} in {scope}: {message}")]
     Refused {
         /// What was to be listed.
         resource: String,
+        /// Where.
+        scope: String,
         /// The API server's words.
         message: String,
     },
@@ -47,7 +51,37 @@ pub enum ListError {
 /// # Errors
 /// The API server refused, or did not answer.
 pub async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<Vec<W>, ListError> {
-    let api: Api<W> = Api::all(client.clone());
+    all(Api::all(client.clone()), "all namespaces", fields).await
+}
+
+/// The same of one namespace.
+///
+/// # Errors
+/// The API server refused, or did not answer.
+pub async fn list_in<W>(client: &Client, namespace: &str, fields: Option<&str>) -> Result<Vec<W>, ListError>
+where
+    W: Watched + Resource<Scope = NamespaceResourceScope>,
+{
+    all(Api::namespaced(client.clone(), namespace), &format!("namespace {namespace}"), fields).await
+}
+
+/// What counts of a namespace, read by its name; `None` where it is not there.
+///
+/// # Errors
+/// The API server refused, or did not answer.
+pub async fn read_namespace(client: &Client, name: &str) -> Result<Option<NamespaceFacts>, ListError> {
+    let (resource, scope) = ("namespaces".to_owned(), format!("namespace {name}"));
+    match Api::<Namespace>::all(client.clone()).get_opt(name).await {
+        Ok(found) => Ok(found.as_ref().map(namespace_facts)),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            Err(ListError::Refused { resource, scope, message: status.message.clone() })
+        }
+        Err(kube::Error::Api(status)) => Err(ListError::Failed { resource, message: status.message.clone() }),
+        Err(error) => Err(ListError::Unreachable(Box::new(error))),
+    }
+}
+
+async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Result<Vec<W>, ListError> {
     let first = ListParams::default().limit(PAGE);
     let first = fields.map_or(first.clone(), |fields| first.fields(fields));
     let resource = W::plural(&()).into_owned();
@@ -59,7 +93,7 @@ pub async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<V
             Err(kube::Error::Api(status)) => {
                 let message = status.message.clone();
                 return Err(match status.code {
-                    403 => ListError::Refused { resource, message },
+                    403 => ListError::Refused { resource, scope: scope.to_owned(), message },
                     404 => ListError::NotServed { resource },
                     _ => ListError::Failed { resource, message },
                 });

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    claims::{Claim, Inert, authority, claims_on},
+    claims::{Claim, Inert, authority, claims_on, unseen_source},
     copies::{CopyAction, CopyWrite, SlotPlan, SlotState, is_anothers},
     difference::Difference,
     rule_status::{duplicate, served_by_another},
@@ -182,7 +182,12 @@ fn inert(
     match why {
         Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
         Inert::Unseen => {
-            outlook(Course::Unknown, "NotServed", "a namespace of its sources is not seen".into())
+            let unseen = facts.and_then(|(rule, facts)| {
+                world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
+            });
+            let (reason, message) = unseen.unwrap_or(("OutOfSight", String::new()));
+            let message = format!("a namespace of its sources: {message}");
+            outlook(if reason == "NotServed" { Course::Refuse } else { Course::Unknown }, reason, message)
         }
         Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
         Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
@@ -202,6 +207,10 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         return outlook(Course::Wait, "Deleting", "it goes already, or its namespace does".into());
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
+    if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
+        let message = format!("it stays as it is, since its rule is not seen: {message}");
+        return outlook(if reason == "NotServed" { Course::Wait } else { Course::Unknown }, reason, message);
+    }
     if rule.is_some_and(|rule| is_anothers(world, rule)) {
         let message = "annotations of sources do not count here, so that their copies stay as they are";
         return outlook(Course::Wait, "NotServed", message.into());

@@ -1,11 +1,11 @@
 //! Why a namespace has no copies of a rule: the first reason there is, from the decisions that the planner makes itself.
 //! Decides nothing.
 //!
-//! Reasons beside those of copies ([`super::outlook`]): of the namespace `NotFound`, `Terminating`, `OwnNamespace`,
-//! `SystemNamespace`, `Refuses`; of the rule `Invalid`, `Excluded`, `NotATarget`, `NoSource`, `SourceNamespace`.
+//! Reasons beside those of copies ([`super::outlook`]): of the namespace `NotFound`, `NotServed`, `OutOfSight`, `Terminating`,
+//! `OwnNamespace`, `SystemNamespace`, `Refuses`; of the rule `Invalid`, `Excluded`, `NotATarget`, `NoSource`, `SourceNamespace`.
 
 use super::{
-    claims::sources_of,
+    claims::{sources_of, unseen_source},
     outlook::{Course, Outlook},
     targets::{Declines, declines, is_excluded, is_named, lacking},
 };
@@ -32,6 +32,9 @@ pub enum Brings {
 pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namespace: &str) -> Brings {
     let lacks = |reason: &str, message: String| Brings::Lacks { reason: reason.to_owned(), message };
     let Some(facts) = world.namespaces.get(namespace) else {
+        if let Some((reason, message)) = world.unseen(namespace) {
+            return lacks(reason, message);
+        }
         return lacks("NotFound", format!("namespace {namespace} does not exist"));
     };
     if let Some(why) = declines(world, namespace, facts) {
@@ -39,6 +42,9 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
         return lacks(reason, message);
     }
     let Some(known) = world.rules.get(rule) else {
+        if let Some((reason, message)) = world.unseen(&rule.namespace) {
+            return lacks(reason, message);
+        }
         return lacks("NotFound", format!("rule {rule} does not exist"));
     };
     let compiled = match &known.compiled {
@@ -53,6 +59,11 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
     }
     if !is_named(compiled, namespace, facts) {
         return lacks("NotATarget", lacking(compiled, namespace, facts).join("; "));
+    }
+    if let Some((reason, message)) =
+        unseen_source(world, rule, compiled).and_then(|namespace| world.unseen(namespace))
+    {
+        return lacks(reason, format!("a namespace of its sources: {message}"));
     }
     let mut sources = sources_of(world, rule, compiled).peekable();
     if sources.peek().is_none() {

@@ -38,6 +38,7 @@ mod kubectl_flags;
 mod load;
 mod mounted;
 mod namespaced;
+mod namespaced_people;
 mod namespaced_sight;
 mod observability;
 mod old_definitions;

@@ -62,6 +62,22 @@ pub(super) const GIVEN: [Given; 7] = [
     },
 ];
 
+/// What an account of ours holds in each namespace that is looked at, where only some are.
+pub(super) const IN_PLACES: Given = Given {
+    text: include_str!("../../../charts/copyrator/templates/namespaced-role.yaml"),
+    suffix: "",
+    is_local: true,
+    holders: &[Role::Reconciler],
+};
+
+/// What it holds at home then.
+pub(super) const AT_HOME: Given = Given {
+    text: include_str!("../../../charts/copyrator/templates/namespaced-home-role.yaml"),
+    suffix: "-reconciler",
+    is_local: true,
+    holders: &[Role::Reconciler],
+};
+
 /// The condition that the Deployments answer: no directory of certificates is mounted.
 const SELF_MANAGED: &str = "if eq .Values.certificates.mode \"self-managed\"";
 /// The opposite.
@@ -96,6 +112,7 @@ pub(super) fn rules(
             _ if is_control => {}
             _ if conditions.iter().all(|holds| *holds) => {
                 let line = line.replace("{{ include \"copyrator.fullname\" . }}", stem);
+                let line = line.replace("{{ . | quote }}", &format!("{namespace:?}"));
                 text.push_str(&line.replace("{{ .Release.Namespace }}", namespace));
                 text.push('\n');
             }
@@ -142,11 +159,13 @@ mod tests {
 
     #[test]
     fn the_charts_roles_are_understood() {
-        for given in &GIVEN {
+        for given in GIVEN.iter().chain([&IN_PLACES, &AT_HOME]) {
             let listed = given.text.lines().filter(|line| line.starts_with("- apiGroups:")).count();
             assert_eq!(rules(given, "copyrator", "ours", None, true).len(), listed, "{}", given.suffix);
             assert!(!rules(given, "copyrator", "ours", None, false).is_empty(), "{}", given.suffix);
         }
+        let named = &rules(&IN_PLACES, "stem", "shop", None, false)[0].resource_names;
+        assert_eq!(*named, Some(vec!["shop".into()]));
         let hooks = rules(&GIVEN[2], "stem", "ours", None, false);
         assert!(hooks.iter().any(|rule| rule.resource_names == Some(vec!["stem".into()])), "{hooks:?}");
     }

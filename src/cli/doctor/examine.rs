@@ -8,15 +8,12 @@ use super::{
     finding::{Finding, Findings, Id},
     foreign, hooks,
     install::Install,
-    pods, rights,
+    places, pods, rights,
 };
 use crate::crds::KubeVersion;
 
-/// What there is not where an install looks at some namespaces only, without rights over the cluster. What the Roles in those
-/// give is not looked at: each process says in its `/readyz` what it is refused.
-const OF_THE_CLUSTER: [Id; 10] = [
-    Id::RightMissing,
-    Id::RightTooMany,
+/// What there is not where an install looks at some namespaces only, without rights over the cluster.
+const OF_THE_CLUSTER: [Id; 8] = [
     Id::CaMissing,
     Id::CaExpiring,
     Id::RotationHeld,
@@ -38,7 +35,9 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     if is_installed(facts) {
         pods::check(facts, &install, &mut found);
         definitions::check(facts, &install, &mut found);
-        if !install.is_namespaced() {
+        if install.is_namespaced() {
+            places::check(facts, &install, &mut found);
+        } else {
             rights::check(facts, &install, &mut found);
             certificates::check(facts, &install, &mut found);
             hooks::check(facts, &install, &mut found);

@@ -123,4 +123,7 @@ pub(super) struct Facts {
     pub(super) digest_key: Seen<bool>,
     pub(super) lease: Seen<LeaseFacts>,
     pub(super) rbac: Seen<Rbac>,
+    /// Where only some namespaces are looked at: the Roles and RoleBindings of each of them and of our own, which takes no
+    /// right over the cluster to read.
+    pub(super) places: BTreeMap<String, Seen<Rbac>>,
 }

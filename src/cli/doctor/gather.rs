@@ -1,6 +1,6 @@
 //! Reads what the checks look at. Whatever may not be read is noted, and the rest is read all the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -54,11 +54,12 @@ pub(super) async fn gather(
     let parts = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
     let deployments: Seen<Vec<Deployment>> =
         list(namespaced(client, namespace), Some(namespace), &parts).await;
-    let account =
-        Install::new(namespace, deployments.as_deref().unwrap_or_default()).account(Role::Reconciler);
-    let (lease, rest) = tokio::join!(
+    let install = Install::new(namespace, deployments.as_deref().unwrap_or_default());
+    let account = install.account(Role::Reconciler);
+    let (lease, rest, places) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
-        quick(client, namespace, &server)
+        quick(client, namespace, &server),
+        places(client, namespace, install.places()),
     );
     let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, rbac } = rest;
     let namespace = namespace.to_owned();
@@ -77,6 +78,7 @@ pub(super) async fn gather(
         digest_key,
         lease,
         rbac,
+        places,
     })
 }
 
@@ -234,6 +236,28 @@ async fn rbac(client: &Client) -> Seen<Rbac> {
         cluster_role_bindings: list(Api::all(client.clone()), None, &all).await?,
         roles: list(Api::all(client.clone()), None, &all).await?,
         role_bindings: list(Api::all(client.clone()), None, &all).await?,
+    })
+}
+
+/// Nothing, where all namespaces are looked at.
+async fn places(client: &Client, home: &str, mut places: BTreeSet<String>) -> BTreeMap<String, Seen<Rbac>> {
+    let mut all = BTreeMap::new();
+    if !places.is_empty() {
+        places.insert(home.to_owned());
+    }
+    for place in places {
+        let rbac = rbac_in(client, &place).await;
+        all.insert(place, rbac);
+    }
+    all
+}
+
+async fn rbac_in(client: &Client, place: &str) -> Seen<Rbac> {
+    let all = ListParams::default();
+    Ok(Rbac {
+        roles: list(namespaced(client, place), Some(place), &all).await?,
+        role_bindings: list(namespaced(client, place), Some(place), &all).await?,
+        ..Rbac::default()
     })
 }
 

@@ -1,15 +1,16 @@
 //! What our Deployments say of how we are installed.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::super::serve;
-use crate::hooks::Endpoint;
+use crate::{cli::serve, hooks::Endpoint};
 
 /// What every object of the chart has in `app.kubernetes.io/part-of`.
-pub(super) const PART_OF: &str = "copyrator";
+pub(in crate::cli) const PART_OF: &str = "copyrator";
 
 /// Our Deployments, read.
-pub(super) struct Install<'f> {
+pub(in crate::cli) struct Install<'f> {
     namespace: &'f str,
     deployments: &'f [Deployment],
 }
@@ -31,7 +32,7 @@ impl Role {
 }
 
 impl<'f> Install<'f> {
-    pub(super) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
+    pub(in crate::cli) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
         Self { namespace, deployments }
     }
 
@@ -63,9 +64,15 @@ impl<'f> Install<'f> {
         Some(told(deployment, flag)?.replace("$(POD_NAMESPACE)", self.namespace))
     }
 
-    /// Whether it looks at some namespaces only, without rights over the cluster.
+    /// The only namespaces that it looks at, without rights over the cluster; none: it looks at all.
+    pub(in crate::cli) fn places(&self) -> BTreeSet<String> {
+        let said = self.told("namespaces").unwrap_or_default();
+        said.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether it looks at some namespaces only.
     pub(super) fn is_namespaced(&self) -> bool {
-        self.told("namespaces").is_some()
+        !self.places().is_empty()
     }
 
     /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
@@ -75,7 +82,11 @@ impl<'f> Install<'f> {
 
     /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.
     pub(super) fn stem(&self) -> String {
-        self.told("owner-cluster-role").unwrap_or_else(|| "copyrator".into())
+        let by_name = || {
+            let name = self.serving(Role::Reconciler)?.metadata.name.as_deref()?;
+            name.strip_suffix("-reconciler").map(str::to_owned)
+        };
+        self.told("owner-cluster-role").or_else(by_name).unwrap_or_else(|| "copyrator".into())
     }
 
     /// Where the API server finds the webhook; what cannot be read is said by the process itself.

@@ -11,6 +11,7 @@ mod gather;
 mod hooks;
 mod install;
 mod leader;
+mod places;
 mod pods;
 mod rights;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::finding::Id;
+pub(super) use self::install::{Install, PART_OF};
 use super::{
     ClusterArgs, Console, Exit, Output, Threads, block_on, connect, console::say, fail, output, print,
     with_causes,

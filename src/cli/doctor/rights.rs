@@ -11,7 +11,7 @@ use super::{
 
 /// One right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Right<'r> {
+pub(super) struct Right<'r> {
     verb: &'r str,
     group: &'r str,
     resource: &'r str,
@@ -20,14 +20,16 @@ struct Right<'r> {
 }
 
 /// What one binding gives an account.
-struct Grant<'f> {
+pub(super) struct Grant<'f> {
     /// As kubectl names it.
     binding: String,
     /// Where; `None`: everywhere.
-    namespace: Option<&'f str>,
-    rules: &'f [PolicyRule],
+    pub(super) namespace: Option<&'f str>,
+    pub(super) rules: &'f [PolicyRule],
     /// To that very account, not to a group.
-    is_direct: bool,
+    pub(super) is_direct: bool,
+    /// What it gives is a ClusterRole, which takes a right over the cluster to read.
+    pub(super) is_of_cluster: bool,
 }
 
 /// Every right that an account of ours lacks or has too many.
@@ -68,8 +70,7 @@ fn missing(
         };
         let has: Vec<&PolicyRule> = grants.iter().filter(here).flat_map(|grant| grant.rules).collect();
         let rules = rules(given, &install.stem(), namespace, install.is_self_managed(), false);
-        let lacking: Vec<Right<'_>> =
-            rules.iter().flat_map(rights).filter(|right| !covered(right, &has)).collect();
+        let lacking = lacking(&rules, &has);
         if lacking.is_empty() {
             continue;
         }
@@ -102,34 +103,50 @@ fn surplus(
         let here = grant.namespace == Some(namespace);
         let wanted: Vec<&PolicyRule> =
             all.iter().filter(|(is_local, _)| !is_local || here).flat_map(|(_, rules)| rules).collect();
-        let more: Vec<Right<'_>> =
-            grant.rules.iter().flat_map(rights).filter(|right| !covered(right, &wanted)).collect();
-        let urls: Vec<&str> = grant
-            .rules
-            .iter()
-            .flat_map(|rule| rule.non_resource_urls.iter().flatten())
-            .map(String::as_str)
-            .collect();
-        if more.is_empty() && urls.is_empty() {
-            continue;
-        }
-        let what = format!(
-            "may more than it needs, by {}: {}",
-            grant.binding,
-            [listed(&more), urls.join(", ")].join(" ").trim()
-        );
-        let is_charts =
-            GIVEN.iter().any(|given| grant.binding.ends_with(&format!("binding/{stem}{}", given.suffix)));
-        let fix = match grant.namespace {
-            _ if is_charts => install.repair(),
-            Some(place) => format!("kubectl -n {place} delete {}", grant.binding),
-            None => format!("kubectl delete {}", grant.binding),
-        };
-        found.warning(Id::RightTooMany, object, what, fix);
+        too_many(object, grant, &wanted, &GIVEN, install, found);
     }
 }
 
-fn grants<'f>(rbac: &'f Rbac, namespace: &str, account: &str) -> Vec<Grant<'f>> {
+/// What a binding gives beyond what is wanted; `given` says which bindings are the chart's.
+pub(super) fn too_many(
+    object: &str,
+    grant: &Grant<'_>,
+    wanted: &[&PolicyRule],
+    given: &[Given],
+    install: &Install<'_>,
+    found: &mut Findings,
+) {
+    let more = lacking(grant.rules, wanted);
+    let urls: Vec<&str> = grant
+        .rules
+        .iter()
+        .flat_map(|rule| rule.non_resource_urls.iter().flatten())
+        .map(String::as_str)
+        .collect();
+    if more.is_empty() && urls.is_empty() {
+        return;
+    }
+    let what = format!(
+        "may more than it needs, by {}: {}",
+        grant.binding,
+        [listed(&more), urls.join(", ")].join(" ").trim()
+    );
+    let stem = install.stem();
+    let is_charts = |given: &Given| grant.binding.ends_with(&format!("binding/{stem}{}", given.suffix));
+    let fix = match grant.namespace {
+        _ if given.iter().any(is_charts) => install.repair(),
+        Some(place) => format!("kubectl -n {place} delete {}", grant.binding),
+        None => format!("kubectl delete {}", grant.binding),
+    };
+    found.warning(Id::RightTooMany, object, what, fix);
+}
+
+/// The rights of the first that the second do not give.
+pub(super) fn lacking<'r>(rules: &'r [PolicyRule], has: &[&PolicyRule]) -> Vec<Right<'r>> {
+    rules.iter().flat_map(rights).filter(|right| !covered(right, has)).collect()
+}
+
+pub(super) fn grants<'f>(rbac: &'f Rbac, namespace: &str, account: &str) -> Vec<Grant<'f>> {
     let holds = |subjects: &Option<Vec<Subject>>| -> Option<bool> {
         let held = subjects.iter().flatten().filter_map(|subject| holder(subject, namespace, account));
         held.max()
@@ -150,6 +167,7 @@ fn grants<'f>(rbac: &'f Rbac, namespace: &str, account: &str) -> Vec<Grant<'f>> 
             binding: format!("clusterrolebinding/{name}"),
             namespace: None,
             rules: cluster_rules(&binding.role_ref),
+            is_of_cluster: true,
             is_direct: holds(&binding.subjects)?,
         })
     });
@@ -161,6 +179,7 @@ fn grants<'f>(rbac: &'f Rbac, namespace: &str, account: &str) -> Vec<Grant<'f>> 
             binding: format!("rolebinding/{name}"),
             namespace: Some(place),
             rules: if of.kind == "ClusterRole" { cluster_rules(of) } else { local_rules(place, of) },
+            is_of_cluster: of.kind == "ClusterRole",
             is_direct: holds(&binding.subjects)?,
         })
     });
@@ -208,7 +227,7 @@ fn covered(right: &Right<'_>, rules: &[&PolicyRule]) -> bool {
 }
 
 /// Rights in words, those to one resource together: as many as a line bears.
-fn listed(rights: &[Right<'_>]) -> String {
+pub(super) fn listed(rights: &[Right<'_>]) -> String {
     const SHOWN: usize = 8;
     let mut resources: Vec<(String, Vec<&str>)> = Vec::new();
     for right in rights {

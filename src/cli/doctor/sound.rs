@@ -115,5 +115,6 @@ pub(super) fn sound() -> Facts {
             renewed_at: Some(now()),
         }),
         rbac: Ok(rbac),
+        places: Default::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! A sound install, broken in every way there is an id for.
 
 mod calls;
+mod places;
 
 use clap::ValueEnum as _;
 use copyrator_certs::{CaSecret, Rotation};
@@ -71,23 +72,6 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(found, []);
     assert_eq!(in_order(&facts, &found, &[]), Id::value_variants());
     assert_eq!(table(&found, 21), "Nothing found: 21 checks in order.\n");
-}
-
-/// Without rights over the cluster there are no ClusterRoles, no hooks and no CA, and nothing is wrong with that.
-#[test]
-fn where_some_namespaces_are_looked_at_what_is_the_clusters_is_not_missed() {
-    let mut facts = sound();
-    let deployments = facts.deployments.as_mut().unwrap();
-    deployments.retain(|deployment| deployment.metadata.name.as_deref() == Some("copyrator-reconciler"));
-    let container = &mut deployments[0].spec.template.spec.as_mut().unwrap().containers[0];
-    container.args.as_mut().unwrap().push("--namespaces=shop,web".into());
-    facts.hooks = Ok(Vec::new());
-    facts.rbac.as_mut().unwrap().cluster_role_bindings.clear();
-    let found = examine(&facts, &[]);
-    assert_eq!(found, []);
-    assert_eq!(in_order(&facts, &found, &[]).len(), 11);
-    facts.digest_key = Ok(false);
-    assert_eq!(brief(&examine(&facts, &[])), [(Severity::Error, Id::DigestKeyMissing)]);
 }
 
 /// What breaks, how, what is found, and a word of its fix.

@@ -91,6 +91,7 @@ impl Args {
             Ok(seen) => seen,
             Err(exit) => return exit,
         };
+        let seen = seen.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let text = match self.output {

@@ -12,8 +12,11 @@ use crate::{
         restarts::{self, RestartRow},
         survey::{Asked, Declined, Laid, OurKind, Survey},
     },
-    model::{Declared, NamespacedName},
-    plan::{Course, Difference, Outlook, RestartCourse, RestartOutlook, monitor_status, rule_status},
+    model::{Declared, NamespacedName, RuleFacts, World},
+    plan::{
+        Course, Difference, Outlook, RestartCourse, RestartOutlook, claims::unseen_source, monitor_status,
+        rule_status, targets::unseen,
+    },
 };
 
 /// What would happen.
@@ -38,6 +41,9 @@ pub(super) struct Report {
     /// too. Absent where workloads or monitors may not be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Vec<RestartRow>>,
+    /// Something that Copyrator looks at may not be seen; `notes` say what.
+    #[serde(skip)]
+    pub is_partial: bool,
     /// How many workloads there are of each kind.
     pub restart_summary: RestartSummary,
 }
@@ -174,6 +180,7 @@ impl Report {
             monitors,
             files: survey.laid.iter().map(file_row).collect(),
             restarts,
+            is_partial: survey.is_partial,
             restart_summary,
         }
     }
@@ -188,7 +195,8 @@ impl Report {
     /// Whether anything is refused, or cannot be told.
     pub(super) fn has_refusals(&self) -> bool {
         let of_rule = |row: &RuleRow| matches!(row.action, Some(Course::Refuse | Course::Unknown));
-        self.summary.refuse + self.summary.unknown > 0
+        self.is_partial
+            || self.summary.refuse + self.summary.unknown > 0
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.files.iter().any(|file| file.action == Course::Refuse)
             || self.rules.iter().chain(&self.monitors).any(of_rule)
@@ -245,11 +253,11 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
     // What the reconciler would say of a rule that has nothing to copy, or nowhere to copy it to, or is suspended.
     // Of others it would look at every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
-        return row;
+        return beyond_sight(world, rule, facts, row);
     }
     let status = rule_status(world, rule, survey.now).unwrap_or_default();
     let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    match ready.filter(|ready| ["NoSource", "NoTarget", "Suspended"].contains(&&*ready.reason)) {
+    let row = match ready.filter(|ready| ["NoSource", "NoTarget", "Suspended"].contains(&&*ready.reason)) {
         Some(ready) => RuleRow {
             action: Some(Course::Wait),
             reason: ready.reason,
@@ -257,7 +265,23 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
             ..row
         },
         None => row,
-    }
+    };
+    if facts.spec.suspend { row } else { beyond_sight(world, rule, facts, row) }
+}
+
+/// Where only some namespaces are looked at: what a rule means that is not seen.
+fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: RuleRow) -> RuleRow {
+    let Ok(compiled) = &facts.compiled else { return row };
+    let source = unseen_source(world, rule, compiled);
+    let targets = unseen(world, compiled);
+    let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
+    let Some((reason, _)) = told.first() else { return row };
+    // Of what is not served it is known that nothing happens.
+    let action = if *reason == "NotServed" { Course::Refuse } else { Course::Unknown };
+    let messages = told.iter().map(|(_, message)| message.as_str());
+    let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
+    let message = message.collect::<Vec<_>>().join("; ");
+    RuleRow { action: Some(action), reason: (*reason).to_owned(), message, ..row }
 }
 
 fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {

@@ -10,6 +10,7 @@ use crate::{
         installed::Installed,
         restarts::{self, RestartRow},
         selected::Selected,
+        sight::Sight,
         standing::{ReadError, Standing, of_annotations, read, read_rules, sort},
         survey::{Look, survey},
     },
@@ -29,12 +30,16 @@ pub(super) struct Looked {
     pub notes: Vec<String>,
     /// Why copies and workloads are not shown one by one now, and may be in a moment.
     unseen: Option<String>,
+    /// A namespace that Copyrator looks at may not be seen.
+    is_partial: bool,
 }
 
 impl Looked {
-    /// Something is not as declared.
+    /// Something is not as declared, or may not be read.
     pub(super) fn is_worrying(&self) -> bool {
-        self.rows.iter().any(Standing::is_worrying) || self.workloads.iter().any(RestartRow::is_worrying)
+        self.is_partial
+            || self.rows.iter().any(Standing::is_worrying)
+            || self.workloads.iter().any(RestartRow::is_worrying)
     }
 
     /// What is not as declared, or under way, in words, the worst first: what somebody who waits waits for.
@@ -75,20 +80,20 @@ fn said(reason: &str, message: &str) -> String {
 /// Every object of ours, every copy and every workload; who may not see them one by one is told what the statuses say.
 pub(super) async fn look(
     client: &Client,
-    installed: &Installed,
+    (installed, sight): (&Installed, &Sight),
     namespace: Option<&str>,
     (labels, selected): (Option<&str>, Option<Selected>),
 ) -> Result<Looked, ReadError> {
-    let mut rows = read(client, namespace, labels).await?;
-    let seen = match survey(client, installed, Look::AsItIs(namespace)).await {
-        Ok(seen) => seen.only(selected),
+    let mut rows = read(client, sight, namespace, labels).await?;
+    let seen = match survey(client, (installed, sight), Look::AsItIs(namespace)).await {
+        Ok(seen) => seen.only(selected).about(namespace),
         Err(error) => {
             let why = format!("copies and workloads are not shown one by one: {}", with_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
             // A refusal stays one: who waits then waits for what the statuses say.
             let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
-            return Ok(Looked { rows, copies, workloads, notes: vec![why], unseen });
+            return Ok(Looked { rows, copies, workloads, notes: vec![why], unseen, is_partial: false });
         }
     };
     let copies = copies::standings(&seen, namespace);
@@ -103,7 +108,7 @@ pub(super) async fn look(
             let is_it = |it: &NamespacedName| *it.namespace == *namespace && *it.name == *name;
             namespace != here && copies.iter().filter_map(|copy| copy.rule.as_ref()).any(is_it)
         };
-        rows.extend(read_rules(client, labels, reaches).await?);
+        rows.extend(read_rules(client, sight, labels, reaches).await?);
     }
     rows.iter_mut().for_each(|row| row.give(&copies));
     let workloads = restarts::rows(&seen, namespace);
@@ -111,5 +116,6 @@ pub(super) async fn look(
         rows.iter_mut().for_each(|row| row.give_workloads(workloads));
     }
     sort(&mut rows);
-    Ok(Looked { rows, copies, workloads: workloads.unwrap_or_default(), notes: seen.notes, unseen: None })
+    let (workloads, is_partial) = (workloads.unwrap_or_default(), seen.is_partial);
+    Ok(Looked { rows, copies, workloads, notes: seen.notes, unseen: None, is_partial })
 }

@@ -19,6 +19,7 @@ use super::{
     output, print, restarts,
     selected::{Labels, Selected},
     serve::UsageError,
+    sight::Sight,
     standing::{ReadError, Standing, of_workloads, sort, table},
     with_causes,
 };
@@ -125,10 +126,12 @@ impl Args {
     }
 
     async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
-        let selected = Selected::find_if(client, asked.labels.clone()).await;
+        let sight = Sight::find(client, &asked.installed).await;
+        let selected = Selected::find_if(client, &sight, asked.labels.clone()).await;
         let selected = selected.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
         let of_labels = asked.labels.as_ref().map(|labels| labels.text.as_str());
-        look(client, &asked.installed, self.scope.one(), (of_labels, selected)).await.map_err(|error| {
+        let seen = look(client, (&asked.installed, &sight), self.scope.one(), (of_labels, selected)).await;
+        seen.map_err(|error| {
             let exit = match error {
                 ReadError::Refused { .. } => Exit::Findings,
                 ReadError::Unreachable(_) => Exit::Unreachable,

@@ -43,7 +43,7 @@ pub(super) async fn settle_rules(
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
-            unasked(&rule, facts, account, conditions, trusted, &error, now)
+            unasked(&rule, facts, account, conditions, trusted, why_unasked(world, &error), now)
         });
         world.rule_authority.insert(rule.clone(), answer);
         asked.insert(rule, how);
@@ -67,7 +67,7 @@ pub(super) async fn settle_monitors(
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
-            unasked(&monitor, facts, account, conditions, trusted, &error, now)
+            unasked(&monitor, facts, account, conditions, trusted, why_unasked(world, &error), now)
         });
         world.monitor_authority.insert(monitor.clone(), answer);
         asked.insert(monitor, how);
@@ -109,7 +109,7 @@ fn unasked<S, C, T>(
     account: Option<&str>,
     conditions: &[Condition],
     trusted: &TrustedWriters,
-    error: &AskError,
+    why: String,
     now: Timestamp,
 ) -> (Authority, Asked) {
     let identity = Identity::of_stored(&of.namespace, account, &facts.annotations, trusted);
@@ -124,12 +124,16 @@ fn unasked<S, C, T>(
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
         Some(said) if said.status == "True" => (authority(Ok(())), Asked::Reported),
         Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), Asked::Reported),
-        None => {
-            let why = match error.is_forbidden() {
-                true => "you may not create subjectaccessreviews".to_owned(),
-                false => error.to_string(),
-            };
-            (authority(Ok(())), Asked::Assumed(why))
+        None => (authority(Ok(())), Asked::Assumed(why)),
+    }
+}
+
+fn why_unasked(world: &World, error: &AskError) -> String {
+    match (error.is_forbidden(), &world.places) {
+        (true, None) => "you may not create subjectaccessreviews".to_owned(),
+        (true, Some(_)) => {
+            "you may not create localsubjectaccessreviews in each namespace that it is about".to_owned()
         }
+        (false, _) => error.to_string(),
     }
 }

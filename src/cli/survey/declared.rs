@@ -155,10 +155,12 @@ pub(super) async fn take_in(
             taken.push(file);
             continue;
         }
-        let verdict = match world.namespaces.contains_key(&file.name.namespace) {
-            true => judge(&file, known, caller, trusted).await,
-            false => {
-                let message = format!("namespace {} does not exist: create it first", file.name.namespace);
+        let namespace = &file.name.namespace;
+        let verdict = match (world.namespaces.contains_key(namespace), world.unseen(namespace)) {
+            (true, _) => judge(&file, known, caller, trusted, world.places.is_none()).await,
+            (false, Some((reason, message))) => Verdict::refuse(404, reason, &message),
+            (false, None) => {
+                let message = format!("namespace {namespace} does not exist: create it first");
                 Verdict::refuse(404, "NotFound", &message)
             }
         };
@@ -170,7 +172,8 @@ pub(super) async fn take_in(
             declined.push(decline(file, verdict.reason, verdict.message));
             continue;
         }
-        file.warnings = verdict.warnings;
+        // Where only some namespaces are looked at, no webhook is there to warn.
+        file.warnings = if world.places.is_none() { verdict.warnings } else { Vec::new() };
         let suspends = known.zip(spec).is_some_and(|(known, spec)| {
             let mut suspended = known.spec.clone();
             suspended["suspend"] = true.into();
@@ -195,12 +198,14 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// The webhook's verdict. What it may not ask is let through here: the plan says that nobody was asked.
+/// The webhook's verdict. What it may not ask is let through here: the plan says that nobody was asked. Without `asks` the
+/// author's rights are no matter of it, but only of the plan, which knows where copies can go.
 async fn judge(
     file: &FromFile,
     known: Option<&Known>,
     caller: &CallerAuthorizer,
     trusted: &TrustedWriters,
+    asks: bool,
 ) -> Verdict {
     let raw = |value: &Value| serde_json::value::to_raw_value(value);
     let old = known.and_then(|known| raw(&json!({ "spec": known.spec })).ok());
@@ -209,6 +214,7 @@ async fn judge(
     let parties = Parties { trusted: trusted.clone(), ..Parties::default() };
     match read(&review, &Purpose::OwnKinds, &parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
+        Ok(Case::Settled(Decision::Ask(asking))) if !asks => asking.allow,
         Ok(Case::Settled(Decision::Ask(asking))) => {
             let allow = asking.allow.clone();
             let asked: Result<Verdict, AskError> = inquiry::settle(caller, *asking).await;

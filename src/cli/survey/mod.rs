@@ -6,6 +6,7 @@
 mod authority;
 mod content;
 mod declared;
+mod lists;
 mod objects;
 mod restarts;
 mod trust;
@@ -13,26 +14,18 @@ mod trust;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::Client;
 
 pub(super) use authority::Asked;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
 pub(super) use objects::{Laid, ObjectFile, objects_in};
 
-use super::{Exit, installed::Installed, selected::Selected};
+use super::{Exit, installed::Installed, selected::Selected, sight::Sight};
 use crate::{
     act::keys::KeyError,
-    api::CopyratorRule,
-    authority::{AskError, CallerAuthorizer, Question, Subject, refusal},
+    authority::{AskError, CallerAuthorizer, Subject},
     model::{Kind, NamespacedName, ObjectKey, RuleFacts, WorkloadKey, World},
-    observe::{
-        AsWritten,
-        content::ContentError,
-        listing::{ListError, list},
-        object::{CONFIG_MAPS, SECRETS, Slim},
-        watched::Watched,
-    },
+    observe::{content::ContentError, listing::ListError},
     plan::{Around, Course, Need, Outlook, RestartOutlook, SlotPlan, carry_out, outlooks, records},
 };
 
@@ -96,6 +89,8 @@ pub(super) struct Survey {
     pub notes: Vec<String>,
     /// When.
     pub now: Timestamp,
+    /// Something of what Copyrator looks at may not be seen, and could change any of this.
+    pub is_partial: bool,
     /// What is shown of it, where labels are asked for.
     selected: Option<Selected>,
 }
@@ -121,7 +116,7 @@ pub(super) enum Look<'a> {
 /// Looks at the cluster.
 pub(super) async fn survey(
     client: &Client,
-    installed: &Installed,
+    (installed, sight): (&Installed, &Sight),
     look: Look<'_>,
 ) -> Result<Survey, SurveyError> {
     let (files, is_ahead, workloads_in) = match look {
@@ -130,39 +125,15 @@ pub(super) async fn survey(
     };
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
-    let (namespaces, config_maps, secrets, rules, key) = tokio::join!(
-        list::<Namespace>(client, None),
-        list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
-        list::<Slim<Secret>>(client, Some(SECRETS)),
-        list::<AsWritten<CopyratorRule>>(client, None),
-        trust::digest_key(client, &installed.namespace, caller.caller()),
-    );
-    let (mut notes, mut unseen) = (Vec::new(), BTreeSet::new());
+    let caller = if sight.places().is_some() { caller.locally() } else { caller };
     let mut world = installed.world();
-    let trust = key?;
+    let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.key = Some(trust.key.clone());
-    put(&mut world, namespaces.map_err(|error| spoken(error, caller.caller(), "", "namespaces"))?, now);
-    let of_rules =
-        rules.map_err(|error| spoken(error, caller.caller(), "copyrator.dev", "copyratorrules"))?;
-    for (kind, resource, refused) in [
-        (Kind::ConfigMap, "configmaps", put_unless_refused(&mut world, config_maps, now)?),
-        (Kind::Secret, "secrets", put_unless_refused(&mut world, secrets, now)?),
-    ] {
-        if refused {
-            unseen.insert(kind);
-            let way_out = may_not_list(caller.caller(), "", resource);
-            notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {way_out}"));
-        }
-    }
-    put(&mut world, of_rules, now);
-    let hidden = restarts::take_workloads(client, &mut world, now).await?;
-    if let Some((group, resource)) = hidden {
-        let way_out = may_not_list(caller.caller(), group, resource);
-        notes.push(format!("of restarts nothing can be told: {way_out}"));
-    }
+    let hidden = lists::take(client, &mut world, sight, caller.caller(), now).await?;
+    let (mut notes, unseen) = (hidden.notes, hidden.kinds);
     world.complete = world.expected.clone();
     notes.extend(trust.note.clone());
-    if trust.is_believed && hidden.is_none() {
+    if trust.is_believed && !hidden.workloads {
         let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \
                     record is taken at its word, and else it is unknown";
         notes.push(what.into());
@@ -172,9 +143,9 @@ pub(super) async fn survey(
     let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
     let asked_of_monitors = authority::settle_monitors(&mut world, &caller, trusted, now).await;
     let mut restarting = Restarting { unread: BTreeMap::new(), unseen: &unseen, workloads_in, is_ahead, now };
-    let (before, believed) = match hidden {
-        None => restarting.before(client, &mut world, trust.is_believed).await?,
-        Some(_) => Default::default(),
+    let (before, believed) = match hidden.workloads {
+        false => restarting.before(client, &mut world, trust.is_believed).await?,
+        true => Default::default(),
     };
     let Subject { user, groups, .. } = caller.caller();
     let laid = objects::lay(client, &mut world, files.objects, (user, groups), now).await;
@@ -185,9 +156,9 @@ pub(super) async fn survey(
     let seen_plans =
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
     let seen_plans = seen_plans.filter(|(_, plan)| plan.needs.is_empty());
-    let restarts = match hidden {
-        None => Some(restarting.after(client, &mut world, seen_plans, &laid, (before, believed)).await?),
-        Some(_) => None,
+    let restarts = match hidden.workloads {
+        false => Some(restarting.after(client, &mut world, seen_plans, &laid, (before, believed)).await?),
+        true => None,
     };
     for outlook in &mut outlooks {
         let is_blind = outlook.rule.as_ref().is_some_and(|rule| blind.contains(rule));
@@ -219,6 +190,7 @@ pub(super) async fn survey(
         verified,
         notes,
         now,
+        is_partial: hidden.places,
         selected: None,
     })
 }
@@ -280,6 +252,15 @@ impl Survey {
         Self { selected, ..self }
     }
 
+    /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others need not be.
+    pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
+        self.is_partial &= namespace.is_none_or(|name| !self.world.sees(name));
+        // Of one that cannot be looked at it has been said.
+        let unseen = namespace.and_then(|name| self.world.unseen(name));
+        self.notes.extend(unseen.filter(|(reason, _)| *reason == "NotServed").map(|(_, message)| message));
+        self
+    }
+
     /// Whether a rule is to be shown.
     pub(super) fn selects_rule(&self, rule: &NamespacedName) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.has_rule(&self.world, rule))
@@ -324,47 +305,6 @@ impl Survey {
         };
         status.problems.iter().find(is_here)
     }
-}
-
-fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp) {
-    for object in objects {
-        object.put(world, now);
-    }
-}
-
-/// Whether the list was refused.
-fn put_unless_refused<W: Watched>(
-    world: &mut World,
-    listed: Result<Vec<W>, ListError>,
-    now: Timestamp,
-) -> Result<bool, SurveyError> {
-    match listed {
-        Ok(objects) => put(world, objects, now),
-        Err(ListError::Refused { .. }) => return Ok(true),
-        Err(error) => return Err(error.into()),
-    }
-    Ok(false)
-}
-
-/// A list that cannot be done without, refused: the way out.
-fn spoken(error: ListError, caller: &Subject, group: &'static str, resource: &'static str) -> SurveyError {
-    match error {
-        ListError::Refused { .. } => SurveyError::Forbidden(may_not_list(caller, group, resource)),
-        error => error.into(),
-    }
-}
-
-fn may_not_list(caller: &Subject, group: &'static str, resource: &'static str) -> String {
-    let question = Question {
-        subject: caller.clone(),
-        verb: "list",
-        group,
-        resource,
-        subresource: None,
-        name: None,
-        namespace: String::new(),
-    };
-    refusal(&[&question], &NamespacedName::new("all", "plan"), usize::MAX)
 }
 
 /// The rules that copy from or to a kind that may not be seen.

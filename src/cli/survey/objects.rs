@@ -109,9 +109,10 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
         return Err(("Invalid", "it has no metadata.name".into()));
     }
     let namespace = &file.object.namespace;
-    match world.namespaces.contains_key(namespace) {
-        true => Ok(()),
-        false => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
+    match (world.namespaces.contains_key(namespace), world.unseen(namespace)) {
+        (true, _) => Ok(()),
+        (false, Some(unseen)) => Err(unseen),
+        (false, None) => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
     }
 }
 

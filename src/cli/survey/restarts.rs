@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use kube::Client;
 
-use super::{SurveyError, content::read, put_unless_refused};
+use super::{SurveyError, content::read};
 use crate::{
-    api::ConfigMonitor,
     model::{Kind, NamespacedName, ObjectKey, WorkloadKey, World},
-    observe::{AsWritten, listing::list, pods, workload::Workload},
+    observe::pods,
     plan::{
         Around, Foreseen, Inputs, Key, Need, RestartCourse, RestartOutlook, RestartState, Restartable,
         SelectedPodsPlan, WorkloadPlan, everything, foresee_pods, foresee_workload, pods_outlook,
@@ -21,27 +19,6 @@ use crate::{
 
 /// How often a plan may ask for more; then it is told as it stands.
 const ROUNDS: usize = 8;
-
-/// Lists monitors and workloads into the world; what may not be listed.
-pub(super) async fn take_workloads(
-    client: &Client,
-    world: &mut World,
-    now: Timestamp,
-) -> Result<Option<(&'static str, &'static str)>, SurveyError> {
-    let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
-        list::<AsWritten<ConfigMonitor>>(client, None),
-        list::<Workload<Deployment>>(client, None),
-        list::<Workload<StatefulSet>>(client, None),
-        list::<Workload<DaemonSet>>(client, None),
-    );
-    let refused = [
-        ("copyrator.dev", "configmonitors", put_unless_refused(world, monitors, now)?),
-        ("apps", "deployments", put_unless_refused(world, deployments, now)?),
-        ("apps", "statefulsets", put_unless_refused(world, stateful_sets, now)?),
-        ("apps", "daemonsets", put_unless_refused(world, daemon_sets, now)?),
-    ];
-    Ok(refused.into_iter().find(|(.., is_refused)| *is_refused).map(|(group, plural, _)| (group, plural)))
-}
 
 /// The workloads that somebody asks for, or that use one of these objects.
 pub(super) fn workloads(

@@ -20,7 +20,7 @@ use super::{
     survey::{Look, Survey},
 };
 use crate::{
-    model::{NamespacedName, ObjectKey},
+    model::{NamespacedName, ObjectKey, World},
     run::target::Target,
 };
 
@@ -92,10 +92,11 @@ impl Args {
             Ok(seen) => seen,
             Err(exit) => return exit,
         };
+        let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {
             return fail(
-                &NotFound::of(self.object.as_ref(), &self.home(client.default_namespace())),
+                &NotFound::of(self.object.as_ref(), &self.home(client.default_namespace()), &seen.world),
                 Exit::Findings,
             );
         };
@@ -129,21 +130,26 @@ impl Args {
     }
 }
 
-/// An object that is asked about and is not there.
+/// An object that is asked about and is not there, or is where nobody looks.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no {kind} {namespace}/{name}: -n names another namespace")]
+#[error("there is no {kind} {namespace}/{name}{why}")]
 pub(super) struct NotFound {
     kind: String,
     namespace: String,
     name: String,
+    why: String,
 }
 
 impl NotFound {
-    pub(super) fn of(named: Option<&Named>, namespace: &str) -> Self {
+    pub(super) fn of(named: Option<&Named>, namespace: &str, world: &World) -> Self {
         Self {
             kind: named.map(|named| named.sort.to_string()).unwrap_or_default(),
             namespace: namespace.to_owned(),
             name: named.map(|named| named.name.clone()).unwrap_or_default(),
+            why: match world.unseen(namespace) {
+                None => ": -n names another namespace".to_owned(),
+                Some((_, message)) => format!(" to be seen: {message}"),
+            },
         }
     }
 }

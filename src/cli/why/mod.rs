@@ -10,9 +10,9 @@ use super::{
     ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail,
     installed::{Installed, InstalledArgs},
     named::{Named, Sort},
-    output, print,
+    output, print, selected,
     serve::UsageError,
-    survey::{Look, survey},
+    survey::Look,
     tree::{NotFound, Seen},
 };
 use crate::run::target::Target;
@@ -67,17 +67,14 @@ impl Args {
             Err(error) => return fail(&error, Exit::Unreachable),
         };
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-        let seen = match survey(&client, &installed, Look::AsItIs(None)).await {
+        let seen = match selected::look(&client, &installed, Look::AsItIs(None), None).await {
             Ok(seen) => seen,
-            Err(error) => {
-                let exit = error.exit();
-                return fail(&error, exit);
-            }
+            Err(exit) => return exit,
         };
         seen.notes.iter().for_each(|said| self.console.note(said));
         match why(&Seen::of(&seen, None), &self.object, &namespace) {
             Some(answer) => print(&self.text(&answer)),
-            None => fail(&NotFound::of(Some(&self.object), &namespace), Exit::Findings),
+            None => fail(&NotFound::of(Some(&self.object), &namespace, &seen.world), Exit::Findings),
         }
     }
 

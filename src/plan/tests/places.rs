@@ -142,6 +142,45 @@ fn copies_stay_while_the_namespace_of_their_rule_is_not_seen() {
     assert!(matches!(plan.action, Some(CopyAction::Delete(_))), "{plan:?}");
 }
 
+/// What a person is told of such a copy: that it is not known, where it is only he who does not see; else that it stays.
+#[test]
+fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
+    let told = |world: &World| {
+        let plans = [(slot(), plan_slot(world, &slot(), at(100)))].into();
+        let all = outlooks(world, &plans);
+        assert_eq!(all.len(), 1, "{all:?}");
+        (all[0].course, all[0].reason.clone(), all[0].message.clone())
+    };
+    let mut world = some(&["home", "shop"]);
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    a_copy(&mut world, &rule);
+    // Sources of a rule in sight that are not.
+    let sources = json!({"spec": {"source": {"namespaces": ["home", "web"]}}});
+    super::rule(&mut world, "a", 0, sources);
+    answer(&mut world, &rule, true);
+    let (course, reason, message) = told(&world);
+    assert_eq!((course, &*reason), (Course::Refuse, "NotServed"), "{message}");
+    assert!(message.starts_with("a namespace of its sources: namespace web is not served"), "{message}");
+
+    let mut callers = World::default();
+    callers.key = world.key.clone();
+    callers.places = Some(Places::of_caller(["home", "shop"]));
+    see(&mut callers, "shop");
+    hide(&mut callers, "home");
+    a_copy_of(&world, &mut callers);
+    let (course, reason, message) = told(&callers);
+    assert_eq!((course, &*reason), (Course::Unknown, "OutOfSight"), "{message}");
+    assert!(message.ends_with("cannot be looked at with your rights (secrets is forbidden)"), "{message}");
+    let Brings::Lacks { reason, .. } = brings(&callers, &[], &rule, "shop") else { panic!("it brings") };
+    assert_eq!(reason, "OutOfSight");
+
+    callers.places = Some(Places::of_caller(["shop"]));
+    see(&mut callers, "shop");
+    let (course, reason, message) = told(&callers);
+    assert_eq!((course, &*reason), (Course::Wait, "NotServed"), "{message}");
+}
+
 /// The copy of one world in another.
 fn a_copy_of(from: &World, to: &mut World) {
     to.set_object(slot(), from.object(&slot()).cloned());

@@ -1,0 +1,267 @@
+//! Everything listed once into the world, with the caller's own rights; and what they do not show.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, join_all},
+    stream,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    core::v1::{ConfigMap, Namespace, Secret},
+};
+use kube::{Client, Resource, core::NamespaceResourceScope};
+
+use super::SurveyError;
+use crate::{
+    api::{ConfigMonitor, CopyratorRule},
+    authority::{Question, Subject, refusal},
+    cli::sight::Sight,
+    model::{Kind, Look, NamespacedName, Places, Store, World},
+    observe::{
+        AsWritten,
+        listing::{ListError, list, list_in, read_namespace},
+        object::{CONFIG_MAPS, SECRETS, Slim},
+        watched::Watched,
+        workload::Workload,
+    },
+};
+
+/// How many namespaces are read at once; each takes eight requests.
+const AT_ONCE: usize = 4;
+
+/// What the caller may not see.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    /// In no namespace.
+    pub kinds: BTreeSet<Kind>,
+    /// Neither workloads nor monitors.
+    pub workloads: bool,
+    /// A namespace of those that Copyrator looks at.
+    pub places: bool,
+    /// The same in words, with the way out.
+    pub notes: Vec<String>,
+}
+
+/// Takes in everything that Copyrator looks at.
+pub(super) async fn take(
+    client: &Client,
+    world: &mut World,
+    sight: &Sight,
+    caller: &Subject,
+    now: Timestamp,
+) -> Result<Hidden, SurveyError> {
+    match sight {
+        Sight::Places(places) => take_places(client, world, places, caller, now).await,
+        Sight::Everywhere => take_all(client, world, caller, "", now).await,
+        Sight::NotTold => {
+            let hint =
+                "all namespaces are looked at, unless you name those of Copyrator (--namespaces a,b): ";
+            take_all(client, world, caller, hint, now).await
+        }
+    }
+}
+
+async fn take_all(
+    client: &Client,
+    world: &mut World,
+    caller: &Subject,
+    hint: &str,
+    now: Timestamp,
+) -> Result<Hidden, SurveyError> {
+    let (namespaces, config_maps, secrets, rules) = tokio::join!(
+        list::<Namespace>(client, None),
+        list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
+        list::<Slim<Secret>>(client, Some(SECRETS)),
+        list::<AsWritten<CopyratorRule>>(client, None),
+    );
+    let refused = |resource: (&'static str, &'static str)| lacks(caller, [("list", resource, "")]);
+    let needed = |error, resource| match error {
+        ListError::Refused { .. } => SurveyError::Forbidden(hint.to_owned() + &refused(resource)),
+        error => error.into(),
+    };
+    let mut hidden = Hidden::default();
+    put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
+    let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
+    for (kind, resource, is_refused) in [
+        (Kind::ConfigMap, "configmaps", put_unless_refused(world, config_maps, now)?),
+        (Kind::Secret, "secrets", put_unless_refused(world, secrets, now)?),
+    ] {
+        if is_refused {
+            hidden.kinds.insert(kind);
+            let way_out = refused(("", resource));
+            hidden
+                .notes
+                .push(format!("of rules that copy from or to a {kind} nothing can be told: {way_out}"));
+        }
+    }
+    put(world, rules, now);
+    let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
+        list::<AsWritten<ConfigMonitor>>(client, None),
+        list::<Workload<Deployment>>(client, None),
+        list::<Workload<StatefulSet>>(client, None),
+        list::<Workload<DaemonSet>>(client, None),
+    );
+    let of_workloads = [
+        (("copyrator.dev", "configmonitors"), put_unless_refused(world, monitors, now)?),
+        (("apps", "deployments"), put_unless_refused(world, deployments, now)?),
+        (("apps", "statefulsets"), put_unless_refused(world, stateful_sets, now)?),
+        (("apps", "daemonsets"), put_unless_refused(world, daemon_sets, now)?),
+    ];
+    if let Some((resource, _)) = of_workloads.into_iter().find(|(_, is_refused)| *is_refused) {
+        hidden.workloads = true;
+        hidden.notes.push(format!("of restarts nothing can be told: {}", refused(resource)));
+    }
+    Ok(hidden)
+}
+
+/// A place is taken in whole, or not at all, as Copyrator itself takes it.
+async fn take_places(
+    client: &Client,
+    world: &mut World,
+    places: &BTreeSet<Arc<str>>,
+    caller: &Subject,
+    now: Timestamp,
+) -> Result<Hidden, SurveyError> {
+    world.places = Some(Places::of_caller(places.iter().cloned()));
+    let seen: Vec<Result<Seen, ListError>> =
+        stream::iter(places).map(|place| read(client, place)).buffered(AT_ONCE).collect().await;
+    let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
+    for (place, seen) in places.iter().zip(seen) {
+        let Seen { puts, lacking, why } = seen?;
+        match why {
+            None => puts.into_iter().for_each(|put| put(world, place, now)),
+            Some(why) => drop(world.look(place, Look::Refused(Store::Namespaces, why))),
+        }
+        refused.extend(lacking.into_iter().map(|(verb, resource)| (verb, resource, &**place)));
+    }
+    let is_refused = |place: &str| refused.iter().any(|(.., namespace)| *namespace == place);
+    let unseen = places.iter().filter(|place| !world.sees(place));
+    let (refusing, absent): (Vec<&str>, Vec<&str>) =
+        unseen.map(|place| &**place).partition(|it| is_refused(it));
+    if !absent.is_empty() {
+        let names = absent.join(", ");
+        hidden.notes.push(format!(
+            "Copyrator is to look at namespace {names} (--namespaces), which does not exist: create it, or take it off the list"
+        ));
+    }
+    if !refusing.is_empty() {
+        let (names, way_out) = (refusing.join(", "), lacks(caller, refused.iter().copied()));
+        hidden.notes.push(format!(
+            "of namespace {names} nothing can be told, nor of what rules of there bring elsewhere: {way_out}"
+        ));
+    }
+    if world.namespaces.is_empty() {
+        return Err(SurveyError::Forbidden(hidden.notes.join("; ")));
+    }
+    hidden.places = !refusing.is_empty();
+    Ok(hidden)
+}
+
+/// A verb, and what it is for, by group and resource.
+type Right = (&'static str, (&'static str, &'static str));
+
+/// Takes what was read into the world.
+type Put = Box<dyn FnOnce(&mut World, &Arc<str>, Timestamp) + Send>;
+
+/// What reading a place gave.
+#[derive(Default)]
+struct Seen {
+    puts: Vec<Put>,
+    lacking: Vec<Right>,
+    /// The API server's first refusal.
+    why: Option<String>,
+}
+
+async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
+    let parts: [(Right, BoxFuture<'_, Result<Put, ListError>>); 8] = [
+        (("get", ("", "namespaces")), itself(client, place).boxed()),
+        (("list", ("", "configmaps")), some::<Slim<ConfigMap>>(client, place, Some(CONFIG_MAPS)).boxed()),
+        (("list", ("", "secrets")), some::<Slim<Secret>>(client, place, Some(SECRETS)).boxed()),
+        (
+            ("list", ("copyrator.dev", "copyratorrules")),
+            some::<AsWritten<CopyratorRule>>(client, place, None).boxed(),
+        ),
+        (
+            ("list", ("copyrator.dev", "configmonitors")),
+            some::<AsWritten<ConfigMonitor>>(client, place, None).boxed(),
+        ),
+        (("list", ("apps", "deployments")), some::<Workload<Deployment>>(client, place, None).boxed()),
+        (("list", ("apps", "statefulsets")), some::<Workload<StatefulSet>>(client, place, None).boxed()),
+        (("list", ("apps", "daemonsets")), some::<Workload<DaemonSet>>(client, place, None).boxed()),
+    ];
+    let (rights, parts): (Vec<Right>, Vec<_>) = parts.into_iter().unzip();
+    let mut seen = Seen::default();
+    for (right, part) in rights.into_iter().zip(join_all(parts).await) {
+        match part {
+            Ok(put) => seen.puts.push(put),
+            Err(ListError::Refused { message, .. }) => {
+                seen.lacking.push(right);
+                seen.why.get_or_insert(message);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(seen)
+}
+
+async fn itself(client: &Client, place: &str) -> Result<Put, ListError> {
+    let found = read_namespace(client, place).await?;
+    Ok(Box::new(move |world, place, _| {
+        let absent = || Look::Refused(Store::Namespaces, format!("namespaces {place:?} not found"));
+        world.look(place, found.map_or_else(absent, Look::Namespace));
+    }))
+}
+
+async fn some<W>(client: &Client, place: &str, fields: Option<&str>) -> Result<Put, ListError>
+where
+    W: Watched + Resource<Scope = NamespaceResourceScope>,
+{
+    let objects = list_in::<W>(client, place, fields).await?;
+    Ok(Box::new(move |world, place, now| {
+        put(world, objects, now);
+        world.look(place, Look::Listed(W::STORE));
+    }))
+}
+
+fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp) {
+    for object in objects {
+        object.put(world, now);
+    }
+}
+
+/// Whether the list was refused.
+fn put_unless_refused<W: Watched>(
+    world: &mut World,
+    listed: Result<Vec<W>, ListError>,
+    now: Timestamp,
+) -> Result<bool, SurveyError> {
+    match listed {
+        Ok(objects) => put(world, objects, now),
+        Err(ListError::Refused { .. }) => return Ok(true),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(false)
+}
+
+/// What the caller lacks, and the way out; each with its namespace, or with nothing for all.
+fn lacks<'n>(
+    caller: &Subject,
+    rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,
+) -> String {
+    let questions: Vec<Question> = rights
+        .into_iter()
+        .map(|(verb, (group, resource), namespace)| Question {
+            subject: caller.clone(),
+            verb,
+            group,
+            resource,
+            subresource: None,
+            name: None,
+            namespace: namespace.to_owned(),
+        })
+        .collect();
+    refusal(&questions.iter().collect::<Vec<_>>(), &NamespacedName::new("all", "plan"), usize::MAX)
+}
