@@ -95,7 +95,7 @@ sums_hold() (cd "$dist" && sha256sum --check --strict sha256sums.txt)
 log_in() {
   export DOCKER_CONFIG=$folder/docker HELM_REGISTRY_CONFIG=$folder/helm.json
   local said remembered
-  said=$(IMAGE=$image GITHUB_ACTOR=somebody TOKEN=not-a-real-token PLAIN_HTTP=1 release/login.sh 2>&1) || { echo "$said"; return 1; }
+  said=$(IMAGE=$image GITHUB_ACTOR=somebody TOKEN=not-a-real-token PLAIN_HTTP=1 release/login.sh crane helm 2>&1) || { echo "$said"; return 1; }
   case $said in *not-a-real-token*) echo 'the token is in what it prints' && return 1 ;; esac
   remembered=$(printf 'somebody:not-a-real-token' | base64)
   grep -q "$remembered" "$DOCKER_CONFIG/config.json" && grep -q "$remembered" "$HELM_REGISTRY_CONFIG"

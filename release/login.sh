@@ -1,13 +1,20 @@
 #!/bin/sh
-# Logs in to the registry of IMAGE=REGISTRY/REPOSITORY, as GITHUB_ACTOR with TOKEN, for release/publish.sh and release/sign.sh.
+# Logs in to the registry of IMAGE=REGISTRY/REPOSITORY, as GITHUB_ACTOR with TOKEN:
+#   release/login.sh crane         for release/sign.sh: cosign reads what crane writes
+#   release/login.sh crane helm    for release/publish.sh
 #   PLAIN_HTTP=1    a registry on this machine, without TLS
 set -eu
 cd "$(dirname "$0")/.."
 
+[ "$#" -gt 0 ] || { echo "release/login.sh: which programs? crane, helm" >&2; exit 1; }
 registry=${IMAGE:?REGISTRY/REPOSITORY}
 registry=${registry%%/*}
-crane=$(release/tools.sh crane)
-helm=$(release/tools.sh helm)
 # Never as an argument, which other processes can read.
-printf %s "${TOKEN:?}" | "$crane" auth login "$registry" --username "${GITHUB_ACTOR:?}" --password-stdin
-printf %s "$TOKEN" | "$helm" registry login "$registry" --username "$GITHUB_ACTOR" --password-stdin ${PLAIN_HTTP:+--plain-http}
+for program; do
+  tool=$(release/tools.sh "$program")
+  case $program in
+    crane) printf %s "${TOKEN:?}" | "$tool" auth login "$registry" --username "${GITHUB_ACTOR:?}" --password-stdin ;;
+    helm) printf %s "${TOKEN:?}" | "$tool" registry login "$registry" --username "${GITHUB_ACTOR:?}" --password-stdin ${PLAIN_HTTP:+--plain-http} ;;
+    *) echo "release/login.sh: $program: crane or helm" >&2 && exit 1 ;;
+  esac
+done

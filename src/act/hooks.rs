@@ -190,8 +190,8 @@ impl HookWriter {
             self.canary(now).await?;
             live = live_hooks(&self.client).await?;
         }
-        // Hooks that were there are not looked at again: deleted meanwhile, as whoever switches the webhook off does, they would
-        // be put back without a call having arrived.
+        // Hooks that were there are not looked at again, and written only while they are the same objects: deleted meanwhile, as
+        // whoever switches the webhook off does, they would be put back without a call having arrived.
         //
         // Defaults before requirements: what a default satisfies is not to be refused in between.
         self.keep_one(&mutating, live.mutating).await?;
@@ -203,10 +203,13 @@ impl HookWriter {
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);
-        if live.is_some_and(|live| says(&as_json(&live), &wanted_json)) {
+        if live.as_ref().is_some_and(|live| says(&as_json(live), &wanted_json)) {
             return Ok(());
         }
-        let written = self.apply(wanted).await?;
+        // With a uid an apply makes nothing anew: the API server says 409 where that object is gone.
+        let mut same = wanted.clone();
+        same.meta_mut().uid = live.and_then(|live| live.uid());
+        let written = self.apply(&same).await?;
         if says(&as_json(&written), &wanted_json) {
             return Ok(());
         }

@@ -16,6 +16,7 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
     let bed = private("hooks");
     // It reconciles before any webhook answers, and is ready only when one does.
     let mut reconciler = bed.reconciler(0);
+    an_apply_with_a_uid_makes_nothing_anew(&bed);
     rules_written_without_hooks_are_no_stronger(&bed);
     a_policy_full_of_faults_has_a_status(&bed);
     nothing_depends_on_a_webhook_that_does_not_answer(&bed);
@@ -34,6 +35,16 @@ fn hooks_come_after_the_canary_are_repaired_and_go_with_the_cluster_role() {
         let left = bed.admin.list(VALIDATING, "", "").len() + bed.admin.list(MUTATING, "", "").len();
         if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
     });
+}
+
+/// What the writer of hooks builds on: somebody who deletes them while it looks at them is not overruled.
+fn an_apply_with_a_uid_makes_nothing_anew(bed: &Bed) {
+    let mut object = config_map("default", "gone", [("k", "v")]);
+    object["metadata"]["uid"] = bed.admin.create(&object).ok()["metadata"]["uid"].clone();
+    bed.admin.apply(&object).ok();
+    bed.admin.delete("ConfigMap", "default", "gone").ok();
+    assert_eq!(bed.admin.apply(&object).code, 409);
+    assert_eq!(bed.admin.get("ConfigMap", "default", "gone"), None);
 }
 
 /// All there may be is what the canary comes by, and that harms nobody.
