@@ -15,7 +15,7 @@ use super::{
     installed::Installed,
     serve::UsageError,
     sight::Sight,
-    survey::{Look, Survey, survey},
+    survey::{Look, Survey, SurveyError, survey},
 };
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
@@ -86,7 +86,8 @@ pub(super) async fn look(
     look: Look<'_>,
     labels: Option<Labels>,
 ) -> Result<Survey, Exit> {
-    let sight = Sight::find(client, installed).await;
+    let sight = Sight::find(client, installed).await.map_err(SurveyError::from);
+    let sight = sight.map_err(|error| fail(&error, error.exit()))?;
     let selected =
         Selected::find_if(client, &sight, labels).await.map_err(|error| fail(&error, error.exit()))?;
     let seen = survey(client, (installed, &sight), look).await.map_err(|error| fail(&error, error.exit()))?;

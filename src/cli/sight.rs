@@ -9,6 +9,7 @@ use super::{
     doctor::{Install, PART_OF},
     installed::Installed,
 };
+use crate::{model::Places, observe::listing::ListError};
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,29 +20,66 @@ pub(super) enum Sight {
     NotTold,
     /// In these only.
     Places(BTreeSet<Arc<str>>),
+    /// In these only, as the command line says; the Deployment says something else, in words.
+    Contrary(BTreeSet<Arc<str>>, String),
 }
 
 impl Sight {
     /// What the command line says, or else the Deployment.
-    pub(super) async fn find(client: &Client, installed: &Installed) -> Self {
-        if !installed.places.is_empty() {
-            return Self::Places(installed.places.clone());
-        }
+    ///
+    /// # Errors
+    /// Nothing says it, and whether the Deployment does is not known: the API server did not answer, or with something
+    /// else than a refusal.
+    pub(super) async fn find(client: &Client, installed: &Installed) -> Result<Self, ListError> {
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), &installed.namespace);
         let ours = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
-        match deployments.list(&ours).await {
-            Ok(found) => Self::told(&installed.namespace, &found.items),
-            // Who may not read it may see all there is; and where nobody answers, the next question tells.
-            Err(_) => Self::NotTold,
+        let found = deployments.list(&ours).await.map(|found| found.items);
+        let told = Self::read(&installed.namespace, found);
+        if installed.places.is_empty() { told } else { Ok(Self::said(&installed.places, told.ok())) }
+    }
+
+    /// What the command line says, whatever the Deployment does.
+    fn said(places: &BTreeSet<Arc<str>>, told: Option<Self>) -> Self {
+        let elsewhere = match &told {
+            None | Some(Self::NotTold) => return Self::Places(places.clone()),
+            Some(told) if told.places() == Some(places) => return Self::Places(places.clone()),
+            Some(told) => told.in_words(),
+        };
+        let note = format!(
+            "--namespaces says {}, and so does what follows; Copyrator's Deployment looks at {elsewhere}: leave the flag out",
+            Self::Places(places.clone()).in_words()
+        );
+        Self::Contrary(places.clone(), note)
+    }
+
+    fn in_words(&self) -> String {
+        match self.places() {
+            Some(places) => Places::new(places.iter().cloned()).said(),
+            None => "all namespaces".into(),
+        }
+    }
+
+    fn read(namespace: &str, found: kube::Result<Vec<Deployment>>) -> Result<Self, ListError> {
+        match found {
+            Ok(deployments) => Ok(Self::told(namespace, &deployments)),
+            // Who may not read it may see all there is.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Self::NotTold),
+            Err(kube::Error::Api(status)) => Err(ListError::Failed {
+                resource: format!(
+                    "deployments in namespace {namespace}, of which Copyrator's says where it looks"
+                ),
+                message: status.message.clone(),
+            }),
+            Err(error) => Err(ListError::Unreachable(Box::new(error))),
         }
     }
 
     fn told(namespace: &str, deployments: &[Deployment]) -> Self {
-        if deployments.is_empty() {
+        let install = Install::new(namespace, deployments);
+        if deployments.is_empty() || install.hides_places() {
             return Self::NotTold;
         }
-        let places = Install::new(namespace, deployments).places();
-        let places: BTreeSet<Arc<str>> = places.into_iter().map(Arc::from).collect();
+        let places: BTreeSet<Arc<str>> = install.places().into_iter().map(Arc::from).collect();
         if places.is_empty() { Self::Everywhere } else { Self::Places(places) }
     }
 
@@ -49,7 +87,7 @@ impl Sight {
     pub(super) fn places(&self) -> Option<&BTreeSet<Arc<str>>> {
         match self {
             Self::Everywhere | Self::NotTold => None,
-            Self::Places(places) => Some(places),
+            Self::Places(places) | Self::Contrary(places, _) => Some(places),
         }
     }
 
@@ -65,23 +103,87 @@ impl Sight {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kube::core::Status;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn told(arguments: &[&str]) -> Sight {
+    fn deployment(container: Value) -> Deployment {
         let deployment = json!({ "metadata": { "name": "copyrator" }, "spec": { "selector": {}, "template": { "spec": {
-            "containers": [{ "name": "copyrator", "args": arguments }] } } } });
-        Sight::told("ours", &[serde_json::from_value(deployment).unwrap()])
+            "containers": [container] } } } });
+        serde_json::from_value(deployment).unwrap()
+    }
+
+    fn told(arguments: &[&str], env: Value) -> Sight {
+        let container = json!({ "name": "copyrator", "args": arguments, "env": env });
+        Sight::told("ours", &[deployment(container)])
+    }
+
+    fn places(names: &[&str]) -> BTreeSet<Arc<str>> {
+        names.iter().map(|name| Arc::from(*name)).collect()
     }
 
     #[test]
     fn a_deployment_says_where_it_looks() {
         assert_eq!(Sight::told("ours", &[]), Sight::NotTold);
-        assert_eq!(told(&["serve", "--roles=reconciler"]), Sight::Everywhere);
-        let some = told(&["serve", "--namespaces=shop,web"]);
+        assert_eq!(told(&["serve", "--roles=reconciler"], json!([])), Sight::Everywhere);
+        let some = told(&["serve", "--namespaces=shop,web"], json!([]));
         assert_eq!(some.scopes(None), [Some("shop"), Some("web")]);
         assert_eq!(some.scopes(Some("other")), [Some("other")]);
         assert_eq!(Sight::Everywhere.scopes(None), [None]);
+    }
+
+    /// As clap takes it: flags add up, and say more than the environment.
+    #[test]
+    fn all_that_serve_is_told_counts() {
+        let name = "COPYRATOR_NAMESPACES";
+        let by_name = json!([{ "name": name, "value": "shop, web" }]);
+        let elsewhere =
+            json!([{ "name": name, "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } }]);
+        let by_flags = ["serve", "--namespaces=shop", "--namespaces", "$(POD_NAMESPACE),web"];
+        for (arguments, env, expected) in [
+            (&by_flags[..], &json!([]), Sight::Places(places(&["ours", "shop", "web"]))),
+            (&["serve"], &by_name, Sight::Places(places(&["shop", "web"]))),
+            (&["serve", "--namespaces=docs"], &by_name, Sight::Places(places(&["docs"]))),
+            (&["serve"], &elsewhere, Sight::NotTold),
+            (&["serve", "--namespaces=docs"], &elsewhere, Sight::Places(places(&["docs"]))),
+        ] {
+            assert_eq!(told(arguments, env.clone()), expected, "{arguments:?} {env}");
+        }
+    }
+
+    /// An answer that is lost must not turn an install for some namespaces into one for all.
+    #[test]
+    fn only_a_refusal_leaves_it_open() {
+        let answer = |code: u16| {
+            let status = Status { code, message: "no".into(), ..Status::default() };
+            Sight::read("ours", Err(kube::Error::Api(Box::new(status))))
+        };
+        for code in [403, 404] {
+            assert!(matches!(answer(code), Ok(Sight::NotTold)), "{code}");
+        }
+        for code in [401, 429, 500, 503] {
+            let error = answer(code).unwrap_err();
+            assert!(matches!(error, ListError::Failed { .. }), "{code}: {error}");
+        }
+        let lost = Sight::read("ours", Err(kube::Error::LinesCodecMaxLineLengthExceeded));
+        assert!(matches!(lost, Err(ListError::Unreachable(_))), "{lost:?}");
+    }
+
+    #[test]
+    fn who_says_otherwise_than_the_deployment_is_told() {
+        let said = places(&["shop", "web"]);
+        for told in [None, Some(Sight::NotTold), Some(Sight::Places(said.clone()))] {
+            assert_eq!(Sight::said(&said, told), Sight::Places(said.clone()));
+        }
+        for (told, words) in [
+            (Sight::Everywhere, "all namespaces"),
+            (Sight::Places(places(&["docs", "shop"])), "namespaces docs, shop"),
+        ] {
+            let Sight::Contrary(looked, note) = Sight::said(&said, Some(told)) else { panic!("{words}") };
+            assert_eq!(looked, said);
+            assert!(note.starts_with("--namespaces says namespaces shop, web, "), "{note}");
+            assert!(note.contains(&format!("Deployment looks at {words}: ")), "{note}");
+        }
     }
 }

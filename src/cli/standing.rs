@@ -107,9 +107,14 @@ impl Standing {
         (self.kind, &self.name)
     }
 
+    /// The namespace that it is in; nothing of a policy.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Hands a monitor its workloads.
-    pub(super) fn give_workloads(&mut self, workloads: &[RestartRow]) {
-        if let Some(monitor) = &self.monitor {
+    pub(super) fn give_workloads(&mut self, workloads: Option<&[RestartRow]>) {
+        if let (Some(monitor), Some(workloads)) = (&self.monitor, workloads) {
             self.workloads = Some(workloads.iter().filter(|row| row.is_of(monitor)).cloned().collect());
         }
     }
@@ -123,17 +128,19 @@ impl Standing {
     }
 }
 
-/// Every rule and monitor of one namespace or all, and every policy, worst first.
+/// Every rule and monitor of one namespace or all, and every policy, worst first; and whether a namespace of several may
+/// not be read.
 pub(super) async fn read(
     client: &Client,
     sight: &Sight,
     namespace: Option<&str>,
     labels: Option<&str>,
-) -> Result<Vec<Standing>, ReadError> {
+) -> Result<(Vec<Standing>, bool), ReadError> {
     let scopes = sight.scopes(namespace);
-    let rules = list::<CopyratorRule, _>(client, &scopes, labels).await?;
+    let (rules, no_rules) = list::<CopyratorRule, _>(client, &scopes, labels).await?;
     let mut rows: Vec<Standing> = rules.into_iter().map(of_rule).collect();
-    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, &scopes, labels).await? {
+    let (monitors, no_monitors) = list::<ConfigMonitor, ConfigMonitorStatus>(client, &scopes, labels).await?;
+    for monitor in monitors {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
         for (count, word) in
@@ -163,7 +170,7 @@ pub(super) async fn read(
             rows.push(standing("ConfigPolicy", &policy, summary, &status.conditions, problems.collect()));
         }
     }
-    Ok(rows)
+    Ok((rows, no_rules || no_monitors))
 }
 
 /// The rules of other namespaces, of which copies land in this one.
@@ -173,7 +180,7 @@ pub(super) async fn read_rules(
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rules = list::<CopyratorRule, _>(client, &sight.scopes(None), labels).await?;
+    let (mut rules, _) = list::<CopyratorRule, _>(client, &sight.scopes(None), labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -279,12 +286,12 @@ fn demands(spec: &ConfigPolicySpec) -> String {
 /// An object of ours, whose spec a newer version may have written: only what its status says is shown.
 type Reported<Status> = Object<Value, Status>;
 
-/// What is in these namespaces. One of several that may not be read is left out: whoever looks is told of it.
+/// What is in these namespaces, and whether one of several may not be read: it is left out.
 async fn list<K, Status>(
     client: &Client,
     scopes: &[Option<&str>],
     labels: Option<&str>,
-) -> Result<Vec<Reported<Status>>, ReadError>
+) -> Result<(Vec<Reported<Status>>, bool), ReadError>
 where
     K: Resource<DynamicType = ()>,
     Status: Clone + std::fmt::Debug + Default + DeserializeOwned,
@@ -307,7 +314,7 @@ where
     }
     match refused.pop() {
         Some(error) if refused.len() + 1 == scopes.len() => Err(error),
-        _ => Ok(all),
+        last => Ok((all, last.is_some())),
     }
 }
 

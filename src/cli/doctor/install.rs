@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 
 use crate::{cli::serve, hooks::Endpoint};
 
@@ -60,14 +60,31 @@ impl<'f> Install<'f> {
 
     /// What a flag of `copyrator serve` says, of the process that reconciles.
     pub(super) fn told(&self, flag: &str) -> Option<String> {
-        let deployment = self.serving(Role::Reconciler).or(self.deployments.first())?;
-        Some(told(deployment, flag)?.replace("$(POD_NAMESPACE)", self.namespace))
+        Some(self.expanded(&told(self.reconciling()?, flag)?))
+    }
+
+    fn reconciling(&self) -> Option<&'f Deployment> {
+        self.serving(Role::Reconciler).or(self.deployments.first())
+    }
+
+    fn expanded(&self, value: &str) -> String {
+        value.replace("$(POD_NAMESPACE)", self.namespace)
     }
 
     /// The only namespaces that it looks at, without rights over the cluster; none: it looks at all.
     pub(in crate::cli) fn places(&self) -> BTreeSet<String> {
-        let said = self.told("namespaces").unwrap_or_default();
-        said.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        let said = self.reconciling().map(|it| all_told(it, "namespaces")).unwrap_or_default();
+        let names = said.iter().flat_map(|names| names.split(',')).map(str::trim);
+        names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
+    }
+
+    /// What names them is not in the Deployment itself, but somewhere else that it points to.
+    pub(in crate::cli) fn hides_places(&self) -> bool {
+        let is_elsewhere = |deployment| {
+            all_told(deployment, "namespaces").is_empty()
+                && environment(deployment, "namespaces").is_some_and(|entry| entry.value_from.is_some())
+        };
+        self.reconciling().is_some_and(is_elsewhere)
     }
 
     /// Whether it looks at some namespaces only.
@@ -125,22 +142,32 @@ impl<'f> Install<'f> {
     }
 }
 
-/// What a flag says: as `--flag=value` or as two words, else in its environment form.
+/// What a flag says, the last time that it is given.
 fn told(deployment: &Deployment, flag: &str) -> Option<String> {
-    let container = deployment.spec.template.spec.as_ref()?.containers.first()?;
-    let arguments = container.args.as_deref().unwrap_or_default();
+    all_told(deployment, flag).pop()
+}
+
+/// What a flag says each time that it is given: as `--flag=value` or as two words, else in its environment form.
+fn all_told(deployment: &Deployment, flag: &str) -> Vec<String> {
+    let container = deployment.spec.template.spec.as_ref().and_then(|spec| spec.containers.first());
+    let arguments = container.and_then(|container| container.args.as_deref()).unwrap_or_default();
     let joined = format!("--{flag}=");
-    let by_flag = arguments.iter().enumerate().rev().find_map(|(index, argument)| {
-        match argument.strip_prefix(&joined) {
-            Some(value) => Some(value.to_owned()),
-            None if *argument == format!("--{flag}") => arguments.get(index + 1).cloned(),
-            None => None,
-        }
-    });
-    let name = format!("COPYRATOR_{}", flag.to_uppercase().replace('-', "_"));
-    let by_name = || {
-        let entry = container.env.iter().flatten().find(|entry| entry.name == name)?;
-        entry.value.clone()
+    let value = |(index, argument): (usize, &String)| match argument.strip_prefix(&joined) {
+        Some(value) => Some(value.to_owned()),
+        None if *argument == format!("--{flag}") => arguments.get(index + 1).cloned(),
+        None => None,
     };
-    by_flag.or_else(by_name).filter(|value| !value.is_empty())
+    let mut all: Vec<String> = arguments.iter().enumerate().filter_map(value).collect();
+    if all.is_empty() {
+        all.extend(environment(deployment, flag).and_then(|entry| entry.value.clone()));
+    }
+    all.retain(|value| !value.is_empty());
+    all
+}
+
+/// The environment form of a flag.
+fn environment<'d>(deployment: &'d Deployment, flag: &str) -> Option<&'d EnvVar> {
+    let name = format!("COPYRATOR_{}", flag.to_uppercase().replace('-', "_"));
+    let container = deployment.spec.template.spec.as_ref()?.containers.first()?;
+    container.env.iter().flatten().find(|entry| entry.name == name)
 }

@@ -44,6 +44,9 @@ pub(super) struct Report {
     /// Something that Copyrator looks at may not be seen; `notes` say what.
     #[serde(skip)]
     pub is_partial: bool,
+    /// It is about a namespace that is seen, so that others need not be.
+    #[serde(skip)]
+    pub is_of_seen: bool,
     /// How many workloads there are of each kind.
     pub restart_summary: RestartSummary,
 }
@@ -181,6 +184,7 @@ impl Report {
             files: survey.laid.iter().map(file_row).collect(),
             restarts,
             is_partial: survey.is_partial,
+            is_of_seen: namespace.is_some_and(|namespace| survey.world.sees(namespace)),
             restart_summary,
         }
     }
@@ -192,11 +196,21 @@ impl Report {
         output::names(copies.chain(workloads))
     }
 
-    /// Whether anything is refused, or cannot be told.
+    /// Whether anything is refused, or cannot be told. What cannot be told since another namespace is out of sight than
+    /// the one that is asked about is not, unless a file says it.
     pub(super) fn has_refusals(&self) -> bool {
-        let of_rule = |row: &RuleRow| matches!(row.action, Some(Course::Refuse | Course::Unknown));
+        let is_refused = |course: Course, reason: &str| match course {
+            Course::Refuse => true,
+            Course::Unknown => !(self.is_of_seen && reason == "OutOfSight"),
+            _ => false,
+        };
+        let of_rule = |row: &RuleRow| {
+            row.action.is_some_and(|action| {
+                is_refused(action, &row.reason) || (row.file.is_some() && action == Course::Unknown)
+            })
+        };
         self.is_partial
-            || self.summary.refuse + self.summary.unknown > 0
+            || self.copies.iter().any(|copy| is_refused(copy.action, &copy.reason))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.files.iter().any(|file| file.action == Course::Refuse)
             || self.rules.iter().chain(&self.monitors).any(of_rule)

@@ -354,6 +354,28 @@ CopyratorRule platform/registry, acts as user alice
         assert_eq!(table(&report, false), expected);
     }
 
+    /// Whoever asks about a namespace that he sees need not see those whose rules bring something there.
+    #[test]
+    fn what_another_namespace_hides_is_no_finding_of_one_that_is_seen() {
+        let unknown = |reason: &str| copy(Course::Unknown, "a", "shop", reason, "");
+        let of_file = |reason: &str, file: Option<&str>| RuleRow {
+            file: file.map(str::to_owned),
+            ..rule("a", Some(Course::Unknown), reason, "")
+        };
+        for (is_of_seen, reason, file, expected) in [
+            (true, "OutOfSight", None, false),
+            (false, "OutOfSight", None, true),
+            (true, "Unread", None, true),
+            (true, "OutOfSight", Some("rules.yaml:3"), true),
+        ] {
+            let rules = vec![of_file(reason, file)];
+            let report = Report { is_of_seen, rules, copies: vec![unknown(reason)], ..Report::default() };
+            assert_eq!(report.has_refusals(), expected, "{is_of_seen} {reason} {file:?}");
+            let of_copies = Report { rules: Vec::new(), ..report };
+            assert_eq!(of_copies.has_findings(), !is_of_seen || reason == "Unread", "{is_of_seen} {reason}");
+        }
+    }
+
     #[test]
     fn waiting_and_being_in_order_are_no_findings() {
         let summary = Summary { wait: 3, current: 1, ..Summary::default() };

@@ -46,7 +46,9 @@ impl Looked {
     pub(super) fn unsettled(&self) -> Vec<String> {
         // Of an object whose copies and workloads are named one by one nothing more is said, unless it speaks of itself.
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(Standing::in_short);
-        let copies = self.copies.iter().filter(|copy| copy.is_worrying() || copy.state == State::Unknown);
+        // What becomes of a copy whose rule is out of sight is not known in a moment either.
+        let is_awaited = |copy: &&CopyStanding| copy.state == State::Unknown && copy.reason != "OutOfSight";
+        let copies = self.copies.iter().filter(|copy| copy.is_worrying() || is_awaited(copy));
         let workloads = self.workloads.iter().filter(|row| {
             let is_under_way = matches!(
                 row.state,
@@ -84,7 +86,7 @@ pub(super) async fn look(
     namespace: Option<&str>,
     (labels, selected): (Option<&str>, Option<Selected>),
 ) -> Result<Looked, ReadError> {
-    let mut rows = read(client, sight, namespace, labels).await?;
+    let (mut rows, is_lacking) = read(client, sight, namespace, labels).await?;
     let seen = match survey(client, (installed, sight), Look::AsItIs(namespace)).await {
         Ok(seen) => seen.only(selected).about(namespace),
         Err(error) => {
@@ -93,7 +95,8 @@ pub(super) async fn look(
             let (copies, workloads) = (Vec::new(), Vec::new());
             // A refusal stays one: who waits then waits for what the statuses say.
             let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
-            return Ok(Looked { rows, copies, workloads, notes: vec![why], unseen, is_partial: false });
+            let notes = vec![why];
+            return Ok(Looked { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
         }
     };
     let copies = copies::standings(&seen, namespace);
@@ -110,10 +113,11 @@ pub(super) async fn look(
         };
         rows.extend(read_rules(client, sight, labels, reaches).await?);
     }
-    rows.iter_mut().for_each(|row| row.give(&copies));
     let workloads = restarts::rows(&seen, namespace);
-    if let Some(workloads) = &workloads {
-        rows.iter_mut().for_each(|row| row.give_workloads(workloads));
+    // Of what may not be seen one by one it is not said that there is none.
+    for row in rows.iter_mut().filter(|row| seen.world.sees(row.namespace())) {
+        row.give(&copies);
+        row.give_workloads(workloads.as_deref());
     }
     sort(&mut rows);
     let (workloads, is_partial) = (workloads.unwrap_or_default(), seen.is_partial);

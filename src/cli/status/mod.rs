@@ -21,6 +21,7 @@ use super::{
     serve::UsageError,
     sight::Sight,
     standing::{ReadError, Standing, of_workloads, sort, table},
+    survey::SurveyError,
     with_causes,
 };
 use crate::run::target::Target;
@@ -126,7 +127,8 @@ impl Args {
     }
 
     async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
-        let sight = Sight::find(client, &asked.installed).await;
+        let sight = Sight::find(client, &asked.installed).await.map_err(SurveyError::from);
+        let sight = sight.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
         let selected = Selected::find_if(client, &sight, asked.labels.clone()).await;
         let selected = selected.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
         let of_labels = asked.labels.as_ref().map(|labels| labels.text.as_str());

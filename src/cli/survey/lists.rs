@@ -31,6 +31,9 @@ use crate::{
 
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
+/// What else may be meant, where it is not known whether Copyrator looks at all namespaces.
+const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
+                        with --namespaces";
 
 /// What the caller may not see.
 #[derive(Debug, Default)]
@@ -55,12 +58,13 @@ pub(super) async fn take(
 ) -> Result<Hidden, SurveyError> {
     match sight {
         Sight::Places(places) => take_places(client, world, places, caller, now).await,
-        Sight::Everywhere => take_all(client, world, caller, "", now).await,
-        Sight::NotTold => {
-            let hint =
-                "all namespaces are looked at, unless you name those of Copyrator (--namespaces a,b): ";
-            take_all(client, world, caller, hint, now).await
+        Sight::Contrary(places, note) => {
+            let hidden = take_places(client, world, places, caller, now).await?;
+            let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
+            Ok(Hidden { notes, ..hidden })
         }
+        Sight::Everywhere => take_all(client, world, caller, "", now).await,
+        Sight::NotTold => take_all(client, world, caller, NOT_TOLD, now).await,
     }
 }
 
@@ -79,7 +83,7 @@ async fn take_all(
     );
     let refused = |resource: (&'static str, &'static str)| lacks(caller, [("list", resource, "")]);
     let needed = |error, resource| match error {
-        ListError::Refused { .. } => SurveyError::Forbidden(hint.to_owned() + &refused(resource)),
+        ListError::Refused { .. } => SurveyError::Forbidden(refused(resource) + hint),
         error => error.into(),
     };
     let mut hidden = Hidden::default();

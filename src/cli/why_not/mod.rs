@@ -64,6 +64,16 @@ struct Answer<'a> {
     namespace: &'a str,
     /// By rule.
     items: Vec<Row>,
+    /// Why nothing is known of the namespace, where no rule says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<String>,
+}
+
+impl Answer<'_> {
+    /// Something is lacking, or cannot be told.
+    fn is_lacking(&self) -> bool {
+        self.unseen.is_some() || self.items.iter().any(|row| !row.brings)
+    }
 }
 
 /// What a rule brings, or why not.
@@ -118,8 +128,10 @@ impl Args {
         if items.is_empty() {
             self.console.note("there are no rules");
         }
-        let is_lacking = items.iter().any(|row| !row.brings);
-        let answer = Answer { namespace: &self.namespace, items };
+        let unseen = seen.world.unseen(&self.namespace).filter(|_| items.is_empty());
+        let unseen = unseen.map(|(_, message)| message);
+        let answer = Answer { namespace: &self.namespace, items, unseen };
+        let is_lacking = answer.is_lacking();
         let text = match self.output {
             Output::Table => table(&answer, false),
             Output::Wide => table(&answer, true),
@@ -161,6 +173,9 @@ fn table(answer: &Answer<'_>, wide: bool) -> String {
     });
     let header = ["RULE", "REASON", "MESSAGE"].map(str::to_owned);
     let lines: Vec<[String; 3]> = std::iter::once(header).chain(cells).collect();
+    if let Some(why) = &answer.unseen {
+        return format!("{why}\n");
+    }
     if lines.len() == 1 {
         let brings = answer.items.iter().filter(|row| row.brings).count();
         return format!("Nothing is missing in {}: {brings} rules bring their copies.\n", answer.namespace);
