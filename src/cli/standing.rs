@@ -151,7 +151,7 @@ pub(super) async fn read(
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
-            items(Api::all_with(client.clone(), &resource), &resource, "in the cluster", labels).await?;
+            items(Api::all_with(client.clone(), &resource), &resource, &Scope::Cluster, labels).await?;
         for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
             let spec = serde_json::from_value(policy.spec.clone()).unwrap_or_default();
@@ -279,6 +279,41 @@ fn demands(spec: &ConfigPolicySpec) -> String {
 /// An object of ours, whose spec a newer version may have written: only what its status says is shown.
 type Reported<Status> = Object<Value, Status>;
 
+/// Where something is listed.
+enum Scope<'s> {
+    /// In one namespace.
+    One(&'s str),
+    /// In all of them.
+    All,
+    /// In none, since the kind has no namespaces.
+    Cluster,
+}
+
+impl Scope<'_> {
+    /// In words.
+    fn said(&self) -> String {
+        match self {
+            Self::One(namespace) => format!("in namespace {namespace}"),
+            Self::All => "in all namespaces".into(),
+            Self::Cluster => "in the cluster".into(),
+        }
+    }
+
+    /// What may work for whoever may not list there.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::One(_) => {
+                "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
+            }
+            Self::All => "; one namespace may do: copyrator status -n NAMESPACE",
+            Self::Cluster => {
+                "; it takes a ClusterRole that lets you list configpolicies (copyrator.dev), which one namespace does \
+                 without: copyrator status -n NAMESPACE"
+            }
+        }
+    }
+}
+
 /// What is in these namespaces. One of several that may not be read is left out: whoever looks is told of it.
 async fn list<K, Status>(
     client: &Client,
@@ -292,14 +327,13 @@ where
     let resource = ApiResource::erase::<K>(&());
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for scope in scopes {
-        let (api, words) = match scope {
-            Some(namespace) => (
-                Api::namespaced_with(client.clone(), namespace, &resource),
-                format!("in namespace {namespace}"),
-            ),
-            None => (Api::all_with(client.clone(), &resource), "in all namespaces".to_owned()),
+        let (api, scope) = match scope {
+            Some(namespace) => {
+                (Api::namespaced_with(client.clone(), namespace, &resource), Scope::One(namespace))
+            }
+            None => (Api::all_with(client.clone(), &resource), Scope::All),
         };
-        match items(api, &resource, &words, labels).await {
+        match items(api, &resource, &scope, labels).await {
             Ok(items) => all.extend(items),
             Err(error @ ReadError::Refused { .. }) => refused.push(error),
             Err(error) => return Err(error),
@@ -314,7 +348,7 @@ where
 async fn items<Status>(
     api: Api<Reported<Status>>,
     resource: &ApiResource,
-    scope: &str,
+    scope: &Scope<'_>,
     labels: Option<&str>,
 ) -> Result<Vec<Reported<Status>>, ReadError>
 where
@@ -322,22 +356,14 @@ where
 {
     let refused = |message: String, hint| ReadError::Refused {
         plural: resource.plural.clone(),
-        scope: scope.to_owned(),
+        scope: scope.said(),
         message,
         hint,
     };
     let params = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
     match api.list(&params).await {
         Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            let hint = match scope {
-                "in all namespaces" => "; one namespace may do: copyrator status -n NAMESPACE",
-                _ => {
-                    "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
-                }
-            };
-            Err(refused(status.message, hint))
-        }
+        Err(kube::Error::Api(status)) if status.code == 403 => Err(refused(status.message, scope.hint())),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
             "the cluster does not know this kind".into(),
             "; is Copyrator installed? copyrator crds | kubectl apply --server-side -f -",
@@ -413,4 +439,31 @@ pub(super) fn table(rows: &[Standing]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_list_is_told_what_lets_him_list_there() {
+        let said = |scope: &Scope<'_>, plural: &str| {
+            let (plural, message) = (plural.to_owned(), "forbidden".to_owned());
+            ReadError::Refused { plural, scope: scope.said(), message, hint: scope.hint() }.to_string()
+        };
+        assert_eq!(
+            said(&Scope::One("shop"), "copyratorrules"),
+            "cannot list copyratorrules in namespace shop: forbidden; a Role in it does that lets you list copyratorrules \
+             and configmonitors (copyrator.dev)"
+        );
+        assert_eq!(
+            said(&Scope::All, "copyratorrules"),
+            "cannot list copyratorrules in all namespaces: forbidden; one namespace may do: copyrator status -n NAMESPACE"
+        );
+        assert_eq!(
+            said(&Scope::Cluster, "configpolicies"),
+            "cannot list configpolicies in the cluster: forbidden; it takes a ClusterRole that lets you list configpolicies \
+             (copyrator.dev), which one namespace does without: copyrator status -n NAMESPACE"
+        );
+    }
 }
