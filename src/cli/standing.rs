@@ -131,9 +131,9 @@ pub(super) async fn read(
     labels: Option<&str>,
 ) -> Result<Vec<Standing>, ReadError> {
     let scopes = sight.scopes(namespace);
-    let rules = list::<CopyratorRule, _>(client, &scopes, labels).await?;
+    let rules = list::<CopyratorRule, _>(client, sight, &scopes, labels).await?;
     let mut rows: Vec<Standing> = rules.into_iter().map(of_rule).collect();
-    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, &scopes, labels).await? {
+    for monitor in list::<ConfigMonitor, ConfigMonitorStatus>(client, sight, &scopes, labels).await? {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
         for (count, word) in
@@ -173,7 +173,7 @@ pub(super) async fn read_rules(
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let mut rules = list::<CopyratorRule, _>(client, &sight.scopes(None), labels).await?;
+    let mut rules = list::<CopyratorRule, _>(client, sight, &sight.scopes(None), labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -283,6 +283,8 @@ type Reported<Status> = Object<Value, Status>;
 enum Scope<'s> {
     /// In one namespace.
     One(&'s str),
+    /// In one that Copyrator does not look at.
+    Unserved(&'s str),
     /// In all of them.
     All,
     /// In none, since the kind has no namespaces.
@@ -293,7 +295,7 @@ impl Scope<'_> {
     /// In words.
     fn said(&self) -> String {
         match self {
-            Self::One(namespace) => format!("in namespace {namespace}"),
+            Self::One(namespace) | Self::Unserved(namespace) => format!("in namespace {namespace}"),
             Self::All => "in all namespaces".into(),
             Self::Cluster => "in the cluster".into(),
         }
@@ -305,6 +307,7 @@ impl Scope<'_> {
             Self::One(_) => {
                 "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
             }
+            Self::Unserved(_) => "; this Copyrator does not look at it (--namespaces)",
             Self::All => "; one namespace may do: copyrator status -n NAMESPACE",
             Self::Cluster => {
                 "; it takes a ClusterRole that lets you list configpolicies (copyrator.dev), which one namespace does \
@@ -317,6 +320,7 @@ impl Scope<'_> {
 /// What is in these namespaces. One of several that may not be read is left out: whoever looks is told of it.
 async fn list<K, Status>(
     client: &Client,
+    sight: &Sight,
     scopes: &[Option<&str>],
     labels: Option<&str>,
 ) -> Result<Vec<Reported<Status>>, ReadError>
@@ -329,7 +333,9 @@ where
     for scope in scopes {
         let (api, scope) = match scope {
             Some(namespace) => {
-                (Api::namespaced_with(client.clone(), namespace, &resource), Scope::One(namespace))
+                let is_served = sight.places().is_none_or(|places| places.contains(*namespace));
+                let scope = if is_served { Scope::One(namespace) } else { Scope::Unserved(namespace) };
+                (Api::namespaced_with(client.clone(), namespace, &resource), scope)
             }
             None => (Api::all_with(client.clone(), &resource), Scope::All),
         };
@@ -455,6 +461,10 @@ mod tests {
             said(&Scope::One("shop"), "copyratorrules"),
             "cannot list copyratorrules in namespace shop: forbidden; a Role in it does that lets you list copyratorrules \
              and configmonitors (copyrator.dev)"
+        );
+        assert_eq!(
+            said(&Scope::Unserved("shop"), "copyratorrules"),
+            "cannot list copyratorrules in namespace shop: forbidden; this Copyrator does not look at it (--namespaces)"
         );
         assert_eq!(
             said(&Scope::All, "copyratorrules"),
