@@ -137,9 +137,10 @@ pub(super) async fn read(
     labels: Option<&str>,
 ) -> Result<(Vec<Standing>, bool), ReadError> {
     let scopes = sight.scopes(namespace);
-    let (rules, no_rules) = list::<CopyratorRule, _>(client, &scopes, labels).await?;
+    let (rules, no_rules) = list::<CopyratorRule, _>(client, sight, &scopes, labels).await?;
     let mut rows: Vec<Standing> = rules.into_iter().map(of_rule).collect();
-    let (monitors, no_monitors) = list::<ConfigMonitor, ConfigMonitorStatus>(client, &scopes, labels).await?;
+    let (monitors, no_monitors) =
+        list::<ConfigMonitor, ConfigMonitorStatus>(client, sight, &scopes, labels).await?;
     for monitor in monitors {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
@@ -158,7 +159,7 @@ pub(super) async fn read(
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
-            items(Api::all_with(client.clone(), &resource), &resource, "in the cluster", labels).await?;
+            items(Api::all_with(client.clone(), &resource), &resource, &Scope::Cluster, labels).await?;
         for policy in policies {
             let status = policy.status.clone().unwrap_or_default();
             let spec = serde_json::from_value(policy.spec.clone()).unwrap_or_default();
@@ -180,7 +181,7 @@ pub(super) async fn read_rules(
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Standing>, ReadError> {
-    let (mut rules, _) = list::<CopyratorRule, _>(client, &sight.scopes(None), labels).await?;
+    let (mut rules, _) = list::<CopyratorRule, _>(client, sight, &sight.scopes(None), labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
@@ -286,9 +287,48 @@ fn demands(spec: &ConfigPolicySpec) -> String {
 /// An object of ours, whose spec a newer version may have written: only what its status says is shown.
 type Reported<Status> = Object<Value, Status>;
 
+/// Where something is listed.
+enum Scope<'s> {
+    /// In one namespace.
+    One(&'s str),
+    /// In one that Copyrator does not look at.
+    Unserved(&'s str),
+    /// In all of them.
+    All,
+    /// In none, since the kind has no namespaces.
+    Cluster,
+}
+
+impl Scope<'_> {
+    /// In words.
+    fn said(&self) -> String {
+        match self {
+            Self::One(namespace) | Self::Unserved(namespace) => format!("in namespace {namespace}"),
+            Self::All => "in all namespaces".into(),
+            Self::Cluster => "in the cluster".into(),
+        }
+    }
+
+    /// What may work for whoever may not list there.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::One(_) => {
+                "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
+            }
+            Self::Unserved(_) => "; this Copyrator does not look at it (--namespaces)",
+            Self::All => "; one namespace may do: copyrator status -n NAMESPACE",
+            Self::Cluster => {
+                "; it takes a ClusterRole that lets you list configpolicies (copyrator.dev), which one namespace does \
+                 without: copyrator status -n NAMESPACE"
+            }
+        }
+    }
+}
+
 /// What is in these namespaces, and whether one of several may not be read: it is left out.
 async fn list<K, Status>(
     client: &Client,
+    sight: &Sight,
     scopes: &[Option<&str>],
     labels: Option<&str>,
 ) -> Result<(Vec<Reported<Status>>, bool), ReadError>
@@ -299,14 +339,15 @@ where
     let resource = ApiResource::erase::<K>(&());
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for scope in scopes {
-        let (api, words) = match scope {
-            Some(namespace) => (
-                Api::namespaced_with(client.clone(), namespace, &resource),
-                format!("in namespace {namespace}"),
-            ),
-            None => (Api::all_with(client.clone(), &resource), "in all namespaces".to_owned()),
+        let (api, scope) = match scope {
+            Some(namespace) => {
+                let is_served = sight.places().is_none_or(|places| places.contains(*namespace));
+                let scope = if is_served { Scope::One(namespace) } else { Scope::Unserved(namespace) };
+                (Api::namespaced_with(client.clone(), namespace, &resource), scope)
+            }
+            None => (Api::all_with(client.clone(), &resource), Scope::All),
         };
-        match items(api, &resource, &words, labels).await {
+        match items(api, &resource, &scope, labels).await {
             Ok(items) => all.extend(items),
             Err(error @ ReadError::Refused { .. }) => refused.push(error),
             Err(error) => return Err(error),
@@ -321,7 +362,7 @@ where
 async fn items<Status>(
     api: Api<Reported<Status>>,
     resource: &ApiResource,
-    scope: &str,
+    scope: &Scope<'_>,
     labels: Option<&str>,
 ) -> Result<Vec<Reported<Status>>, ReadError>
 where
@@ -329,22 +370,14 @@ where
 {
     let refused = |message: String, hint| ReadError::Refused {
         plural: resource.plural.clone(),
-        scope: scope.to_owned(),
+        scope: scope.said(),
         message,
         hint,
     };
     let params = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
     match api.list(&params).await {
         Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            let hint = match scope {
-                "in all namespaces" => "; one namespace may do: copyrator status -n NAMESPACE",
-                _ => {
-                    "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
-                }
-            };
-            Err(refused(status.message, hint))
-        }
+        Err(kube::Error::Api(status)) if status.code == 403 => Err(refused(status.message, scope.hint())),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
             "the cluster does not know this kind".into(),
             "; is Copyrator installed? copyrator crds | kubectl apply --server-side -f -",
@@ -420,4 +453,35 @@ pub(super) fn table(rows: &[Standing]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_list_is_told_what_lets_him_list_there() {
+        let said = |scope: &Scope<'_>, plural: &str| {
+            let (plural, message) = (plural.to_owned(), "forbidden".to_owned());
+            ReadError::Refused { plural, scope: scope.said(), message, hint: scope.hint() }.to_string()
+        };
+        assert_eq!(
+            said(&Scope::One("shop"), "copyratorrules"),
+            "cannot list copyratorrules in namespace shop: forbidden; a Role in it does that lets you list copyratorrules \
+             and configmonitors (copyrator.dev)"
+        );
+        assert_eq!(
+            said(&Scope::Unserved("shop"), "copyratorrules"),
+            "cannot list copyratorrules in namespace shop: forbidden; this Copyrator does not look at it (--namespaces)"
+        );
+        assert_eq!(
+            said(&Scope::All, "copyratorrules"),
+            "cannot list copyratorrules in all namespaces: forbidden; one namespace may do: copyrator status -n NAMESPACE"
+        );
+        assert_eq!(
+            said(&Scope::Cluster, "configpolicies"),
+            "cannot list configpolicies in the cluster: forbidden; it takes a ClusterRole that lets you list configpolicies \
+             (copyrator.dev), which one namespace does without: copyrator status -n NAMESPACE"
+        );
+    }
 }

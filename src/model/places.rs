@@ -31,6 +31,8 @@ pub enum Look {
     Listed(Store),
     /// The API server refused, or there is no such namespace; in its words.
     Refused(Store, String),
+    /// There is no such namespace, and that is no matter of rights.
+    Absent,
 }
 
 /// The only namespaces that are looked at.
@@ -47,6 +49,7 @@ struct Place {
     facts: Option<NamespaceFacts>,
     read: BTreeSet<Store>,
     refused: BTreeMap<Store, String>,
+    is_absent: bool,
     /// It has been known, or refused, once: from then on nobody waits for it.
     settled: bool,
 }
@@ -89,6 +92,13 @@ impl Places {
         self.places.get(name)?.refused.values().next().map(String::as_str)
     }
 
+    /// Those that Copyrator sees as far as a person can know who may not see all of them: all that he has not found
+    /// absent. `None`: Copyrator itself looks, and knows.
+    pub fn supposed(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
+        let there = self.places.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
+        self.is_callers.then_some(there)
+    }
+
     /// Which they are, in words.
     pub fn said(&self) -> String {
         let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
@@ -109,26 +119,33 @@ impl World {
     /// Why a namespace is not seen, as reason and message with the way out; `None` where it is.
     pub fn unseen(&self, namespace: &str) -> Option<(&'static str, String)> {
         let places = self.places.as_ref().filter(|_| !self.sees(namespace))?;
-        Some(match (places.places.contains_key(namespace), places.refusal(namespace)) {
-            (false, _) => (
+        let place = places.places.get(namespace);
+        Some(match (place, places.refusal(namespace)) {
+            (None, _) => (
                 "NotServed",
                 format!(
-                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces). Add it to the chart's \
-                     value namespaces, or take it out of the spec",
+                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces); to have it \
+                     served, add it to the chart's value namespaces",
                     places.said()
                 ),
             ),
-            (true, Some(why)) if places.is_callers => {
+            (Some(Place { is_absent: true, .. }), _) => (
+                "OutOfSight",
+                format!(
+                    "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
+                ),
+            ),
+            (Some(_), Some(why)) if places.is_callers => {
                 ("OutOfSight", format!("namespace {namespace} cannot be looked at with your rights ({why})"))
             }
-            (true, Some(why)) => (
+            (Some(_), Some(why)) => (
                 "OutOfSight",
                 format!(
                     "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
                      Copyrator in it? What is there stays as it is until it can"
                 ),
             ),
-            (true, None) => ("OutOfSight", format!("namespace {namespace} has not been read yet")),
+            (Some(_), None) => ("OutOfSight", format!("namespace {namespace} has not been read yet")),
         })
     }
 
@@ -139,10 +156,15 @@ impl World {
         let (store, refusal) = match look {
             Look::Namespace(facts) => {
                 place.facts = Some(facts);
+                place.is_absent = false;
                 (Store::Namespaces, None)
             }
             Look::Listed(store) => (store, None),
             Look::Refused(store, why) => (store, Some(why)),
+            Look::Absent => {
+                place.is_absent = true;
+                (Store::Namespaces, Some(format!("namespaces {name:?} not found")))
+            }
         };
         match refusal {
             Some(why) => drop(place.refused.insert(store, why)),
@@ -232,6 +254,7 @@ mod tests {
         let (reason, message) = self::world().unseen("c").unwrap();
         assert_eq!(reason, "NotServed");
         assert!(message.contains("looks at namespaces a, b only"), "{message}");
+        assert!(!message.contains("spec"), "whoever only looks has written none: {message}");
     }
 
     /// What a person may not see Copyrator may.
@@ -243,5 +266,9 @@ mod tests {
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, "OutOfSight");
         assert_eq!(message, "namespace a cannot be looked at with your rights (secrets is forbidden)");
+        world.look(&"a".into(), Look::Absent);
+        let (reason, message) = world.unseen("a").unwrap();
+        assert_eq!(reason, "OutOfSight");
+        assert_eq!(message, "namespace a does not exist: create it, or take it off the list (--namespaces)");
     }
 }

@@ -86,9 +86,10 @@ fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
 }
 
 /// The namespaces that a rule's copies can go to, where not all are looked at: all of those in sight that it could name,
-/// whatever their labels are at present. `None`: what it declares says all.
+/// whatever their labels are at present. Where a person looks, those that Copyrator is taken to see: by them it has asked,
+/// and proves that it was granted. `None`: what it declares says all.
 pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
-    world.places.as_ref()?;
+    let places = world.places.as_ref()?;
     let only_source = match compiled.source_namespaces.as_slice() {
         [] => Some(&*rule.namespace),
         [one] => Some(one.as_str()),
@@ -100,7 +101,10 @@ pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
             && ***name != *world.own_namespace
             && !world.system_namespaces.contains(&***name)
     };
-    Some(world.namespaces.keys().filter(can_be).map(ToString::to_string).collect())
+    Some(match places.supposed() {
+        Some(supposed) => supposed.filter(can_be).map(ToString::to_string).collect(),
+        None => world.namespaces.keys().filter(can_be).map(ToString::to_string).collect(),
+    })
 }
 
 /// The namespaces that a rule means and that are not seen: those that it names, and those we are to look at and cannot

@@ -157,6 +157,51 @@ mod tests {
         assert_eq!(bindings, GIVEN.len());
     }
 
+    /// The same where only some namespaces are looked at: what a template grants there is looked at, too.
+    #[test]
+    fn every_role_of_some_namespaces_is_known_with_its_holders() {
+        let known = [&IN_PLACES, &AT_HOME];
+        let (mut roles, mut bindings) = (0, 0);
+        for entry in std::fs::read_dir(TEMPLATES).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if !name.starts_with("namespaced-") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for kind in text.lines().filter_map(|line| line.strip_prefix("kind: ")) {
+                match kind {
+                    "Role" => {
+                        roles += 1;
+                        assert!(known.iter().any(|given| given.text == text), "{name} is not looked at");
+                    }
+                    "RoleBinding" => {
+                        bindings += 1;
+                        let (_, bound) = text.split_once("roleRef:").unwrap();
+                        let stem =
+                            bound.lines().find_map(|line| line.trim().strip_prefix("name: {{")).unwrap();
+                        let suffix = stem.split_once("}}").unwrap().1;
+                        let given = known.iter().find(|given| given.suffix == suffix);
+                        let given =
+                            given.unwrap_or_else(|| panic!("{name} binds a role that is not looked at"));
+                        for (role, include) in [
+                            (Role::Webhook, "copyrator.webhookAccount"),
+                            (Role::Reconciler, "copyrator.reconcilerAccount"),
+                        ] {
+                            assert_eq!(
+                                given.holders.contains(&role),
+                                bound.contains(include),
+                                "{name}: {role:?}"
+                            );
+                        }
+                    }
+                    other => panic!("{name} has a {other}, which nothing here looks at"),
+                }
+            }
+        }
+        assert_eq!((roles, bindings), (known.len(), known.len()));
+    }
+
     #[test]
     fn the_charts_roles_are_understood() {
         for given in GIVEN.iter().chain([&IN_PLACES, &AT_HOME]) {

@@ -180,8 +180,7 @@ struct Seen {
 }
 
 async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
-    let parts: [(Right, BoxFuture<'_, Result<Put, ListError>>); 8] = [
-        (("get", ("", "namespaces")), itself(client, place).boxed()),
+    let parts: [(Right, BoxFuture<'_, Result<Put, ListError>>); 7] = [
         (("list", ("", "configmaps")), some::<Slim<ConfigMap>>(client, place, Some(CONFIG_MAPS)).boxed()),
         (("list", ("", "secrets")), some::<Slim<Secret>>(client, place, Some(SECRETS)).boxed()),
         (
@@ -197,8 +196,23 @@ async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
         (("list", ("apps", "daemonsets")), some::<Workload<DaemonSet>>(client, place, None).boxed()),
     ];
     let (rights, parts): (Vec<Right>, Vec<_>) = parts.into_iter().unzip();
+    let (itself, parts) = tokio::join!(read_namespace(client, place), join_all(parts));
+    let itself: Result<Put, ListError> = match itself {
+        // What lists of it say, a refusal or nothing, is no matter then: no Role can mend it.
+        Ok(None) => {
+            let absent: Put = Box::new(|world, place, _| {
+                world.look(place, Look::Absent);
+            });
+            return Ok(Seen { puts: vec![absent], ..Seen::default() });
+        }
+        Ok(Some(facts)) => Ok(Box::new(move |world, place, _| {
+            world.look(place, Look::Namespace(facts));
+        })),
+        Err(error) => Err(error),
+    };
     let mut seen = Seen::default();
-    for (right, part) in rights.into_iter().zip(join_all(parts).await) {
+    let all = std::iter::once((("get", ("", "namespaces")), itself)).chain(rights.into_iter().zip(parts));
+    for (right, part) in all {
         match part {
             Ok(put) => seen.puts.push(put),
             Err(ListError::Refused { message, .. }) => {
@@ -209,14 +223,6 @@ async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
         }
     }
     Ok(seen)
-}
-
-async fn itself(client: &Client, place: &str) -> Result<Put, ListError> {
-    let found = read_namespace(client, place).await?;
-    Ok(Box::new(move |world, place, _| {
-        let absent = || Look::Refused(Store::Namespaces, format!("namespaces {place:?} not found"));
-        world.look(place, found.map_or_else(absent, Look::Namespace));
-    }))
 }
 
 async fn some<W>(client: &Client, place: &str, fields: Option<&str>) -> Result<Put, ListError>

@@ -204,3 +204,22 @@ fn a_namespace_that_comes_into_sight_is_asked_about() {
     assert!(world.rule_authority.is_empty());
     assert_eq!(asked(&world), ["shop", "web"]);
 }
+
+/// Copyrator has asked of what a person may not see, and its proof is of that, too: what he sees would prove nothing.
+#[test]
+fn what_a_person_may_not_see_is_asked_about_all_the_same() {
+    let mut world = some(&["home", "shop", "web"]);
+    let rule = rule(&mut world, "a", 0, targets_of(json!([{"names": ["*"]}])));
+    let compiled = world.rules[&rule].compiled.clone().unwrap();
+    let asked = |world: &World| within(world, &rule, &compiled).unwrap();
+    let of_copyrator = asked(&world);
+
+    world.namespaces.clear();
+    world.places = Some(Places::of_caller(["gone", "home", "shop", "web"]));
+    see(&mut world, "home");
+    see(&mut world, "shop");
+    hide(&mut world, "web");
+    world.look(&"gone".into(), Look::Absent);
+    assert!(!world.sees("web"));
+    assert_eq!(asked(&world), of_copyrator);
+}
