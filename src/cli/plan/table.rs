@@ -90,10 +90,16 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     let rules: BTreeSet<String> =
         report.rules.iter().map(|rule| format!("{}/{}", rule.namespace, rule.name)).collect();
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
-    let gone: Vec<&CopyRow> = report.copies.iter().filter(is_gone).collect();
-    if !gone.is_empty() {
-        text.push_str("copies of rules that are gone\n");
-        for line in lines(&gone) {
+    let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
+        report.copies.iter().filter(is_gone).partition(|row| row.reason == "OutOfSight");
+    for (title, rows) in
+        [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
+    {
+        if rows.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("{title}\n"));
+        for line in lines(&rows) {
             text.push_str(&paint(line.0, &line.1));
         }
     }
@@ -374,6 +380,9 @@ CopyratorRule platform/registry, acts as user alice
             let of_copies = Report { rules: Vec::new(), ..report };
             assert_eq!(of_copies.has_findings(), !is_of_seen || reason == "Unread", "{is_of_seen} {reason}");
         }
+        let report = Report { copies: vec![unknown("OutOfSight")], ..Report::default() };
+        let text = table(&report, false);
+        assert!(text.contains("copies of rules that you may not see\n") && !text.contains("gone"), "{text}");
     }
 
     #[test]
