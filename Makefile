@@ -2,11 +2,13 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test node bench fuzz build image image-check release-dry-run clean
+.PHONY: help demo check test node bench fuzz build image image-check release-dry-run clean
 .PHONY: prerequisites prerequisites-of-fuzz prerequisites-of-image prerequisites-of-sbom
 
 # Tests wait for clusters more than they compute.
 TEST_THREADS ?= 6
+# The tests of the product, but for those that start a cluster.
+WITHOUT_CLUSTER = $(filter-out control_plane documents,$(basename $(notdir $(wildcard tests/*.rs) $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs)))))
 # What `make fuzz` runs, and for how long each.
 TARGET ?= cel formats globs pem policy review
 SECONDS ?= 60
@@ -22,6 +24,16 @@ demo: prerequisites ## Show what Copyrator does, on a cluster of its own; ARGS=-
 	@cargo build --locked --package copyrator --package demo
 	@cargo run --locked --quiet --package demo -- $(ARGS)
 
+check: prerequisites ## The quick loop: format, lints, and the product's tests that start no cluster
+	$(STAGE) 'format'
+	@cargo fmt --all --check
+	$(STAGE) 'lints'
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(STAGE) 'tests without a cluster'
+	@cargo test --locked --package copyrator-certs --no-fail-fast
+	@cargo test --locked --package copyrator --no-fail-fast --lib --bins $(WITHOUT_CLUSTER:%=--test %)
+	@cargo test --locked --package copyrator --test documents -- links:: blocks:: output:: every_fence
+
 test: prerequisites ## Everything that must pass: format, lints, unit, router, chart, command-line and control-plane tests
 	$(STAGE) 'format'
 	@cargo fmt --all --check
@@ -35,7 +47,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@tests/previous/build.sh >/dev/null || test $$? = 3
 	$(STAGE) 'tests'
 	@rm -f $(SKIPPED)
-	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
+	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace --no-fail-fast
 	@if cat $(SKIPPED) 2>/dev/null | grep -q .; then \
 	  printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED) 2>/dev/null || true; \
 	else printf '\n==> all passed\n'; fi

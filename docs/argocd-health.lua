@@ -1,4 +1,4 @@
--- How Argo CD sees the objects of copyrator.dev. docs/operations.md, "GitOps", says where this belongs; what Ready, Stalled
+-- How Argo CD sees the objects of copyrator.dev. docs/gitops.md says where this belongs; what Ready, Stalled
 -- and Degraded mean is there under "Watch".
 if (obj.spec or {}).suspend then
   return {status = "Suspended", message = "spec.suspend is true"}

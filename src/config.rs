@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 
 use copyrator_certs::Times;
 
-use crate::{hooks::Endpoint, model::SpreadLimits, run::target::Target};
+use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits};
 
 /// Configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
@@ -33,7 +33,8 @@ pub struct Config {
     pub certificate_times: Times,
     /// Bound of admission reviews in flight.
     pub max_in_flight: usize,
-    /// Whose client certificates the webhook demands: a PEM bundle, read again when it changes. `None`: of nobody.
+    /// Whose client certificates the webhook demands: a PEM bundle, read again when it changes. `None`: of no
+    /// caller.
     pub client_ca: Option<PathBuf>,
     /// Common names or SANs, of which such a certificate must have one; none: any will do.
     pub client_names: Vec<String>,

@@ -1,16 +1,53 @@
 //! Keyed digests: of content, so that a leaked digest tells nothing of a guessable value, and of marks.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ring::hmac;
 
-use crate::model::{Fingerprint, KeyPrint, NamespacedName, ObjectKey};
+use crate::names::{NamespacedName, ObjectKey};
+
+/// What an object's content comes down to, without the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Of which object, so that a new one under the same name is not mistaken for it.
+    pub uid: Box<str>,
+    /// Of which version of it.
+    pub resource_version: Box<str>,
+    /// A Secret's type.
+    pub type_: Option<String>,
+    /// Whether the object is immutable.
+    pub immutable: bool,
+    /// Each key's digest and size.
+    pub keys: BTreeMap<String, KeyPrint>,
+    /// The object's annotations, but for those that are never carried over.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Fingerprint {
+    /// Bytes of all keys and values.
+    pub fn size(&self) -> u64 {
+        self.keys.iter().map(|(key, print)| key.len() as u64 + print.size).sum()
+    }
+}
+
+/// One key's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPrint {
+    /// Keyed digest of the value.
+    pub digest: [u8; 16],
+    /// Bytes of the value.
+    pub size: u64,
+    /// Lives in `binaryData`.
+    pub binary: bool,
+}
 
 /// The key of every digest and mark, kept in a Secret of ours.
 #[derive(Clone)]
 pub struct DigestKey {
     id: String,
     key: hmac::Key,
+    /// To put the Secret back where somebody deletes it.
+    bytes: Arc<[u8]>,
 }
 
 impl fmt::Debug for DigestKey {
@@ -27,7 +64,12 @@ impl DigestKey {
     pub fn new(bytes: &[u8]) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let id = hex(&hmac::sign(&key, b"copyrator key id").as_ref()[..4]);
-        Self { id, key }
+        Self { id, key, bytes: bytes.into() }
+    }
+
+    /// What it was made from. For the key Secret alone.
+    pub(crate) fn expose(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Names the key in digests and marks, so that another key's are told from wrong ones.
@@ -35,12 +77,19 @@ impl DigestKey {
         &self.id
     }
 
+    /// Whether a digest, or a record that begins with one, names this key. That proves nothing: everybody can
+    /// read the name.
+    pub fn is_named_in(&self, digest: &str) -> bool {
+        digest.split_once('.').is_some_and(|(id, _)| id == self.id)
+    }
+
     /// Digest of one value.
     pub fn value(&self, bytes: &[u8]) -> [u8; 16] {
         self.sign(&[b"value", bytes])
     }
 
-    /// Digest of what a copy is meant to be: type, immutability, keys and values, added labels and annotations.
+    /// Digest of what a copy is meant to be: type, immutability, keys and values, added labels and
+    /// annotations.
     pub fn content(
         &self,
         print: &Fingerprint,
@@ -64,9 +113,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Digest of everything a workload uses: per object where it is, and the used keys' digests. With the namespace, or
-    /// who sees a workload's label could find out what a Secret holds by giving one of the same name, in a namespace of
-    /// his own, values that he guesses.
+    /// Digest of everything a workload uses: per object where it is, and the used keys' digests. The digest
+    /// includes the namespace: else a user who sees a workload's label could find out what a Secret holds, by
+    /// giving guessed values to a Secret of the same name in another namespace.
     pub fn inputs<'a>(
         &self,
         inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
@@ -84,9 +133,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Short digest of what counts, whatever its content: equal ones say that [`Self::inputs`] of other content differ
-    /// by nothing but content. Whoever changes what `inputs` gives for the same content changes this too, or everybody
-    /// restarts.
+    /// Short digest of what counts, whatever its content: where two are equal, their [`Self::inputs`] differ
+    /// by nothing but content. A change of what `inputs` gives for the same content must change this too, or
+    /// everything restarts.
     pub fn scope(&self, parts: &[String]) -> String {
         let parts = parts.iter().map(String::as_bytes);
         let parts: Vec<&[u8]> = [b"scope 2".as_slice()].into_iter().chain(parts).collect();
@@ -107,8 +156,8 @@ impl DigestKey {
         ])
     }
 
-    /// Proof that we have seen a spec granted: bound to the very object and generation, and to whoever stands behind
-    /// it, so that nobody grants himself anything by writing a status.
+    /// Proof that we have seen a spec granted: bound to the very object and generation, and to the identity
+    /// that stands behind it, so that nobody gains a grant by writing a status.
     pub fn grant(&self, kind: &str, uid: &str, generation: i64, identity: [&str; 3]) -> String {
         let generation = generation.to_be_bytes();
         let mut parts = vec![b"grant".as_slice(), kind.as_bytes(), uid.as_bytes(), &generation];
@@ -137,13 +186,15 @@ impl DigestKey {
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Kind;
+    use crate::names::Kind;
 
     fn key() -> DigestKey {
         DigestKey::new(&[7; DigestKey::LENGTH])
@@ -164,7 +215,8 @@ mod tests {
         key().inputs(objects.iter().map(|(object, keys)| (object, keys.clone())))
     }
 
-    /// Reloader joins `key=value` by `;`, wave goes by bare names: other content then can have the same digest.
+    /// Reloader joins `key=value` by `;`, wave goes by bare names: other content then can have the same
+    /// digest.
     #[test]
     fn no_two_contents_have_one_digest() {
         use Kind::{ConfigMap, Secret};

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Whoever asks for TLS without naming a provider gets this one; a second installation cannot happen here.
+    // Code that asks for TLS without naming a provider gets this one; a second installation cannot happen
+    // here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     copyrator::cli::called(std::env::args_os().collect()).into()
 }

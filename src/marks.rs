@@ -1,4 +1,5 @@
-//! Every annotation, label and field manager of ours, and the names of our Secrets: read and written here only.
+//! Every annotation, label and field manager of ours, and the names of our Secrets: read and written here
+//! only.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use crate::{
     api::{DeletionPolicy, Span},
     digest::DigestKey,
-    model::{NamespacedName, ObjectKey},
+    names::{NamespacedName, ObjectKey},
 };
 
 /// Field manager of copies.
@@ -22,8 +23,8 @@ pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 pub const RESTART_MANAGER: &str = "copyrator-restart";
 /// Field manager of the applied label where nothing restarts.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
-/// Field manager of what the pods run with that a monitor, or an annotated object, finds. Not that of statuses: two applies under one manager delete each
-/// other's fields.
+/// Field manager of what the pods run with that a monitor, or an annotated object, finds. Not that of
+/// statuses: two applies under one manager delete each other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of [`AUTHORIZED`].
 pub const GRANT_MANAGER: &str = "copyrator-grant";
@@ -54,18 +55,26 @@ pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 pub const MARK: &str = "copyrator.dev/mark";
 /// Annotation: nobody wants the copy, and it goes at this time.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
+/// Annotation: the UID of the definition of rules under which the copy's rule was last seen. Written with a
+/// copy, and on its own where the rule comes back under another definition.
+pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
 /// Annotation of a source: the labels of the namespaces that get a copy.
 pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
 /// Annotation of a ConfigMap or Secret: the labels of the pods that are deleted when its content changes.
 pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
-/// The annotations by which an object asks for something, with the rights of whoever wrote them.
+/// The annotations by which an object asks for something, with the rights of the user who wrote them.
 pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
+/// Label of a ConfigMap or Secret: its annotations of [`ASKING`] count. The policies that keep their author
+/// honest select by it, so that no other object's writes cost anything.
+pub const DECLARES: &str = "copyrator.dev/declares";
+/// Value of [`DECLARES`]: no other counts.
+pub const DECLARES_VALUE: &str = "true";
 /// Annotation of an object with [`RESTART_PODS`]: the content that those pods run with; written by us.
 pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
-/// Annotation of an object with one of [`ASKING`]: keyed proofs that whoever wrote them was allowed to, one for copies and
-/// one for restarts, with a comma between; written by us.
+/// Annotation of an object with one of [`ASKING`]: keyed proofs that the user who wrote them was allowed to,
+/// one for copies and one for restarts, with a comma between; written by us.
 pub const AUTHORIZED: &str = "copyrator.dev/authorized";
 /// Annotation of a workload, ConfigMap or Secret: take part in restarts, or not.
 pub const RESTART: &str = "copyrator.dev/restart";
@@ -81,16 +90,51 @@ pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 pub const COPIES: &str = "copyrator.dev/copies";
 /// Annotation of our own kinds, and of what asks for copies by annotation: who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
-/// Annotation of our own kinds: the groups of who wrote the spec, as a JSON list.
+/// Annotation of our own kinds: the groups of the user who wrote the spec, as a JSON list.
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
 /// Annotation of a monitor: restart once, past window and interval.
 pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
 /// Annotation of a hook object: hands off, an emergency.
 pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
+/// How every label and annotation of ours begins.
+pub const PREFIX: &str = "copyrator.dev/";
+/// The annotations that are read of ConfigMaps and Secrets; whatever else stands there, people keep it with
+/// the object and nobody keeps it here.
+const READ: [&str; 16] = [
+    RULE,
+    SOURCE,
+    SOURCE_UID,
+    DIGEST,
+    ON_REMOVAL,
+    MARK,
+    REMOVE_AFTER,
+    DEFINITION,
+    COPY_TO,
+    COPY_TO_SELECTOR,
+    RESTART_PODS,
+    PODS_APPLIED,
+    AUTHORIZED,
+    RESTART,
+    AUTHOR,
+    AUTHOR_GROUPS,
+];
+/// Bytes of an annotation that is read; what is longer is not taken.
+pub const LONGEST: usize = 16 << 10;
+/// Bytes of the groups, which the API server tells and nobody chooses.
+const LONGEST_GROUPS: usize = 64 << 10;
+
+/// Bytes that are kept of the value of an annotation of a ConfigMap or Secret; `None` where it is not read.
+/// One more than are taken, so that what is too long is seen to be.
+pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
+    let longest = if annotation == AUTHOR_GROUPS { LONGEST_GROUPS } else { LONGEST };
+    READ.contains(&annotation).then_some(longest + 1)
+}
+
 /// Annotation of [`CA_SECRET`]: make a new CA now, in the order in which no call fails. Any value.
 pub const ROTATE: &str = "copyrator.dev/rotate";
-/// Annotation of [`CA_SECRET`]: since when every hook carries the next CA beside the current one; written by us.
+/// Annotation of [`CA_SECRET`]: since when every hook carries the next CA beside the current one; written by
+/// us.
 pub const CA_PUBLISHED: &str = "copyrator.dev/ca-published";
 /// Annotation of [`CA_SECRET`]: when the current CA began to sign; written by us.
 pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
@@ -112,14 +156,22 @@ pub enum OnRemoval {
 }
 
 impl OnRemoval {
-    /// From a rule's policy and grace: in whole seconds, as the mark carries it (half a second is no `0s`, which
-    /// removes at once), and of a length that can be read again.
+    /// From a rule's policy and grace: in whole seconds, as the mark carries it (half a second is no `0s`,
+    /// which removes at once), and of a length that can be read again.
     pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
         const LONGEST: u64 = 100 * 366 * 24 * 3600;
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
         match policy {
             DeletionPolicy::Delete => Self::Delete(Duration::from_secs(seconds.min(LONGEST))),
             DeletionPolicy::Retain => Self::Retain,
+        }
+    }
+
+    /// What takes less away: to stay, else to stay for longer.
+    pub fn or_gentler(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
+            _ => Self::Retain,
         }
     }
 
@@ -156,6 +208,8 @@ pub struct CopyMarks {
     pub mark: String,
     /// Nobody wants it, and it goes at this time.
     pub remove_after: Option<Timestamp>,
+    /// The definition under which its rule was last seen, where that was written.
+    pub definition: Option<Box<str>>,
 }
 
 /// Whether marks are ours.
@@ -170,9 +224,9 @@ pub enum Proof {
 }
 
 impl CopyMarks {
-    /// Reads the marks, or `None` where rule, source or proof are missing: the object is foreign then. Whatever
-    /// else of them was lost or changed by hand is put right by the next write; until then a copy whose way to go
-    /// is not known goes by staying.
+    /// Reads the marks, or `None` where rule, source or proof are missing: the object is foreign then. The
+    /// next write restores every other mark that was lost or changed by hand; until then a copy that nobody
+    /// wants stays, if its mark does not say how it is to go.
     pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
         Some(Self {
             mark: annotation(MARK)?,
@@ -182,6 +236,7 @@ impl CopyMarks {
             digest: annotation(DIGEST).unwrap_or_default(),
             on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
+            definition: annotation(DEFINITION).map(Into::into),
         })
     }
 
@@ -198,7 +253,7 @@ impl CopyMarks {
         ])
     }
 
-    /// The annotations that carry these marks; the removal mark is written on its own.
+    /// The annotations that carry these marks; the removal mark and the definition are written on their own.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let on_removal = self.on_removal.map(|on_removal| (ON_REMOVAL, on_removal.write()));
         let others = [
@@ -227,10 +282,16 @@ impl CopyMarks {
 
     /// The same marks but for the removal time and for the proof, which differs from place to place.
     pub fn same_but_for_place(&self, other: &Self) -> bool {
-        let Self { rule, source, source_uid, digest, on_removal, mark: _, remove_after: _ } = self;
+        let Self { rule, source, source_uid, digest, on_removal, mark: _, remove_after: _, definition: _ } =
+            self;
         (rule, source, source_uid, digest, on_removal)
             == (&other.rule, &other.source, &other.source_uid, &other.digest, &other.on_removal)
     }
+}
+
+/// Whether an object with these labels says that its annotations of [`ASKING`] count.
+pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
+    label(DECLARES) == Some(DECLARES_VALUE)
 }
 
 /// The label value that stands for a rule: a hash, since names can exceed 63 characters
@@ -256,7 +317,8 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
     hasher.finish()
 }
 
-/// Whether a label or annotation is one of the marks of a copy (the removal mark, which is written on its own, is not).
+/// Whether a label or annotation is one of the marks of a copy (the removal mark and the definition, which
+/// are written on their own, are not).
 pub fn is_mark(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
 }

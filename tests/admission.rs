@@ -8,6 +8,8 @@ mod annotations;
 mod check;
 #[path = "reviews/discretion.rs"]
 mod discretion;
+#[path = "reviews/foresight.rs"]
+mod foresight;
 #[path = "reviews/harness.rs"]
 mod harness;
 #[path = "reviews/idempotent.rs"]

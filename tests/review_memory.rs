@@ -1,4 +1,5 @@
-//! What one review costs in memory: a bounded multiple of its body, whatever the body is.
+//! What one review costs in memory: a bounded multiple of its body, whatever the body is. And what it costs to read objects
+//! that are only compared: a few megabytes, however many and however large they are.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
 
@@ -8,7 +9,12 @@ use std::{
 };
 
 use axum::body::{Body, Bytes};
-use futures::stream;
+use copyrator::{
+    digest::DigestKey,
+    names::{Kind, ObjectKey},
+    observe::content::Contents,
+};
+use futures::{StreamExt, stream};
 use http::Request;
 use serde_json::{Value, json};
 
@@ -172,4 +178,34 @@ async fn twice_the_document_takes_twice_the_memory_to_read() {
         let twice = allocated(format, schema, &document(format, 4_000)).await;
         assert!(twice < once * 22 / 10, "{format}: {once} bytes for 2000 lines, {twice} for 4000");
     }
+}
+
+/// Two hundred ConfigMaps of a megabyte, as many at a time as there are workers: a Deployment without replicas can name them.
+#[tokio::test]
+async fn objects_that_are_only_compared_are_not_kept() {
+    const COUNT: usize = 200;
+    const CHUNK: &[u8] = &[b'x'; 16 << 10];
+    let _turn = TURN.lock().await;
+    let service = tower::service_fn(|_: Request<kube::client::Body>| async {
+        let head = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"data":{"v":""#;
+        let chunks = std::iter::once(Bytes::from_static(head.as_bytes()))
+            .chain(std::iter::repeat_n(Bytes::from_static(CHUNK), 62))
+            .chain([Bytes::from_static(b"\"}}")]);
+        let body = Body::from_stream(stream::iter(chunks.map(Ok::<_, std::io::Error>)));
+        Ok::<_, std::convert::Infallible>(http::Response::new(body))
+    });
+    let contents = Contents::new(kube::Client::new(service, "shop"));
+    let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+    let before = NOW.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let all = stream::iter(0..COUNT).map(|number| {
+        let (contents, key) = (&contents, &key);
+        let object = ObjectKey::new(Kind::ConfigMap, "shop", format!("large-{number}"));
+        async move { contents.print(&object, "1", key).await.unwrap().size() }
+    });
+    let sizes: Vec<u64> = all.buffer_unordered(24).collect().await;
+    assert_eq!(sizes, vec![(62 * CHUNK.len() + 1) as u64; COUNT]);
+    let (most, kept) = (MOST.load(Relaxed) - before, NOW.load(Relaxed).saturating_sub(before));
+    assert!(most < 12 << 20, "{most} bytes at once");
+    assert!(kept < 1 << 20, "{kept} bytes are kept");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use copyrator::run::{client::client, target::Target};
+use copyrator::cluster::{Target, client};
 use devcluster::{Component, Options};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{Api, Client};
@@ -11,6 +11,7 @@ use serde_json::Value;
 use testbed::{Operator, RELEASE, Role, Testbed};
 
 use crate::Outcome;
+use crate::absence::Away;
 use crate::audit::{AuditLog, Request};
 use crate::objects::{HOME, collection, namespace};
 use crate::program::Program;
@@ -21,9 +22,9 @@ use crate::writes::{self, Prepared};
 /// Requests under way at once: as many as Copyrator has for anything but new namespaces.
 pub(crate) const IN_FLIGHT: usize = 16;
 /// How long anything that is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the audit log is read.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// A cluster with Copyrator.
 pub(crate) struct Arena {
@@ -40,6 +41,8 @@ pub(crate) struct Arena {
     /// of us.
     pub(crate) account: Client,
     pub(crate) audit: AuditLog,
+    /// Hooks and policies that are taken away for a while.
+    pub(crate) away: Away,
 }
 
 impl Arena {
@@ -52,10 +55,10 @@ impl Arena {
         let admin = connect(bed.cluster().admin_kubeconfig()).await?;
         let account = connect(bed.account(Role::Reconciler)).await?;
         let audit = AuditLog::follow(bed.cluster().audit_log().ok_or("the cluster writes no audit log")?)?;
-        let (webhook, reconciler) = (None, None);
+        let (webhook, reconciler, away) = (None, None, Away::new());
         let more = program.serve_flags.clone();
         let quiet = Duration::from_millis(sizes.quiet_ms);
-        let mut arena = Arena { webhook, reconciler, bed, more, quiet, admin, account, audit };
+        let mut arena = Arena { webhook, reconciler, bed, more, quiet, admin, account, audit, away };
         // The webhook is ready once the reconciler has made a CA.
         let mut webhook = arena.bed.operator(Role::Webhook, 0, &arena.more)?;
         arena.restart(Role::Reconciler)?;
@@ -76,6 +79,12 @@ impl Arena {
         let took = begun.elapsed();
         *self.slot(role) = Some(process);
         Ok(took)
+    }
+
+    /// The same with another program, or other flags, from now on.
+    pub(crate) fn restart_as(&mut self, role: Role, program: &Program) -> Outcome<Duration> {
+        self.more.clone_from(&program.serve_flags);
+        self.restart(role)
     }
 
     /// Ends a role's process in order, if there is one: the lease is free at once.
@@ -143,7 +152,7 @@ impl Arena {
     ) -> Outcome<()> {
         let requests: Outcome<Vec<Prepared>> =
             objects.into_iter().map(|object| writes::create(collection, &object)).collect();
-        writes::send_all(&self.admin, requests?, IN_FLIGHT).await
+        writes::set_up(&self.admin, requests?, IN_FLIGHT).await
     }
 
     /// Creates a source.
@@ -192,13 +201,15 @@ impl Arena {
         let mut seen = Vec::new();
         while last.elapsed() < self.quiet {
             let news = self.audit.news()?;
-            if news.iter().any(|request| Self::is_ours(request) && counts(request)) {
+            if let Some(write) = news.iter().rfind(|request| Self::is_ours(request) && counts(request)) {
+                if Instant::now() > deadline {
+                    let Request { verb, resource, namespace, name, .. } = write;
+                    let what = format!("{verb} {resource} {namespace}/{name}");
+                    return Err(format!("the reconciler still writes after {PATIENCE:?}: {what}").into());
+                }
                 last = Instant::now();
             }
             seen.extend(news);
-            if Instant::now() > deadline {
-                return Err(format!("the reconciler still writes after {PATIENCE:?}").into());
-            }
             tokio::time::sleep(LOOK).await;
         }
         Ok(seen)
@@ -210,7 +221,7 @@ pub(crate) fn counts(request: &Request) -> bool {
     request.is_done_write() && !["leases", "subjectaccessreviews"].contains(&request.resource.as_str())
 }
 
-async fn connect(kubeconfig: &Path) -> Outcome<Client> {
+pub(crate) async fn connect(kubeconfig: &Path) -> Outcome<Client> {
     let target = Target { kubeconfig: Some(kubeconfig.to_owned()), ..Target::default() };
     Ok(client(&target, &std::sync::Arc::default()).await?)
 }

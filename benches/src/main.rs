@@ -6,8 +6,10 @@
 //! `wire`s), with `exposition` for what that tells of itself. `figures` gathers what was found and judges it, `table` shows it, `record` keeps it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line tool")]
 
+mod absence;
 mod arena;
 mod audit;
+mod bare_webhook;
 mod benchmarks;
 mod exposition;
 mod figures;
@@ -73,7 +75,11 @@ Exit codes: 0 measured, also where a budget is missed; 1 something failed; 2 usa
 async fn main() -> ExitCode {
     // Nothing else installs one in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match run(&Arguments::parse()).await {
+    let outcome = match std::env::args().nth(1).as_deref() {
+        Some(bare_webhook::WORD) => bare_webhook::serve().await,
+        _ => run(&Arguments::parse()).await,
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprint!("bench: {error}");

@@ -73,6 +73,26 @@ pub(crate) fn rule(name: &str, sources: &str, target: Value) -> Value {
     })
 }
 
+/// Rules where there are many.
+pub(crate) const OF_SCALE: usize = 50;
+
+/// A rule with a template of names, of one source (`app-NN-a`) to two fifths of the namespaces that have [`scale_labels`].
+pub(crate) fn named_rule(number: usize) -> Value {
+    let wave = format!("wave-{}", number % 5);
+    let mut rule = rule(
+        &format!("rule-{number:02}"),
+        &format!("app-{number:02}-*"),
+        json!({"names": ["team-*"], "namespaceSelector": {"matchLabels": {wave: "yes"}}}),
+    );
+    rule["spec"]["copy"] = json!({"name": "{namespace}-{name}"});
+    rule
+}
+
+/// The labels of a namespace that two fifths of those rules select.
+pub(crate) fn scale_labels(number: usize) -> [String; 2] {
+    [number, number + 1].map(|number| format!("wave-{}", number % 5))
+}
+
 /// Exactly so many bytes, another text for each `seed`.
 pub(crate) fn text(bytes: usize, seed: &str) -> String {
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |state, byte| {

@@ -48,6 +48,12 @@ impl Program {
         Program { serve_flags, ..self.clone() }
     }
 
+    /// The same, with a sweep a minute after each start.
+    pub(crate) fn sweeping(&self) -> Program {
+        let serve_flags = [&self.serve_flags[..], &["--sweep-interval", "60s"]].concat();
+        Program { serve_flags, ..self.clone() }
+    }
+
     /// The same, without a limit for what one peer may ask a second: the generator of a load is one.
     pub(crate) fn for_any_peer(&self) -> Program {
         let serve_flags = [&self.serve_flags[..], &self.for_any_peer].concat();

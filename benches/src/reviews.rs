@@ -69,6 +69,15 @@ pub(crate) fn hostile() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     .collect()
 }
 
+/// The same as [`policies`], for names that no review has.
+pub(crate) fn policies_of_others(failure_policy: &str) -> Vec<Value> {
+    let of_others = |mut policy: Value| {
+        policy["spec"]["match"]["names"] = json!(["another-*"]);
+        policy
+    };
+    policies(failure_policy).into_iter().map(of_others).collect()
+}
+
 /// Two dozen policies as an installation has them: each speaks of some of the objects above. The last one's expression is
 /// what a careless author writes.
 pub(crate) fn policies(failure_policy: &str) -> Vec<Value> {

@@ -58,6 +58,8 @@ pub(crate) struct Sizes {
     pub(crate) objects: usize,
     /// Deployments that one Secret restarts.
     pub(crate) restarts: Vec<usize>,
+    /// Deployments that one Secret restarts, where there are places for them.
+    pub(crate) places: usize,
     /// Deployments that are there.
     pub(crate) workloads: usize,
     /// Seconds in which is written again and again.
@@ -68,6 +70,12 @@ pub(crate) struct Sizes {
     pub(crate) load_seconds: u64,
     /// Writes through the API server, of each side of a pair.
     pub(crate) writes: usize,
+    /// Namespaces, where there are very many: with rules of which each selects two fifths of them.
+    pub(crate) scale_namespaces: usize,
+    /// Sources that annotations declare, where there are very many.
+    pub(crate) scale_sources: usize,
+    /// Objects in one namespace, where there are very many.
+    pub(crate) scale_objects: usize,
     /// Seconds without anything to do, before memory is looked at.
     pub(crate) rest_seconds: u64,
     /// Milliseconds without a write of ours, before the next measurement begins: statuses wait for up to two seconds.
@@ -94,6 +102,7 @@ impl From<&Wishes> for Sizes {
             secret_bytes: 32 * 1024,
             objects: namespaces * size(30, 5),
             restarts: wishes.workloads.map_or_else(|| sizes(&[50, 500], &[5]), |only| vec![only]),
+            places: wishes.workloads.unwrap_or(size(100, 5)).max(1),
             workloads: wishes.workloads.unwrap_or(size(1000, 20)).max(1),
             seconds: wishes.seconds.unwrap_or(if quick { 5 } else { 30 }).max(1),
             rates: wishes.rate.map_or_else(
@@ -102,6 +111,9 @@ impl From<&Wishes> for Sizes {
             ),
             load_seconds: if quick { 1 } else { 10 },
             writes: size(1000, 40),
+            scale_namespaces: wishes.namespaces.unwrap_or(size(5000, 50)),
+            scale_sources: size(10_000, 100),
+            scale_objects: size(20_000, 200),
             rest_seconds: if quick { 1 } else { 15 },
             quiet_ms: if quick { 300 } else { 2500 },
         }

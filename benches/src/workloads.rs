@@ -89,6 +89,21 @@ impl Arena {
         self.create(&collection(&place, plural), [object]).await
     }
 
+    /// Creates a namespace with a Secret `shared` and so many Deployments that use it.
+    pub(crate) async fn create_users(&self, team: &str, size: usize) -> Outcome<()> {
+        self.create_namespace(team).await?;
+        self.create_content(content("Secret", team, "shared", "0")).await?;
+        let uses = json!([{"secretRef": {"name": "shared"}}]);
+        let workload = |number: usize| running(team, &format!("app-{number:05}"), &uses);
+        self.create(&deployments(team), (0..size).map(workload)).await
+    }
+
+    /// Has everything that uses a team's Secret `shared` restart as soon as it changes.
+    pub(crate) async fn watch_users(&self, team: &str) -> Outcome<()> {
+        let pace = json!({"quietPeriod": "0s", "minInterval": "0s"});
+        self.create_monitor(monitor(team, "Secret", "shared", pace)).await
+    }
+
     /// Creates a monitor.
     pub(crate) async fn create_monitor(&self, monitor: Value) -> Outcome<()> {
         let place = monitor["metadata"]["namespace"].as_str().unwrap_or_default();

@@ -1,15 +1,20 @@
 //! Many requests that are made beforehand, sent as fast as they go: the bare client, and what sets up a world.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::Outcome;
+
+/// How often a busy server is asked again, and after which pause.
+const TRIES: usize = 300;
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// A request with all of its bytes.
 pub(crate) type Prepared = Request<Vec<u8>>;
@@ -35,6 +40,11 @@ pub(crate) fn merge(path: &str, patch: &Value) -> Outcome<Prepared> {
     request(Method::PATCH, path, "application/merge-patch+json", patch)
 }
 
+/// The request that deletes an object.
+pub(crate) fn remove(path: &str) -> Outcome<Prepared> {
+    Ok(Request::builder().method(Method::DELETE).uri(path).body(Vec::new())?)
+}
+
 fn request(method: Method, uri: &str, content: &str, object: &Value) -> Outcome<Prepared> {
     let accept = match method {
         Method::PATCH => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -48,13 +58,29 @@ fn request(method: Method, uri: &str, content: &str, object: &Value) -> Outcome<
 /// Sends all of them, `in_flight` at a time. Answers are drained, not parsed. The first that is no success ends it: a
 /// measurement with failed writes is none.
 pub(crate) async fn send_all(client: &Client, requests: Vec<Prepared>, in_flight: usize) -> Outcome<()> {
+    all(client, requests, in_flight, 0).await
+}
+
+/// The same for what sets up a world: where somebody answers "too many requests", the request is sent again.
+pub(crate) async fn set_up(client: &Client, requests: Vec<Prepared>, in_flight: usize) -> Outcome<()> {
+    all(client, requests, in_flight, TRIES).await
+}
+
+async fn all(client: &Client, requests: Vec<Prepared>, in_flight: usize, tries: usize) -> Outcome<()> {
     let requests = Arc::new(Mutex::new(requests.into_iter()));
     let mut workers: JoinSet<Outcome<()>> = JoinSet::new();
     for _ in 0..in_flight {
         let (client, requests) = (client.clone(), requests.clone());
         workers.spawn(async move {
             let next = || requests.lock().unwrap_or_else(PoisonError::into_inner).next();
-            while let Some(request) = next() {
+            'next: while let Some(request) = next() {
+                for _ in 0..tries {
+                    match sent(&client, request.clone()).await? {
+                        None => continue 'next,
+                        Some((StatusCode::TOO_MANY_REQUESTS, _)) => sleep(AGAIN).await,
+                        Some((_, refusal)) => return Err(refusal.into()),
+                    }
+                }
                 send(&client, request).await?;
             }
             Ok(())
@@ -68,16 +94,25 @@ pub(crate) async fn send_all(client: &Client, requests: Vec<Prepared>, in_flight
 
 /// Sends one.
 pub(crate) async fn send(client: &Client, request: Prepared) -> Outcome<()> {
+    match sent(client, request).await? {
+        Some((_, refusal)) => Err(refusal.into()),
+        None => Ok(()),
+    }
+}
+
+/// Sends one; returns status and text of an answer that is no success.
+async fn sent(client: &Client, request: Prepared) -> Outcome<Option<(StatusCode, String)>> {
     let what = format!("{} {}", request.method(), request.uri());
     let mut answer = client.send(request.map(Body::from)).await?;
-    if !answer.status().is_success() {
+    let status = answer.status();
+    if !status.is_success() {
         let body = answer.into_body().collect().await?.to_bytes();
-        return Err(format!("{what}: {}", String::from_utf8_lossy(&body)).into());
+        return Ok(Some((status, format!("{what}: {}", String::from_utf8_lossy(&body)))));
     }
     while let Some(frame) = answer.body_mut().frame().await {
         frame?;
     }
-    Ok(())
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::marks::{CA_PUBLISHED, CA_SECRET, CA_SWITCHED, ROTATE};
 /// What the Secret holds.
 ///
 /// # Errors
-/// No CA. A time that cannot be read is none: it is written anew.
+/// No CA. A time that cannot be read counts as absent: it is written anew.
 pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
     let annotation = |key: &str| secret.metadata.annotations.as_ref().and_then(|all| all.get(key));
@@ -32,7 +32,8 @@ pub(super) fn encode(rotation: &Rotation) -> Secret {
     update(Secret { metadata, ..Secret::default() }, rotation)
 }
 
-/// The Secret with this in it; other people's labels and annotations stay, and so does the version it was read at.
+/// The Secret with this in it; other people's labels and annotations stay, and so does the version it was
+/// read at.
 pub(super) fn update(mut secret: Secret, rotation: &Rotation) -> Secret {
     let data: BTreeMap<_, _> =
         rotation.secret.to_data().into_iter().map(|(key, value)| (key, ByteString(value))).collect();

@@ -1,5 +1,5 @@
-//! Keeps what the hooks' callers trust: the CA of our own, in a Secret, one step of its rotation after the other; or the
-//! one that others mount for us.
+//! Keeps what the hooks' callers trust: the CA of our own, in a Secret, one step of its rotation after the
+//! other; or the one that others mount for us.
 
 use std::{
     path::PathBuf,
@@ -13,7 +13,8 @@ use kube::{Api, Client, api::PostParams};
 
 use super::{
     ca_secret::{decode, encode, update},
-    lead::{Lead, WRITE_TIMEOUT},
+    lead::WRITE_TIMEOUT,
+    writer::{WriteError, Writer},
 };
 use crate::{
     config::Config,
@@ -25,9 +26,9 @@ use crate::{
     serve::Condition,
 };
 
-/// So many propagation times a Secret without a usable CA is left to people before it is replaced.
+/// For so many propagation times a Secret without a usable CA is left to people before it is replaced.
 const TORN_FOR: u32 = 10;
-/// So many propagation times a mounted CA stays trusted that is not mounted any more.
+/// For so many propagation times a CA stays trusted that is no longer mounted.
 const UNMOUNTED_FOR: u32 = 10;
 /// How soon to look again after a step.
 const NEXT_STEP: Duration = Duration::from_secs(1);
@@ -98,9 +99,8 @@ pub async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Ro
 /// Keeps the CA while we lead. Clones share what they remember.
 #[derive(Clone)]
 pub struct CaKeeper {
-    client: Client,
+    writer: Writer,
     namespace: String,
-    lead: Lead,
     times: Times,
     tls_dir: Option<PathBuf>,
     told: Condition,
@@ -120,12 +120,11 @@ struct Memory {
 }
 
 impl CaKeeper {
-    /// Writes through `client` while `lead` holds; `told` hears of what is amiss although there is a CA.
-    pub fn new(client: Client, config: &Config, lead: Lead, told: Condition) -> Self {
+    /// Writes through `writer`; `told` hears of what is amiss although there is a CA.
+    pub fn new(writer: Writer, config: &Config, told: Condition) -> Self {
         Self {
-            client,
+            writer,
             namespace: config.namespace.clone(),
-            lead,
             times: config.certificate_times,
             tls_dir: config.tls_dir.clone(),
             told,
@@ -143,8 +142,8 @@ impl CaKeeper {
         self.memory().again
     }
 
-    /// Takes the step of the rotation that is due, if any: the PEM of all that the hooks are to have trusted after it.
-    /// Where the CA cannot be read it is the last good one.
+    /// Takes the step of the rotation that is due, if any: the PEM of all that the hooks are to have trusted
+    /// after it. Where the CA cannot be read it is the last good one.
     ///
     /// # Errors
     /// There is no CA, or what the hooks carry cannot be seen.
@@ -157,7 +156,7 @@ impl CaKeeper {
             return self.remember_mounted(mounted::authorities(dir), now);
         }
         self.memory().again = self.times.propagation;
-        let Some(secret) = read(&self.client, &self.namespace).await? else {
+        let Some(secret) = read(self.writer.reader(), &self.namespace).await? else {
             // Deleted while we run: somebody wants the CA gone, so the one we remember is not put back.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
@@ -193,8 +192,8 @@ impl CaKeeper {
         self.write(secret, next, now).await
     }
 
-    /// What cannot be read is left as it is for a while: somebody may be at it. Then it is replaced, for no new
-    /// replica could start, and in the end none could answer.
+    /// A Secret that cannot be read is left as it is for a while: somebody may be at work on it. Then it is
+    /// replaced, for no new replica could start, and in the end none could answer.
     async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
         let (since, good) = {
             let mut memory = self.memory();
@@ -226,24 +225,30 @@ impl CaKeeper {
         }
     }
 
-    /// Writes the Secret on the version it was read at, or makes it; where somebody was faster, his counts.
+    /// Writes the Secret on the version it was read at, or makes it; where another process was faster, its
+    /// Secret counts.
     async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let params = PostParams::default();
-        if !self.lead.leads() {
-            return Err(CaError::NotLeading);
-        }
-        let written = if read_as.metadata.resource_version.is_none() {
-            let secret = encode(&next);
-            bounded(format!("make {}", self.name()), api.create(&params, &secret)).await
-        } else {
-            let secret = update(read_as, &next);
-            bounded(format!("write {}", self.name()), api.replace(CA_SECRET, &params, &secret)).await
-        };
+        let is_new = read_as.metadata.resource_version.is_none();
+        let secret = if is_new { encode(&next) } else { update(read_as, &next) };
+        let written = self.writer.send(|client| async {
+            let api: Api<Secret> = Api::namespaced(client, &self.namespace);
+            let params = PostParams::default();
+            if is_new {
+                api.create(&params, &secret).await
+            } else {
+                api.replace(CA_SECRET, &params, &secret).await
+            }
+        });
+        let attempt = || format!("{} {}", if is_new { "make" } else { "write" }, self.name());
+        let written = written.await.map_err(|error| match error {
+            WriteError::NotLeading => CaError::NotLeading,
+            WriteError::Timeout => CaError::Timeout { attempt: attempt() },
+            WriteError::Api(source) => CaError::Api { attempt: attempt(), source },
+        });
         let next = match written {
             Ok(_) => next,
             Err(CaError::Api { source, .. }) if is_conflict(&source) => {
-                let secret = read(&self.client, &self.namespace).await?;
+                let secret = read(self.writer.reader(), &self.namespace).await?;
                 let torn = |source| CaError::Torn { namespace: self.namespace.clone(), source };
                 decode(&secret.unwrap_or_default()).map_err(torn)?
             }
@@ -263,10 +268,11 @@ impl CaKeeper {
 
     /// What both configurations carry, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
-        Ok(live_hooks(&self.client).await?.carried())
+        Ok(live_hooks(self.writer.reader()).await?.carried())
     }
 
-    /// Whoever led before may have had others trusted, whose leaves are still served: they count as mounted until now.
+    /// The leader before may have had other CAs trusted, and their leaves are still served: they count as
+    /// mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();

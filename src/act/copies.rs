@@ -1,8 +1,8 @@
-//! The only place that writes ConfigMaps and Secrets of users: one action, with the version it was decided on.
+//! The only place that writes ConfigMaps and Secrets of users: one action, with the version it was decided
+//! on.
 
-use std::{collections::BTreeMap, future::Future, sync::Arc};
+use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
@@ -10,23 +10,21 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
-    core::PartialObjectMeta,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    core::PartialObjectMeta as Metadata,
 };
 use serde_json::{Map, Value, json};
 
-use super::{
-    lead::{Lead, WRITE_TIMEOUT},
-    outcome::Outcome,
-};
+use super::{manifest::manifest, outcome::Outcome, writer::Writer};
 use crate::{
     marks::{
-        AUTHORIZED, COPY_MANAGER, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER, REMOVAL_MANAGER,
-        REMOVE_AFTER, write_time,
+        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER,
+        REMOVAL_MANAGER, REMOVE_AFTER, write_time,
     },
-    model::{ForeignField, Kind, ObjectKey},
-    observe::content::{Content, ContentError, Contents},
-    plan::{CopyAction, CopyWrite, Intent, Version},
+    model::ForeignField,
+    names::{Kind, ObjectKey},
+    observe::content::{ContentError, Contents},
+    plan::copy::{CopyAction, CopyWrite, Version},
 };
 
 /// When a watch has told of an object at the latest.
@@ -35,15 +33,14 @@ const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 /// Writes copies.
 #[derive(Clone)]
 pub struct CopyWriter {
-    client: Client,
+    writer: Writer,
     contents: Arc<Contents>,
-    lead: Lead,
 }
 
 impl CopyWriter {
-    /// Writes through `client` while `lead` holds.
-    pub fn new(client: Client, contents: Arc<Contents>, lead: Lead) -> Self {
-        Self { client, contents, lead }
+    /// Writes `contents` through `writer`.
+    pub fn new(writer: Writer, contents: Arc<Contents>) -> Self {
+        Self { writer, contents }
     }
 
     /// Carries out one action on one slot.
@@ -56,23 +53,28 @@ impl CopyWriter {
             CopyAction::Unmark(version) => {
                 self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, Value::Null).await
             }
+            CopyAction::Vouch(version, definition) => {
+                self.annotate(slot, version, REMOVAL_MANAGER, DEFINITION, json!(definition)).await
+            }
             CopyAction::Delete(version) => self.delete(slot, version).await,
             CopyAction::Release(version) => self.release(slot, version).await,
         }
     }
 
     async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Outcome {
-        let content =
-            match self.contents.get(&write.source, Some(&write.source_version.resource_version)).await {
-                Ok(content) => content,
-                Err(ContentError::Gone(_)) => return Outcome::Stale,
-                Err(error) => return Outcome::Retry { after: None, message: error.to_string() },
-            };
+        let content = match self.contents.get(&write.source, &write.source_version.resource_version).await {
+            Ok(content) => content,
+            Err(ContentError::Gone(_)) => return Outcome::Stale,
+            Err(error) => return Outcome::retry(error.to_string()),
+        };
         let version = &write.source_version;
         if content.uid != version.uid || content.resource_version != version.resource_version {
             return Outcome::Stale;
         }
-        let body = manifest(slot, &write.intent, &content);
+        let mut body = manifest(slot, &write.intent, &content);
+        if let Some(definition) = &write.definition {
+            body["metadata"]["annotations"][DEFINITION] = json!(definition);
+        }
         let Some(existing) = &write.replaces else { return self.create(slot, body).await };
         if write.anew {
             return match self.delete(slot, existing).await {
@@ -87,6 +89,12 @@ impl CopyWriter {
                 Err(outcome) => return outcome,
             }
         }
+        if write.disown {
+            match self.disown(slot, &existing).await {
+                Ok(version) => existing = version,
+                Err(outcome) => return outcome,
+            }
+        }
         if !write.surplus.is_empty() {
             match self.null(slot, &existing, &write.surplus).await {
                 Ok(version) => existing = version,
@@ -96,8 +104,8 @@ impl CopyWriter {
         self.apply(slot, body, &existing).await
     }
 
-    /// Create-only apply: resourceVersion "1" is accepted only where nothing is there, else 409 (undocumented,
-    /// tried on 1.36.3; the control-plane tests hold it).
+    /// Create-only apply: resourceVersion "1" is accepted only where nothing is there, else 409
+    /// (undocumented, tried on 1.36.3; the control-plane tests hold it).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await {
@@ -109,18 +117,10 @@ impl CopyWriter {
 
     /// Something is there already, and the plan did not know. Mostly our watch tells of it in a moment.
     async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
-        let name = &*slot.name;
-        let found = match slot.kind {
-            Kind::ConfigMap => {
-                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.get_metadata_opt(name).await.map(|o| o.map(|o| o.metadata)) }).await
-            }
-            Kind::Secret => {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.get_metadata_opt(name).await.map(|o| o.map(|o| o.metadata)) }).await
-            }
-        };
-        found.map_or_else(|outcome| outcome, |meta| occupied_by(slot, meta.as_ref(), Timestamp::now()))
+        let found = self.send(slot, |api| async move { api.get_metadata_opt(&slot.name).await }).await;
+        let meta = |found: Option<Metadata<Metadata<DynamicObject>>>| found.map(|found| found.metadata);
+        found
+            .map_or_else(|outcome| outcome, |found| occupied_by(slot, meta(found).as_ref(), Timestamp::now()))
     }
 
     async fn apply(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> Outcome {
@@ -150,6 +150,14 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
+    /// Takes every owner off: our apply names none, and so leaves those of others where they are.
+    async fn disown(&self, slot: &ObjectKey, version: &Version) -> Result<Version, Outcome> {
+        let body = json!({"metadata": {
+            "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": null,
+        }});
+        self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
+    }
+
     /// Makes the content of a foreign object ours, so that the apply that follows decides all of it. Emptying
     /// managedFields would not do: the apply would then give everything to a manager "before-first-apply".
     async fn take_over(
@@ -175,18 +183,19 @@ impl CopyWriter {
             {"op": "test", "path": "/metadata/resourceVersion", "value": version.resource_version},
             {"op": "replace", "path": "/metadata/managedFields", "value": [entry]},
         ]))
-        .map_err(|error| Outcome::Retry { after: None, message: error.to_string() })?;
+        .map_err(|error| Outcome::retry(error.to_string()))?;
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    /// Writes on an object that what its annotations ask for has been granted, so that nobody is asked again after a
-    /// restart of ours. This and [`Self::record_pods`] are the only things of ours on an object that is not ours.
+    /// Writes on an object that what its annotations ask for has been granted, so that nobody is asked again
+    /// after a restart of ours. This and [`Self::record_pods`] are the only things of ours on an object that
+    /// is not ours.
     pub async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
     }
 
-    /// Writes on an object what the pods run with that its annotation asks to restart: on the very version that this was
-    /// decided on.
+    /// Writes on an object what the pods that its annotation asks to restart run with: on the very version
+    /// that this was decided on.
     pub async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
         self.annotate(object, version, PODS_MANAGER, PODS_APPLIED, json!(label)).await
     }
@@ -209,7 +218,8 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with them.
+    /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with
+    /// them.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
         use crate::marks::{DIGEST, MANAGED_BY, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
@@ -219,7 +229,7 @@ impl CopyWriter {
             "uid": version.uid,
             "resourceVersion": version.resource_version,
             "labels": nulls(&[MANAGED_BY, RULE_LABEL]),
-            "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, REMOVE_AFTER]),
+            "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, REMOVE_AFTER, DEFINITION]),
         }});
         self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body))
             .await
@@ -227,27 +237,15 @@ impl CopyWriter {
     }
 
     async fn delete(&self, slot: &ObjectKey, version: &Version) -> Outcome {
-        let params = DeleteParams {
+        let params = &DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(version.uid.to_string()),
                 resource_version: Some(version.resource_version.to_string()),
             }),
             ..DeleteParams::background()
         };
-        let name = &*slot.name;
-        let deleted = match slot.kind {
-            Kind::ConfigMap => {
-                let api: Api<PartialObjectMeta<ConfigMap>> =
-                    Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.delete(name, &params).await.map(drop) }).await
-            }
-            Kind::Secret => {
-                let api: Api<PartialObjectMeta<Secret>> =
-                    Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.delete(name, &params).await.map(drop) }).await
-            }
-        };
-        deleted.map_or_else(|outcome| outcome, |()| Outcome::Done)
+        let deleted = self.send(slot, |api| async move { api.delete(&slot.name, params).await }).await;
+        deleted.map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
     async fn patch<P: serde::Serialize + std::fmt::Debug>(
@@ -256,42 +254,44 @@ impl CopyWriter {
         manager: &str,
         patch: &Patch<P>,
     ) -> Result<Version, Outcome> {
-        let params = match patch {
+        let params = &match patch {
             Patch::Apply(_) => PatchParams::apply(manager).force(),
             _ => PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() },
         };
-        let name = &*slot.name;
-        let meta = match slot.kind {
-            Kind::ConfigMap => {
-                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) })
-                    .await
-            }
-            Kind::Secret => {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), &slot.namespace);
-                self.guarded(async { api.patch_metadata(name, &params, patch).await.map(|o| o.metadata) })
-                    .await
-            }
-        }?;
+        let patched =
+            self.send(slot, |api| async move { api.patch_metadata(&slot.name, params, patch).await }).await;
+        let meta = patched?.metadata;
         Ok(Version {
             uid: meta.uid.unwrap_or_default().into(),
             resource_version: meta.resource_version.unwrap_or_default().into(),
         })
     }
 
-    async fn guarded<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<T, Outcome> {
-        if !self.lead.leads() {
-            return Err(Outcome::NotLeading);
-        }
-        match tokio::time::timeout(WRITE_TIMEOUT, write).await {
-            Ok(result) => result.map_err(Outcome::from),
-            Err(_) => Err(Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") }),
-        }
+    /// Makes one request of what has the slot's kind. Answers are of metadata alone: content must not come
+    /// back.
+    async fn send<T, F>(
+        &self,
+        slot: &ObjectKey,
+        request: impl FnOnce(Api<Metadata<DynamicObject>>) -> F,
+    ) -> Result<T, Outcome>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let of = |client: Client| Api::namespaced_with(client, &slot.namespace, &resource(slot.kind));
+        self.writer.send(|client| request(of(client))).await.map_err(Outcome::from)
     }
 }
 
-/// What is in the way of a creation, though no watch has told: what watches leave out (tokens of ServiceAccounts, Helm's
-/// releases), of which nobody ever will tell, or what is so new, or so nearly gone, that they will.
+fn resource(kind: Kind) -> ApiResource {
+    match kind {
+        Kind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+        Kind::Secret => ApiResource::erase::<Secret>(&()),
+    }
+}
+
+/// The object that is in the way of a creation, though no watch has told of it: one that watches leave out
+/// (tokens of ServiceAccounts, Helm's releases), so that no watch will ever tell, or one that is so new, or
+/// so nearly gone, that a watch will tell soon.
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };
     let is_ours = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));
@@ -304,43 +304,6 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
          kube-root-ca.crt): remove or rename it, exclude the namespace, or set copy.name"
     );
     Outcome::Refused { reason: "Conflict", message }
-}
-
-/// The whole of what we want an object to be; what is not in it is not ours.
-fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
-    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
-    let mut binary: BTreeMap<&str, Value> = BTreeMap::new();
-    for (from, to) in &intent.keys {
-        let Some(value) = content.values.get(from) else { continue };
-        match (slot.kind, value.binary, std::str::from_utf8(&value.bytes)) {
-            (Kind::ConfigMap, false, Ok(text)) => data.insert(to, json!(text)),
-            (Kind::ConfigMap, ..) => binary.insert(to, json!(STANDARD.encode(&value.bytes))),
-            (Kind::Secret, ..) => data.insert(to, json!(STANDARD.encode(&value.bytes))),
-        };
-    }
-    let mut body = json!({
-        "apiVersion": "v1",
-        "kind": slot.kind.to_string(),
-        "metadata": {
-            "name": &*slot.name,
-            "namespace": &*slot.namespace,
-            "labels": intent.labels,
-            "annotations": intent.annotations,
-        },
-    });
-    if !data.is_empty() {
-        body["data"] = json!(data);
-    }
-    if !binary.is_empty() {
-        body["binaryData"] = json!(binary);
-    }
-    if let Some(type_) = &intent.type_ {
-        body["type"] = json!(type_);
-    }
-    if intent.immutable {
-        body["immutable"] = json!(true);
-    }
-    body
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
     core::ClusterResourceScope,
 };
@@ -25,12 +25,13 @@ use serde_json::json;
 use super::{
     canary::{self, Canary, Echo},
     certificates::{CaError, CaKeeper},
-    lead::{Lead, WRITE_TIMEOUT},
+    lead::WRITE_TIMEOUT,
+    writer::{WriteError, Writer},
 };
 use crate::{
     api::ConfigPolicySpec,
     config::Config,
-    hooks::{AUTHOR_HOOK, Endpoint, NAME, STAMPING, Stamper, render, says},
+    hooks::{AUTHOR_HOOK, Endpoint, Frame, NAME, STAMPING, Stamper, Warned, render, says},
     marks::{HANDS_OFF, HOOKS_MANAGER},
     observe::hooks::{LiveHooksError, live_hooks},
     serve::Condition,
@@ -90,38 +91,35 @@ impl Configuration for MutatingWebhookConfiguration {}
 /// Writes the hooks.
 #[derive(Clone)]
 pub struct HookWriter {
-    client: Client,
+    writer: Writer,
     endpoint: Endpoint,
     own_namespace: String,
     annotations: bool,
     owner_cluster_role: Option<String>,
-    lead: Lead,
     ca: CaKeeper,
     condition: Condition,
     stamps: Condition,
 }
 
 impl HookWriter {
-    /// Writes through `client` while `lead` holds, and tells `condition` how it stands; `stamps`, where a hook has to
+    /// Writes through `writer`, and tells `condition` how it stands; `stamps`, where a hook has to
     /// stamp authors; `ca`, where something is amiss with the CA.
     pub fn new(
-        client: Client,
+        writer: Writer,
         config: &Config,
-        lead: Lead,
         condition: Condition,
         stamps: Condition,
         ca: Condition,
     ) -> Self {
-        // Whoever does not lead has no hooks to keep.
+        // A process that does not lead has no hooks to keep.
         condition.holds();
         Self {
-            ca: CaKeeper::new(client.clone(), config, lead.clone(), ca),
-            client,
+            ca: CaKeeper::new(writer.clone(), config, ca),
+            writer,
             endpoint: config.endpoint.clone(),
             own_namespace: config.namespace.clone(),
             annotations: config.annotations,
             owner_cluster_role: config.owner_cluster_role.clone(),
-            lead,
             condition,
             stamps,
         }
@@ -146,9 +144,10 @@ impl HookWriter {
     pub async fn keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
+        warned: &Warned,
         now: SystemTime,
     ) -> Result<(), HookError> {
-        let kept = self.try_keep(policies, now).await;
+        let kept = self.try_keep(policies, warned, now).await;
         match &kept {
             Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => self.condition.holds(),
             Err(error) => self.condition.missing(error.to_string()),
@@ -160,12 +159,13 @@ impl HookWriter {
     async fn try_keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
+        warned: &Warned,
         now: SystemTime,
     ) -> Result<(), HookError> {
         self.still_leads()?;
         let bundle = self.ca.keep(now).await?;
         let owner = self.owner().await?;
-        let mut live = live_hooks(&self.client).await?;
+        let mut live = live_hooks(self.writer.reader()).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
             // Policies are in force by what is there only if somebody answers it.
             if live.validating.as_ref().is_some_and(has_canary) {
@@ -179,8 +179,8 @@ impl HookWriter {
         }
         let stamper = self.stamper(live.mutating.as_ref(), now).await?;
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
-        let (validating, mutating) =
-            render(policies, stamper, &self.endpoint, &bundle, owner, &self.own_namespace, self.annotations);
+        let frame = Frame { owner, ..self.frame(stamper, &bundle) };
+        let (validating, mutating) = render(policies, warned, &frame);
         if live.validating.as_ref().is_none_or(is_trial) {
             // Nothing depends on the hooks yet: they are tried where their failing harms nobody.
             self.apply(&trial(&validating)).await?;
@@ -188,10 +188,11 @@ impl HookWriter {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
-            live = live_hooks(&self.client).await?;
+            live = live_hooks(self.writer.reader()).await?;
         }
-        // Hooks that were there are not looked at again, and written only while they are the same objects: deleted meanwhile, as
-        // whoever switches the webhook off does, they would be put back without a call having arrived.
+        // Hooks that were there are not looked at again, and written only while they are the same objects:
+        // where a user deletes them meanwhile to switch the webhook off, a write would put them back without
+        // a call having arrived.
         //
         // Defaults before requirements: what a default satisfies is not to be refused in between.
         self.keep_one(&mutating, live.mutating).await?;
@@ -232,17 +233,30 @@ impl HookWriter {
         arrives(|| self.echo(Canary::Arrives, now)).await
     }
 
-    /// What the hooks are to say for these policies, but for whom callers trust and for what else the policies have no part in.
+    /// What the hooks are to say for these policies, but for whom callers trust and for what else the
+    /// policies have no part in.
     pub fn wanted(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
     ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
-        render(policies, Stamper::ApiServer, &self.endpoint, "", None, &self.own_namespace, self.annotations)
+        render(policies, &Warned::default(), &self.frame(Stamper::ApiServer, ""))
     }
 
-    /// Who stamps authors: the API server, if it does so without a hook of ours. Where that cannot be seen now, whoever
-    /// has done it so far.
+    /// What the hooks say whatever the policies are, without an owner.
+    fn frame<'a>(&'a self, stamper: Stamper, ca_bundle_pem: &'a str) -> Frame<'a> {
+        Frame {
+            stamper,
+            endpoint: &self.endpoint,
+            ca_bundle_pem,
+            owner: None,
+            own_namespace: &self.own_namespace,
+            annotations: self.annotations,
+        }
+    }
+
+    /// Who stamps authors: the API server, if it does so without a hook of ours. Where that cannot be seen
+    /// now, the one of the two that has done it so far.
     async fn stamper(
         &self,
         live: Option<&MutatingWebhookConfiguration>,
@@ -271,12 +285,12 @@ impl HookWriter {
     async fn echo(&self, which: Canary, now: SystemTime) -> Result<Echo, HookError> {
         self.still_leads()?;
         let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
-        Ok(canary::send(&self.client, &self.own_namespace, which, &token).await)
+        Ok(canary::send(self.writer.reader(), &self.own_namespace, which, &token).await)
     }
 
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
         let Some(name) = &self.owner_cluster_role else { return Ok(None) };
-        let api: Api<ClusterRole> = Api::all(self.client.clone());
+        let api: Api<ClusterRole> = Api::all(self.writer.reader().clone());
         let role =
             api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
         Ok(role.owner_ref(&()))
@@ -293,25 +307,27 @@ impl HookWriter {
         params: &PatchParams,
         patch: &Patch<impl Serialize + Debug>,
     ) -> Result<K, HookError> {
-        self.still_leads()?;
-        let name = configuration.name_any();
-        let attempt = format!("write {} {name}", K::kind(&()));
-        let api: Api<K> = Api::all(self.client.clone());
-        match tokio::time::timeout(WRITE_TIMEOUT, api.patch(&name, params, patch)).await {
-            Ok(result) => result.map_err(failed(attempt)),
-            Err(_) => Err(HookError::Timeout { attempt }),
-        }
+        let name = &configuration.name_any();
+        let written =
+            self.writer.send(|client| async move { Api::all(client).patch(name, params, patch).await });
+        let attempt = || format!("write {} {name}", K::kind(&()));
+        written.await.map_err(|error| match error {
+            WriteError::NotLeading => HookError::NotLeading,
+            WriteError::Timeout => HookError::Timeout { attempt: attempt() },
+            WriteError::Api(source) => HookError::Api { attempt: attempt(), source },
+        })
     }
 
     fn still_leads(&self) -> Result<(), HookError> {
-        if self.lead.leads() { Ok(()) } else { Err(HookError::NotLeading) }
+        if self.writer.leads() { Ok(()) } else { Err(HookError::NotLeading) }
     }
 }
 
-/// How long to wait before trying again what a canary waits for: a new hook takes the API server a second or so.
+/// How long to wait before a canary is tried again: the API server takes a second or so for a new hook.
 pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
-/// Whether one of two calls arrives: that one is turned away while there are too many (429) says nothing of the others.
+/// Whether one of two calls arrives: a call that is turned away while there are too many (429) says nothing
+/// of the others.
 async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() -> F) -> Result<(), HookError> {
     if send().await?.heard.is_ok() {
         return Ok(());
@@ -324,7 +340,8 @@ fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
 }
 
-/// Whether somebody has taken it into his own hands. One of the two is enough: in a hurry people mark the one they see.
+/// Whether a user has taken the configuration over by hand. One of the two is enough: in a hurry people mark
+/// the one they see.
 fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
     live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
 }
@@ -366,8 +383,8 @@ mod tests {
 
     use super::*;
 
-    /// A webhook that sheds one call under load answers the others: policies would say that they are not in force, and then
-    /// again that they are.
+    /// A webhook that sheds one call under load answers the others: policies would say that they are not in
+    /// force, and then again that they are.
     #[tokio::test(start_paused = true)]
     async fn one_canary_that_is_lost_says_nothing() {
         for (answers, arrived, left) in

@@ -1,10 +1,15 @@
-//! The key of digests and marks, kept in a Secret of ours: made once, never changed.
+//! The key of digests and marks, kept in a Secret of ours: made once, never changed, and put back where it is
+//! deleted.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::{digest::DigestKey, marks::KEY_SECRET};
+use super::{
+    lead::WRITE_TIMEOUT,
+    writer::{WriteError, Writer},
+};
+use crate::{digest::DigestKey, marks::KEY_SECRET, serve::Condition};
 
 const KEY: &str = "key";
 
@@ -25,10 +30,19 @@ pub enum KeyError {
     /// The Secret is there but holds no key.
     #[error(
         "Secret {namespace}/{KEY_SECRET} has no key {KEY:?} of {} bytes: restore it from a backup, or delete it \
-         (copies are then kept but not removed until they are adopted again)",
+         (a running reconciler puts back the key in use; one that starts makes a new key, and copies are then kept but not \
+         removed until they are adopted again)",
         DigestKey::LENGTH
     )]
     Torn {
+        /// Our namespace.
+        namespace: String,
+    },
+    /// No answer in time.
+    #[error(
+        "cannot keep Secret {namespace}/{KEY_SECRET}, which holds the key of digests: no answer in {WRITE_TIMEOUT:?}"
+    )]
+    Timeout {
         /// Our namespace.
         namespace: String,
     },
@@ -69,19 +83,104 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
     if let Some(key) = stored_digest_key(client, namespace).await? {
         return Ok(key);
     }
-    let bytes = random()?;
-    let secret = Secret {
-        metadata: ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() },
-        data: Some([(KEY.to_owned(), ByteString(bytes.to_vec()))].into()),
-        ..Secret::default()
-    };
-    match api.create(&PostParams::default(), &secret).await {
+    match api.create(&PostParams::default(), &holding(&random()?)).await {
         Ok(made) => read(&made, namespace),
         // Another replica was faster: its key counts.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             read(&api.get(KEY_SECRET).await.map_err(failed("read"))?, namespace)
         }
         Err(error) => Err(failed("make")(error)),
+    }
+}
+
+/// Keeps the Secret while we lead. Clones tell the same condition.
+#[derive(Clone)]
+pub struct KeyKeeper {
+    writer: Writer,
+    namespace: String,
+    told: Condition,
+}
+
+impl KeyKeeper {
+    /// Writes through `writer`; `told` hears of a Secret that holds something else than the key in use.
+    pub fn new(writer: Writer, namespace: &str, told: Condition) -> Self {
+        Self { writer, namespace: namespace.to_owned(), told }
+    }
+
+    /// Leaves the Secret to another: what was amiss with it is not ours to report any more.
+    pub fn rest(&self) {
+        self.told.holds();
+    }
+
+    /// Puts the key in use back where its Secret is gone: with another one no mark of the cluster would be
+    /// known. A user who wants another key deletes this one while no reconciler runs. What the Secret holds
+    /// is never changed.
+    ///
+    /// # Errors
+    /// The Secret can be neither read nor made.
+    pub async fn keep(&self, key: &DigestKey) -> Result<(), KeyError> {
+        let namespace = &self.namespace;
+        let stored = match self.stored().await {
+            Ok(None) => {
+                let secret = holding(key.expose());
+                let written = self.writer.send(|client| async move {
+                    Api::<Secret>::namespaced(client, namespace).create(&PostParams::default(), &secret).await
+                });
+                match written.await {
+                    Ok(_) => {
+                        tracing::warn!(
+                            "Secret {namespace}/{KEY_SECRET} was gone, and is put back with the key in use"
+                        );
+                        Ok(Some(key.clone()))
+                    }
+                    Err(WriteError::NotLeading) => Ok(None),
+                    Err(WriteError::Timeout) => Err(self.late()),
+                    // Somebody was faster.
+                    Err(WriteError::Api(error)) if is_conflict(&error) => self.stored().await,
+                    Err(WriteError::Api(source)) => {
+                        Err(KeyError::Api { verb: "put back", namespace: namespace.clone(), source })
+                    }
+                }
+            }
+            stored => stored,
+        };
+        let amiss = match stored {
+            Ok(stored) if stored.as_ref().is_none_or(|stored| stored.id() == key.id()) => None,
+            Ok(_) => Some(format!(
+                "Secret {namespace}/{KEY_SECRET} holds another key of digests than the one in use: restore it, or restart \
+                 the reconcilers for it to count"
+            )),
+            Err(torn @ KeyError::Torn { .. }) => Some(torn.to_string()),
+            Err(error) => return Err(error),
+        };
+        match amiss {
+            None => drop(self.told.holds()),
+            Some(amiss) if self.told.missing(amiss.as_str()) => tracing::warn!("{amiss}"),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn stored(&self) -> Result<Option<DigestKey>, KeyError> {
+        let reading = stored_digest_key(self.writer.reader(), &self.namespace);
+        tokio::time::timeout(WRITE_TIMEOUT, reading).await.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    fn late(&self) -> KeyError {
+        KeyError::Timeout { namespace: self.namespace.clone() }
+    }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// The Secret that holds these bytes.
+fn holding(bytes: &[u8]) -> Secret {
+    Secret {
+        metadata: ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() },
+        data: Some([(KEY.to_owned(), ByteString(bytes.to_vec()))].into()),
+        ..Secret::default()
     }
 }
 
@@ -97,4 +196,91 @@ fn read(secret: &Secret, namespace: &str) -> Result<DigestKey, KeyError> {
     bytes
         .map(|bytes| DigestKey::new(&bytes.0))
         .ok_or_else(|| KeyError::Torn { namespace: namespace.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicBool, Ordering},
+        },
+    };
+
+    use http::{Method, Request, Response};
+    use http_body_util::{BodyExt, Full};
+    use hyper::body::Bytes;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{act::lead::Leads, serve::Readiness};
+
+    struct May(AtomicBool);
+
+    impl Leads for May {
+        fn leads(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    /// A server with one Secret or none, which takes creations only.
+    fn server(secret: &Arc<Mutex<Option<Value>>>) -> Client {
+        let secret = secret.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let secret = secret.clone();
+            async move {
+                let method = request.method().clone();
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let mut secret = secret.lock().unwrap();
+                if method == Method::POST {
+                    assert!(secret.replace(serde_json::from_slice(&body).unwrap()).is_none());
+                } else {
+                    assert_eq!(method, Method::GET);
+                }
+                let gone = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "gone"});
+                let (code, answer) = secret.as_ref().map_or((404, gone), |secret| (200, secret.clone()));
+                let answer = Full::from(Bytes::from(answer.to_string()));
+                Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_deleted_key_is_put_back_by_who_leads_and_another_is_told_and_left() {
+        let secret = Arc::default();
+        let (may, readiness) =
+            (Arc::new(May(AtomicBool::new(false))), Readiness::new(CancellationToken::new()));
+        let writer = Writer::new(server(&secret), may.clone());
+        let keeper = KeyKeeper::new(writer, "ours", readiness.remark("digestKey"));
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        keeper.keep(&key).await.unwrap();
+        assert_eq!(*secret.lock().unwrap(), None, "it was written without the lease");
+
+        may.0.store(true, Ordering::Relaxed);
+        keeper.keep(&key).await.unwrap();
+        let stored = stored_digest_key(&server(&secret), "ours").await.unwrap().unwrap();
+        assert_eq!(stored.id(), key.id());
+        keeper.keep(&key).await.unwrap();
+        assert_eq!(readiness.to_string(), "ready\n");
+
+        for (held, says) in [(vec![8; DigestKey::LENGTH], "holds another key"), (vec![8], "has no key")] {
+            let other = json!(holding(&held));
+            *secret.lock().unwrap() = Some(other.clone());
+            keeper.keep(&key).await.unwrap();
+            let said = readiness.to_string();
+            assert!(
+                said.starts_with("ready\ndigestKey: Secret ours/copyrator-digest-key") && said.contains(says),
+                "{said}"
+            );
+            assert_eq!(*secret.lock().unwrap(), Some(other), "what is there is left");
+        }
+        *secret.lock().unwrap() = None;
+        keeper.keep(&key).await.unwrap();
+        assert_eq!(readiness.to_string(), "ready\n");
+    }
 }

@@ -13,9 +13,3 @@ pub trait Leads: Send + Sync {
 
 /// Shared leadership.
 pub type Lead = Arc<dyn Leads>;
-
-impl Leads for crate::run::lease::Leader {
-    fn leads(&self) -> bool {
-        self.check().is_ok()
-    }
-}

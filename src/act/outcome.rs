@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use kube::{Error, error::Status};
 
+use crate::cluster::is_refusal;
+
+/// The reason of a problem that our own account lacks a right: the administrator of the cluster mends that.
+pub(crate) const FORBIDDEN: &str = "Forbidden";
+/// The reason of a problem that passes, or that the API server says nothing useful of.
+pub(crate) const FAILED: &str = "Failed";
+
 /// How a write ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -26,6 +33,8 @@ pub enum Outcome {
     Retry {
         /// Not before this has passed, where the API server said so.
         after: Option<Duration>,
+        /// One word for the status: `Forbidden` where our own account lacks the right, else `Failed`.
+        reason: &'static str,
         /// What went wrong.
         message: String,
     },
@@ -34,6 +43,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// It did not succeed, and may soon.
+    pub(crate) fn retry(message: String) -> Self {
+        Self::Retry { after: None, reason: FAILED, message }
+    }
+
     /// A word for metrics.
     pub fn label(&self) -> &'static str {
         match self {
@@ -52,7 +66,7 @@ impl From<Error> for Outcome {
     fn from(error: Error) -> Self {
         match error {
             Error::Api(status) => api_outcome(&status),
-            other => Self::Retry { after: None, message: other.to_string() },
+            other => Self::retry(other.to_string()),
         }
     }
 }
@@ -73,13 +87,15 @@ fn api_outcome(status: &Status) -> Outcome {
     let about_field = |field: &str| causes.iter().any(|cause| cause.field == field);
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
+    if let Some(message) = lacking_right(status) {
+        // Also what an API server says to everybody until it has read its roles, some seconds after its
+        // start.
+        return Outcome::Retry { after, reason: FORBIDDEN, message };
+    }
     match status.code {
         404 if about_namespace => Outcome::NamespaceGone,
         404 => Outcome::Stale,
         403 if caused_by("NamespaceTerminating") => Outcome::NamespaceGone,
-        // Also what an API server says to everybody until it has read its roles, some seconds after its start.
-        403 if lacks_right(status) => Outcome::Retry { after, message: readable(status) },
-        403 => Outcome::Refused { reason: "Forbidden", message: readable(status) },
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: "TooLarge", message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
@@ -90,21 +106,32 @@ fn api_outcome(status: &Status) -> Outcome {
         400..=499 if status.code != 429 || is_refusal(status) => {
             Outcome::Refused { reason: "Refused", message: readable(status) }
         }
-        _ => Outcome::Retry { after, message: readable(status) },
+        _ => Outcome::Retry { after, reason: FAILED, message: readable(status) },
     }
 }
 
-/// Whether an answer of "too many requests" is about the object alone: a disruption budget or another webhook said
-/// it. Else the API server is too busy for anything.
-pub fn is_refusal(status: &Status) -> bool {
-    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    status.message.starts_with("admission webhook")
-        || causes.iter().any(|cause| cause.reason == "DisruptionBudget")
+/// The right that our own account lacks for a request, and what mends it, if that is why the API server
+/// refused it.
+pub(crate) fn lacking(error: &Error) -> Option<String> {
+    let Error::Api(status) = error else { return None };
+    lacking_right(status)
 }
 
-/// Our own account may not; nobody looked at what was to be written.
-fn lacks_right(status: &Status) -> bool {
-    status.message.contains("is forbidden: User \"") && status.message.contains("\" cannot ")
+/// The same of the API server's answer: nobody looked at what was to be written.
+fn lacking_right(status: &Status) -> Option<String> {
+    if status.code != 403 {
+        return None;
+    }
+    let (_, said) = status.message.split_once("is forbidden: User \"")?;
+    let (user, said) = said.split_once("\" cannot ")?;
+    let (verb, said) = said.split_once(" resource \"")?;
+    let (resource, said) = said.split_once('"')?;
+    let namespace = said.split_once("in the namespace \"").and_then(|(_, said)| said.split_once('"'));
+    let place = namespace.map_or_else(String::new, |(namespace, _)| format!(" in namespace {namespace}"));
+    Some(format!(
+        "Copyrator's own account {user} may not {verb} {resource}{place}: its role lacks that right; `copyrator doctor` \
+         names the role and what mends it"
+    ))
 }
 
 fn is_immutable_data(status: &Status) -> bool {
@@ -115,8 +142,8 @@ fn is_immutable_data(status: &Status) -> bool {
     })
 }
 
-/// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"), so
-/// there only code, reason and fields are given.
+/// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"),
+/// so there only code, reason and fields are given.
 fn readable(status: &Status) -> String {
     let is_validation = status.reason == "Invalid" && !status.message.contains("ValidatingAdmissionPolicy");
     if !is_validation {
@@ -166,12 +193,21 @@ mod tests {
             "configmaps \"app\" is forbidden: User \"{account}\" cannot patch resource \"configmaps\" in API group \"\" in \
              the namespace \"shop\""
         ));
-        assert!(matches!(starting, Outcome::Retry { after: None, .. }), "{starting:?}");
+        let Outcome::Retry { after: None, reason: "Forbidden", message } = &starting else {
+            panic!("{starting:?}")
+        };
+        assert_eq!(
+            *message,
+            format!(
+                "Copyrator's own account {account} may not patch configmaps in namespace shop: its role lacks that right; \
+                 `copyrator doctor` names the role and what mends it"
+            )
+        );
         for message in [
             "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1",
             "admission webhook \"guard.example.com\" denied the request: no",
         ] {
-            assert!(matches!(forbidden(message), Outcome::Refused { reason: "Forbidden", .. }), "{message}");
+            assert!(matches!(forbidden(message), Outcome::Refused { reason: "Refused", .. }), "{message}");
         }
     }
 

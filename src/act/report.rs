@@ -18,8 +18,12 @@ use prometheus_client::{
 
 use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
 use crate::{
-    model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{CopyAction, News, SlotPlan, tried_again},
+    model::World,
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::{
+        News,
+        copy::{CopyAction, SlotPlan, tried_again},
+    },
 };
 
 /// Labels of the count of writes: bounded, for both come from closed lists.
@@ -73,6 +77,7 @@ impl Reporter {
             CopyAction::Write(_) => "update_copy",
             CopyAction::MarkRemoval(..) => "mark_removal",
             CopyAction::Unmark(_) => "unmark_removal",
+            CopyAction::Vouch(..) => "vouch_for_copy",
             CopyAction::Delete(_) => "delete_copy",
             CopyAction::Release(_) => "release_copy",
         };
@@ -105,14 +110,14 @@ impl Reporter {
             _ => return,
         };
         if let ("ObjectTakenOver", CopyAction::Write(write)) = (reason, action) {
-            // Whoever made it looks here, and may not see the rule.
+            // The user who made it looks here, and may not see the rule.
             let uid = write.replaces.as_ref().map(|version| version.uid.to_string());
             let about = ObjectReference { uid, ..about_object(slot) };
             self.event(type_, reason, format!("now a copy of {}", write.source), &about, None).await;
         }
         if let Some(rule) = &plan.rule {
-            // The copy is the Event's second object: the recorder counts repetitions, and would take the refusals
-            // of a hundred namespaces for one.
+            // The copy is the Event's second object: the recorder counts repetitions, and would take the
+            // refusals of a hundred namespaces for one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
     }
@@ -120,12 +125,7 @@ impl Reporter {
     /// What is new about a rule or monitor that annotations of this object declare: it has no status.
     pub async fn news(&self, object: &ObjectKey, news: News<'_>) {
         let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
-        let uid = {
-            let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-            world.object(object).map(|facts| facts.uid.to_string())
-        };
-        let about = ObjectReference { uid, ..about_object(object) };
-        self.event(type_, news.reason, news.message, &about, None).await;
+        self.event(type_, news.reason, news.message, &self.about(object), None).await;
     }
 
     /// A source that is large for so many targets, and is copied all the same.
@@ -190,7 +190,8 @@ impl Reporter {
         }
     }
 
-    /// A rule; or the object that declares one by its annotations, which has no other place for what there is to say.
+    /// A rule; or the object that declares one by its annotations, which has no other place for what there is
+    /// to say.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.rules.get(rule).map(|facts| &*facts.uid);
@@ -208,6 +209,13 @@ impl Reporter {
             Some(object) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&object) },
             None => about_ours("ConfigMonitor", monitor, uid),
         }
+    }
+
+    /// An object that is there.
+    pub(super) fn about(&self, object: &ObjectKey) -> ObjectReference {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        let uid = world.object(object).map(|facts| facts.uid.to_string());
+        ObjectReference { uid, ..about_object(object) }
     }
 
     pub(super) fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {

@@ -15,13 +15,15 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    lead::{Lead, WRITE_TIMEOUT},
     outcome::Outcome,
+    writer::{WriteError, Writer},
 };
 use crate::{
+    api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART_MANAGER, RESTARTED_FOR},
-    model::{TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
-    plan::{Removal, RemovePod, RestartAction},
+    model::{TrackRecord, WorkloadFacts},
+    names::WorkloadKey,
+    plan::restart::{Removal, RemovePod, RestartAction},
 };
 
 /// How an action of a restart ended.
@@ -66,14 +68,13 @@ impl RestartOutcome {
 /// Writes restarts.
 #[derive(Clone)]
 pub struct Restarter {
-    client: Client,
-    lead: Lead,
+    writer: Writer,
 }
 
 impl Restarter {
-    /// Writes through `client` while `lead` holds.
-    pub fn new(client: Client, lead: Lead) -> Self {
-        Self { client, lead }
+    /// Writes through `writer`.
+    pub fn new(writer: Writer) -> Self {
+        Self { writer }
     }
 
     /// Carries out one action on one workload, as it was when the action was decided.
@@ -111,14 +112,16 @@ impl Restarter {
 
     async fn apply(&self, key: &WorkloadKey, manager: &str, body: Value) -> RestartOutcome {
         let resource = resource(key.kind);
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
-        let params = PatchParams::apply(manager).force();
-        let patch = Patch::Apply(body);
-        self.guarded(async { api.patch_metadata(&key.name, &params, &patch).await.map(drop) }).await
+        let (params, patch) = (PatchParams::apply(manager).force(), Patch::Apply(body));
+        self.send(|client| async {
+            let api: Api<DynamicObject> = Api::namespaced_with(client, &key.namespace, &resource);
+            api.patch_metadata(&key.name, &params, &patch).await.map(drop)
+        })
+        .await
     }
 
-    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server passes over, and
-    /// with them the precondition that it is this very pod.
+    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server passes over,
+    /// and with them the precondition that it is this very pod.
     async fn evict(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
         let path = format!("{}/{}/eviction", Pod::url_path(&(), Some(namespace)), pod.name);
         let request = Request::post(path).header("Content-Type", "application/json");
@@ -129,27 +132,27 @@ impl Restarter {
                 return RestartOutcome::Write(outcome);
             }
         };
-        self.guarded(async { self.client.request::<Status>(request).await.map(drop) }).await
+        self.send(|client| async move { client.request::<Status>(request).await.map(drop) }).await
     }
 
     async fn delete(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
-        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), namespace);
         let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        self.guarded(async { api.delete(&pod.name, &params).await.map(drop) }).await
+        self.send(|client| async {
+            let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client, namespace);
+            api.delete(&pod.name, &params).await.map(drop)
+        })
+        .await
     }
 
-    async fn guarded(&self, call: impl Future<Output = Result<(), Error>>) -> RestartOutcome {
-        if !self.lead.leads() {
-            return RestartOutcome::Write(Outcome::NotLeading);
-        }
-        match tokio::time::timeout(WRITE_TIMEOUT, call).await {
-            Ok(Ok(())) => RestartOutcome::Write(Outcome::Done),
-            Ok(Err(error)) => outcome(error),
-            Err(_) => {
-                let message = format!("no answer in {WRITE_TIMEOUT:?}");
-                RestartOutcome::Write(Outcome::Retry { after: None, message })
-            }
+    async fn send<F>(&self, request: impl FnOnce(Client) -> F) -> RestartOutcome
+    where
+        F: Future<Output = kube::Result<()>>,
+    {
+        match self.writer.send(request).await {
+            Ok(()) => RestartOutcome::Write(Outcome::Done),
+            Err(WriteError::Api(error)) => outcome(*error),
+            Err(error) => RestartOutcome::Write(error.into()),
         }
     }
 }
@@ -189,8 +192,8 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
     body
 }
 
-/// Both managers carry all of the labels: what one has written and the other then leaves out would be deleted, and what it
-/// writes anew becomes its own.
+/// Both managers carry all of the labels: what one has written and the other then leaves out would be
+/// deleted, and what it writes anew becomes its own.
 fn labels(applied: &str, track: &TrackRecord) -> Value {
     let mut labels = json!({ APPLIED: applied });
     if let Some(brake) = track.brake() {

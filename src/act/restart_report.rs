@@ -1,5 +1,5 @@
-//! Tells of restarts: on the workload why it restarted, on the changed object whom that restarts, and in numbers how often
-//! and how late.
+//! Tells of restarts: on the workload why it restarted, on the changed object whom that restarts, and in
+//! numbers how often and how late.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{outcome::Outcome, report::Reporter, restart::RestartOutcome};
+use super::{outcome::Outcome, report::Reporter, restart::RestartOutcome, said::Said};
 use crate::{
-    model::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::{Cause, Removal, RemovePod, RestartAction, because},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::{Cause, Removal, RemovePod, RestartAction, because},
 };
 
 /// From within a quiet period to a weekend's downtime.
@@ -41,7 +41,9 @@ pub(super) struct Restarts {
     /// The change of each object that people were told of.
     told: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
     /// What was said of each workload's annotation.
-    misspelt: Arc<Mutex<HashMap<WorkloadKey, String>>>,
+    misspelt: Said<WorkloadKey>,
+    /// The same of each ConfigMap and Secret.
+    misspelt_objects: Said<ObjectKey>,
 }
 
 impl Default for Restarts {
@@ -50,7 +52,8 @@ impl Default for Restarts {
             counts: Family::default(),
             lag: Histogram::new(SECONDS),
             told: Arc::default(),
-            misspelt: Arc::default(),
+            misspelt: Said::default(),
+            misspelt_objects: Said::default(),
         }
     }
 }
@@ -62,16 +65,6 @@ impl Restarts {
         let help = "Seconds from the last change of content, which has a resolution of one, until the restart for it was \
                     written; of pods that are replaced one by one, each";
         registry.register("restart_lag_seconds", help, self.lag.clone());
-    }
-
-    /// What is to be said of a workload's annotation, unless it has been.
-    fn is_new(&self, workload: &WorkloadKey, what: Option<String>) -> Option<String> {
-        let mut said = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(what) = what else {
-            said.remove(workload);
-            return None;
-        };
-        (said.insert(workload.clone(), what.clone()).as_ref() != Some(&what)).then_some(what)
     }
 
     fn count(&self, strategy: &'static str, outcome: &RestartOutcome, lag: Option<f64>) {
@@ -154,25 +147,30 @@ impl Reporter {
 
     /// Says on the changed object whom the change restarts, once a change.
     pub async fn change_restarts(&self, cause: &Cause, note: String) {
-        let uid = {
+        {
             let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
             let mut told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.retain(|object, _| world.object(object).is_some());
             if told.insert(cause.object.clone(), cause.changed_at) == Some(cause.changed_at) {
                 return;
             }
-            world.object(&cause.object).map(|facts| facts.uid.to_string())
-        };
-        let about = ObjectReference { uid, ..super::report::about_object(&cause.object) };
+        }
+        let about = self.about(&cause.object);
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
     }
 
     /// A workload's annotation says something that we do not understand, or nothing (any more): told once.
     pub async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
-        let Some(what) = self.restarts.is_new(workload, what) else { return };
+        let Some(what) = self.restarts.misspelt.is_new(workload, what) else { return };
         tracing::warn!(%workload, what, "an annotation is not understood");
         self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about_workload(workload), None)
             .await;
+    }
+
+    /// The same of annotations of a ConfigMap or Secret that look like ours.
+    pub async fn misspelt_annotations(&self, object: &ObjectKey, what: Option<String>) {
+        let Some(what) = self.restarts.misspelt_objects.is_new(object, what) else { return };
+        self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about(object), None).await;
     }
 
     async fn restarted(&self, outcome: &RestartOutcome, note: String, why: &Why, about: &ObjectReference) {
@@ -186,8 +184,8 @@ impl Reporter {
         }
     }
 
-    /// The recorder counts an Event that differs in nothing but its note as the same again, and keeps the first note: a
-    /// hash of it in the action keeps them apart.
+    /// The recorder counts an Event that differs in nothing but its note as the same again, and keeps the
+    /// first note: a hash of it in the action keeps them apart.
     async fn event_of(
         &self,
         type_: EventType,
@@ -237,17 +235,5 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in:\n{text}");
         }
-    }
-
-    #[test]
-    fn an_annotation_is_told_of_once_until_it_is_another() {
-        let restarts = Restarts::default();
-        let web = WorkloadKey {
-            kind: crate::model::WorkloadKind::Deployment,
-            namespace: "shop".into(),
-            name: "web".into(),
-        };
-        let said = |what: Option<&str>| restarts.is_new(&web, what.map(str::to_owned)).is_some();
-        assert!(said(Some("a")) && !said(Some("a")) && said(Some("b")) && !said(None) && said(Some("b")));
     }
 }

@@ -2,16 +2,13 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
 
-use super::{
-    lead::{Lead, WRITE_TIMEOUT},
-    outcome::Outcome,
-};
-use crate::{marks::INDEX_MANAGER, model::ObjectKey, plan::SourceIndex};
+use super::{outcome::Outcome, writer::Writer};
+use crate::{marks::INDEX_MANAGER, names::ObjectKey, plan::copy::SourceIndex};
 
 /// The version of the index that a change was decided on.
 #[derive(Clone, Debug)]
@@ -24,18 +21,14 @@ pub struct Version {
 
 /// Writes the index by server-side apply: on the version it was decided on, or where there is none yet.
 pub async fn write_source_index(
-    client: &Client,
-    lead: &Lead,
+    writer: &Writer,
     at: &ObjectKey,
     version: Option<&Version>,
     index: &SourceIndex,
 ) -> Outcome {
-    if !lead.leads() {
-        return Outcome::NotLeading;
-    }
     let data = match index.to_data() {
         Ok(data) => data,
-        Err(error) => return Outcome::Retry { after: None, message: error.to_string() },
+        Err(error) => return Outcome::retry(error.to_string()),
     };
     let mut metadata = json!({"name": &*at.name, "labels": {"app.kubernetes.io/name": "copyrator"}});
     match version {
@@ -47,12 +40,10 @@ pub async fn write_source_index(
         None => metadata["resourceVersion"] = json!("1"),
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &at.namespace);
-    let params = PatchParams::apply(INDEX_MANAGER).force();
-    let patch = Patch::Apply(body);
-    match tokio::time::timeout(WRITE_TIMEOUT, api.patch_metadata(&at.name, &params, &patch)).await {
-        Ok(Ok(_)) => Outcome::Done,
-        Ok(Err(error)) => error.into(),
-        Err(_) => Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") },
-    }
+    let (params, patch) = (PatchParams::apply(INDEX_MANAGER).force(), Patch::Apply(body));
+    let written = writer.send(|client| async {
+        let api: Api<ConfigMap> = Api::namespaced(client, &at.namespace);
+        api.patch_metadata(&at.name, &params, &patch).await
+    });
+    written.await.map_or_else(Outcome::from, |_| Outcome::Done)
 }

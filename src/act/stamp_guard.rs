@@ -1,6 +1,7 @@
-//! A dry run of something in another's name, which nobody sees: whether the API server keeps stamps honest. A rule cannot be
-//! written before its definition is there, and the policies with it; a ConfigMap can, so its stamp is worth nothing where
-//! nothing guards it. Where no hook of ours can be, a rule's may be unguarded too.
+//! A dry run of something in another's name, which nobody sees: whether the API server keeps stamps honest. A
+//! rule cannot be written before its definition is there, and the policies with it; a ConfigMap can, so its
+//! stamp is worth nothing where nothing guards it. Where no hook of ours can be, a rule's may be unguarded
+//! too.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{canary, lead::WRITE_TIMEOUT, outcome::brief};
-use crate::marks::{AUTHOR, AUTHOR_GROUPS, GRANT_MANAGER, RESTART_PODS};
+use crate::marks::{AUTHOR, AUTHOR_GROUPS, DECLARES, DECLARES_VALUE, GRANT_MANAGER, RESTART_PODS};
 
 const NAME: &str = "copyrator-stamp-probe";
 /// Nobody's name: a forgery, if it comes through.
@@ -57,7 +58,11 @@ fn forgery() -> ConfigMap {
     let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let metadata =
-        ObjectMeta { name: Some(NAME.into()), annotations: Some(annotations), ..ObjectMeta::default() };
+    let metadata = ObjectMeta {
+        name: Some(NAME.into()),
+        annotations: Some(annotations),
+        labels: Some([(DECLARES.to_owned(), DECLARES_VALUE.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
     ConfigMap { metadata, ..ConfigMap::default() }
 }

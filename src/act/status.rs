@@ -1,20 +1,21 @@
 //! Writes statuses of our own kinds.
 
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    lead::{Lead, WRITE_TIMEOUT},
     outcome::Outcome,
+    writer::{WriteError, Writer},
 };
 use crate::{
     api::ConfigMonitor,
     marks::{PODS_MANAGER, STATUS_MANAGER},
-    model::{MonitorFacts, NamespacedName},
+    model::MonitorFacts,
+    names::NamespacedName,
 };
 
 /// The object whose status is written.
@@ -43,25 +44,19 @@ impl Version {
 }
 
 /// Writes one status by server-side apply to the status subresource.
-pub async fn write_status<K>(
-    client: &Client,
-    lead: &Lead,
-    of: StatusOf<'_>,
-    status: &impl Serialize,
-) -> Outcome
+pub async fn write_status<K>(writer: &Writer, of: StatusOf<'_>, status: &impl Serialize) -> Outcome
 where
     K: Resource<DynamicType = ()>,
 {
     let metadata = json!({"name": of.name, "uid": of.uid});
     let body = json!({"metadata": metadata, "status": status});
-    apply::<K>(client, lead, of, STATUS_MANAGER, body).await
+    apply::<K>(writer, of, STATUS_MANAGER, body).await
 }
 
-/// Records what the pods run with that a monitor finds itself: on the very version of the monitor that this was decided
-/// on, since a decision on an older one would take a change of content for its first sight.
+/// Records what the pods that a monitor finds itself run with: on the very version of the monitor that this
+/// was decided on, since a decision on an older one would take a change of content for its first sight.
 pub async fn record_pods(
-    client: &Client,
-    lead: &Lead,
+    writer: &Writer,
     monitor: &NamespacedName,
     version: &Version,
     label: &str,
@@ -69,37 +64,37 @@ pub async fn record_pods(
     let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &version.uid };
     let metadata = json!({"name": of.name, "uid": of.uid, "resourceVersion": version.resource_version});
     let body = json!({"metadata": metadata, "status": {"podsApplied": label}});
-    apply::<ConfigMonitor>(client, lead, of, PODS_MANAGER, body).await
+    apply::<ConfigMonitor>(writer, of, PODS_MANAGER, body).await
 }
 
-async fn apply<K>(client: &Client, lead: &Lead, of: StatusOf<'_>, manager: &str, mut body: Value) -> Outcome
+async fn apply<K>(writer: &Writer, of: StatusOf<'_>, manager: &str, mut body: Value) -> Outcome
 where
     K: Resource<DynamicType = ()>,
 {
-    if !lead.leads() {
-        return Outcome::NotLeading;
-    }
     let resource = ApiResource::erase::<K>(&());
-    let api: Api<DynamicObject> = match of.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
     body["apiVersion"] = json!(resource.api_version);
     body["kind"] = json!(resource.kind);
     let params = PatchParams::apply(manager).force();
     loop {
         let patch = Patch::Apply(&body);
-        return match tokio::time::timeout(WRITE_TIMEOUT, api.patch_status(of.name, &params, &patch)).await {
-            Ok(Ok(_)) => Outcome::Done,
-            Ok(Err(error)) if leave_out(&mut body["status"], &error) => continue,
-            Ok(Err(error)) => error.into(),
-            Err(_) => Outcome::Retry { after: None, message: format!("no answer in {WRITE_TIMEOUT:?}") },
+        let written = writer.send(|client| async {
+            let api: Api<DynamicObject> = match of.namespace {
+                Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+                None => Api::all_with(client, &resource),
+            };
+            api.patch_status(of.name, &params, &patch).await
+        });
+        return match written.await {
+            Ok(_) => Outcome::Done,
+            Err(WriteError::Api(error)) if leave_out(&mut body["status"], &error) => continue,
+            Err(error) => error.into(),
         };
     }
 }
 
-/// Takes those fields out of a status that the definition in the cluster lacks, since it is an earlier version's: every
-/// other write drops them, and an apply is refused as a whole. Whether there is something else to write.
+/// Takes those fields out of a status that the definition in the cluster lacks, since it is an earlier
+/// version's: every other write drops them, and an apply is refused as a whole. Whether there is something
+/// else to write.
 fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
     let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
     if !said.message.contains("field not declared in schema") {

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::authority::Subject;
+
 /// The largest request that is read: twice the API server's own limit, and a little.
 pub const BODY_LIMIT: usize = 7 << 20;
 
@@ -98,6 +100,17 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+impl From<&UserInfo> for Subject {
+    fn from(user: &UserInfo) -> Self {
+        Self {
+            user: user.username.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
+        }
+    }
+}
+
 impl Review<'_> {
     /// Whether nothing will be stored.
     pub fn is_dry_run(&self) -> bool {
@@ -167,6 +180,19 @@ impl DecodeError {
     }
 }
 
+/// A review as it should be, read in one go.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Review<'a>,
+}
+
+/// As much as is needed to say what is wrong.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head<'a> {
@@ -196,8 +222,24 @@ pub fn check_content_type(header: Option<&http::HeaderValue>) -> Result<(), Deco
 /// # Errors
 /// The body is no `AdmissionReview` of `admission.k8s.io/v1` with a request.
 pub fn decode(body: &[u8]) -> Result<Review<'_>, DecodeError> {
+    match serde_json::from_slice::<Whole<'_>>(body) {
+        Ok(Whole { api_version, kind, request })
+            if is_review(&api_version, &kind) && !request.uid.is_empty() =>
+        {
+            Ok(request)
+        }
+        _ => explained(body),
+    }
+}
+
+fn is_review(version: &str, kind: &str) -> bool {
+    version == "admission.k8s.io/v1" && kind == "AdmissionReview"
+}
+
+/// The same from outside in: the first thing that is wrong.
+fn explained(body: &[u8]) -> Result<Review<'_>, DecodeError> {
     let head: Head<'_> = serde_json::from_slice(body).map_err(|error| fault(&error))?;
-    if head.api_version != "admission.k8s.io/v1" || head.kind != "AdmissionReview" {
+    if !is_review(&head.api_version, &head.kind) {
         let short = |text: &str| text.chars().take(100).collect();
         return Err(DecodeError::Kind { version: short(&head.api_version), kind: short(&head.kind) });
     }

@@ -25,7 +25,8 @@ use crate::{api::Span, authority::AskError};
 
 /// The API server's own default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a body may take. The API server has it whole before it asks; one that trickles holds a place.
+/// How long a body may take. The API server has the whole body before it asks; a body that trickles holds a
+/// place.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why there is no verdict.
@@ -73,7 +74,7 @@ struct Seen {
 }
 
 pub(super) async fn handle(
-    state: AdmitState,
+    state: Arc<AdmitState>,
     path: &'static str,
     purpose: Purpose,
     request: Request,
@@ -108,7 +109,7 @@ pub(super) async fn handle(
 }
 
 async fn answer(
-    state: &AdmitState,
+    state: &Arc<AdmitState>,
     purpose: Purpose,
     request: Request,
     seen: &mut Seen,
@@ -127,12 +128,27 @@ async fn answer(
     (seen.operation, seen.kind) = (operation, kind);
     let verdict = match decision? {
         Decision::Now(verdict) => verdict,
-        Decision::Ask(inquiry) => inquiry::settle(&*state.authorizer, *inquiry).await?,
+        Decision::Ask(inquiry) => {
+            let namespace = inquiry.of.namespace.clone();
+            let metered = state.shedding.questions.of(&namespace, &*state.authorizer);
+            match inquiry::settle(&metered, *inquiry).await {
+                Err(AskError::OverBudget) => too_much_asked(&namespace),
+                verdict => verdict?,
+            }
+        }
     };
     seen.verdict = summary(&verdict);
     let mut response = Response::new(Body::from(respond(&uid, &verdict)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+/// To be tried again: that is no fault of ours that a failure policy should wave through.
+fn too_much_asked(namespace: &str) -> Verdict {
+    let message = format!(
+        "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
+    );
+    Verdict::refuse(429, "TooManyRequests", &message)
 }
 
 /// The body in one piece of memory: collected, the pieces and the whole would be there at the same time.

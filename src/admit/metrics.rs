@@ -59,7 +59,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows the counters under `copyrator_admission_…` (give a registry with that prefix already in place, or none).
+    /// Shows the counters under `copyrator_admission_…` (give a registry with that prefix already in place,
+    /// or none).
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("admission");
         registry.register("reviews", "Admission reviews answered", self.reviews.clone());

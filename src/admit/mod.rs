@@ -1,5 +1,6 @@
 //! Admission: `decode` a review, `decide` it from memory, `respond`.
 
+mod budget;
 pub mod decide;
 pub mod decode;
 mod handler;
@@ -22,7 +23,6 @@ pub use shedding::Shedding;
 use crate::{authority::Authorizer, model::World};
 
 /// What the webhook answers from.
-#[derive(Clone)]
 pub struct AdmitState {
     /// What is known of the cluster; watches write it.
     pub world: Arc<RwLock<World>>,
@@ -47,17 +47,19 @@ pub const PATHS: [(&str, Purpose); 8] = [
     ("/mutate/defaults", Purpose::Defaults),
     ("/mutate/author", Purpose::Author),
 ];
-/// Where one policy alone decides: the hook of a policy with `failurePolicy: Fail`.
+/// The path that hooks of an earlier version call for one policy: all policies are judged there, as at the
+/// path without a name.
 const ONE_POLICY: &str = "/validate/policies/{name}";
 
 /// The webhook. Unknown paths are 404, other methods 405.
 pub fn router(state: AdmitState) -> Router {
+    let state = Arc::new(state);
     let handle = move |path, purpose, request| handler::handle(state.clone(), path, purpose, request);
     let one_policy = {
         let handle = handle.clone();
         move |Path(name): Path<String>, request| async move {
             match is_policy_name(&name) {
-                true => handle(ONE_POLICY, Purpose::Policy(name), request).await,
+                true => handle(ONE_POLICY, Purpose::Policies, request).await,
                 false => StatusCode::NOT_FOUND.into_response(),
             }
         }

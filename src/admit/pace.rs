@@ -1,5 +1,5 @@
-//! Where a review is judged: short ones where they are read, as long as that takes no longer than others can wait; the
-//! rest on threads of their own.
+//! Where a review is judged: short ones where they are read, as long as that takes no longer than others can
+//! wait; the rest on threads of their own.
 
 use std::{
     sync::{Arc, PoisonError, RwLockReadGuard},
@@ -39,7 +39,7 @@ pub(super) struct Decided {
 
 /// Decides; where a namespace is so new that our own watch lags behind the API server, a little later.
 pub(super) async fn decided(
-    state: &AdmitState,
+    state: &Arc<AdmitState>,
     purpose: Purpose,
     bytes: Bytes,
     place: &Arc<Place>,
@@ -55,8 +55,8 @@ pub(super) async fn decided(
     }
     loop {
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
-        // Parsing and judging can take long, and nothing else may wait for it. Whoever gives up on the answer does
-        // not stop it: it ends by itself, and keeps its place until then.
+        // Parsing and judging can take long, and nothing else may wait for it. A caller that gives up on the
+        // answer does not stop the work: it ends by itself, and keeps its place until then.
         let work = move || at_length(&state, &purpose, &bytes, &place);
         let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
         match decided.decision {
@@ -68,14 +68,14 @@ pub(super) async fn decided(
     }
 }
 
-/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and warnings tell how far a
-/// change reaches.
+/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and warnings
+/// tell how far a change reaches.
 fn is_brief(purpose: &Purpose) -> bool {
-    matches!(purpose, Purpose::Policies | Purpose::Policy(_) | Purpose::Defaults | Purpose::Author)
+    matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }
 
-/// Whether a policy wants to know how far a change reaches, or who uses what it takes: that is counted while the world is
-/// held.
+/// Whether a policy wants to know how far a change reaches, or who uses what it takes: that is counted while
+/// the world is held.
 fn has_counts(world: &World) -> bool {
     let counts = |facts: &PolicyFacts| {
         facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
@@ -94,7 +94,7 @@ impl From<DecodeError> for Longer {
 
 fn briefly(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, Longer> {
     let world = || {
-        // Who writes the world is not waited for here.
+        // This does not wait for a writer of the world.
         let world = state.world.try_read().map_err(|_| Longer)?;
         if has_counts(&world) { Err(Longer) } else { Ok(world) }
     };
@@ -127,6 +127,10 @@ fn decide<'s, E: From<DecodeError>>(
 ) -> Result<Decided, E> {
     let review = decode(bytes)?;
     let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
+        Ok(Case::Settled(Decision::Ask(mut inquiry))) => {
+            inquiry.look(&*world()?);
+            Ok(Decision::Ask(inquiry))
+        }
         Ok(Case::Settled(decision)) => Ok(decision),
         Ok(Case::Write(write)) => {
             let world = world()?;

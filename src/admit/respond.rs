@@ -1,9 +1,13 @@
 //! From a verdict to the bytes of an answer.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use super::decide::{Edit, Verdict};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, jsonptr::PointerBuf};
+use serde::Serialize;
+use serde_json::json;
+
+use super::decide::{Edit, MetaMap, Verdict};
 use crate::validate::printable;
 
 /// The longest warning, in bytes: longer ones may be cut on their way.
@@ -11,56 +15,89 @@ pub const LONGEST_WARNING: usize = 120;
 
 /// The `AdmissionReview` that carries a verdict.
 pub fn respond(uid: &str, verdict: &Verdict) -> Vec<u8> {
-    let mut response = json!({ "uid": uid, "allowed": verdict.allowed });
-    if !verdict.allowed {
-        response["status"] = json!({
-            "apiVersion": "v1",
-            "kind": "Status",
-            "metadata": {},
-            "status": "Failure",
-            "code": verdict.code,
-            "reason": verdict.reason,
-            "message": verdict.message,
-        });
-    }
-    if !verdict.warnings.is_empty() {
-        let short = verdict.warnings.iter().map(|warning| printable(warning, LONGEST_WARNING));
-        response["warnings"] = short.collect::<Vec<_>>().into();
-    }
-    if !verdict.audit.is_empty() {
-        response["auditAnnotations"] = json!(verdict.audit);
-    }
-    if verdict.allowed && !verdict.edits.is_empty() {
-        response["patchType"] = "JSONPatch".into();
-        response["patch"] = STANDARD.encode(patch(&verdict.edits).to_string()).into();
-    }
-    let review =
-        json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response });
-    review.to_string().into_bytes()
+    let refusal = (!verdict.allowed).then_some(Refusal {
+        api_version: "v1",
+        kind: "Status",
+        metadata: Nothing {},
+        status: "Failure",
+        code: verdict.code,
+        reason: verdict.reason,
+        message: &verdict.message,
+    });
+    let edited = verdict.allowed && !verdict.edits.is_empty();
+    let response = Response {
+        uid,
+        allowed: verdict.allowed,
+        status: refusal,
+        warnings: verdict.warnings.iter().map(|warning| printable(warning, LONGEST_WARNING)).collect(),
+        audit_annotations: &verdict.audit,
+        patch_type: edited.then_some("JSONPatch"),
+        patch: edited.then(|| STANDARD.encode(patch(&verdict.edits).to_string())),
+    };
+    let review = Review { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response };
+    // Texts and maps of texts: there is nothing that could not be written.
+    serde_json::to_vec(&review).unwrap_or_default()
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Refusal<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    audit_annotations: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Refusal<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Nothing,
+    status: &'static str,
+    code: u16,
+    reason: &'a str,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
 /// The edits as a JSON patch (RFC 6902).
-pub fn patch(edits: &[Edit]) -> Value {
-    let operations = edits.iter().map(|edit| match edit {
-        Edit::CreateMap(map) => {
-            json!({ "op": "add", "path": format!("/metadata/{}", map.field()), "value": {} })
-        }
-        Edit::Set(map, key, value) => {
-            let key = key.replace('~', "~0").replace('/', "~1");
-            json!({ "op": "add", "path": format!("/metadata/{}/{key}", map.field()), "value": value })
-        }
-        Edit::Remove(map, key) => {
-            let key = key.replace('~', "~0").replace('/', "~1");
-            json!({ "op": "remove", "path": format!("/metadata/{}/{key}", map.field()) })
-        }
-    });
-    operations.collect()
+pub fn patch(edits: &[Edit]) -> Patch {
+    let path = |map: &MetaMap, key: Option<&str>| {
+        PointerBuf::from_tokens(["metadata", map.field()].into_iter().chain(key))
+    };
+    let add = |path, value| PatchOperation::Add(AddOperation { path, value });
+    let operation = |edit: &Edit| match edit {
+        Edit::CreateMap(map) => add(path(map, None), json!({})),
+        Edit::Set(map, key, value) => add(path(map, Some(key)), json!(value)),
+        Edit::Remove(map, key) => PatchOperation::Remove(RemoveOperation { path: path(map, Some(key)) }),
+    };
+    Patch(edits.iter().map(operation).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
-    use crate::admit::decide::MetaMap;
 
     #[test]
     fn keys_are_escaped_and_the_map_comes_first() {
@@ -70,7 +107,7 @@ mod tests {
             Edit::Set(MetaMap::Labels, "e".into(), String::new()),
         ];
         assert_eq!(
-            patch(&edits),
+            json!(patch(&edits)),
             json!([
                 {"op": "add", "path": "/metadata/annotations", "value": {}},
                 {"op": "add", "path": "/metadata/annotations/a.b~1c~0d", "value": "x"},

@@ -8,14 +8,15 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::decode::BODY_LIMIT;
+use super::{budget::Budget, decode::BODY_LIMIT};
 
 /// Bodies beyond this many bytes share a smaller number of places, so that memory stays bounded.
 const LARGE: u64 = 256 << 10;
 /// Bytes of large bodies that may be under way at once.
 const LARGE_BYTES: usize = 4 * BODY_LIMIT;
 
-/// How many judgements that may take many times the memory of their review are made at once: each up to some 50 MiB.
+/// How many judgements that may take many times the memory of their review are made at once: each up to some
+/// 50 MiB.
 const HEAVY: usize = 2;
 
 /// How many requests may be under way.
@@ -24,6 +25,8 @@ pub struct Shedding {
     places: Arc<Semaphore>,
     large: Arc<Semaphore>,
     heavy: Arc<Semaphore>,
+    /// What reviews may ask of the API server.
+    pub(super) questions: Budget,
 }
 
 /// A place taken; given back when dropped.
@@ -36,7 +39,7 @@ impl Shedding {
     /// At most this many at once.
     pub fn new(most: usize) -> Self {
         let of = |permits| Arc::new(Semaphore::new(permits));
-        Self { places: of(most), large: of(LARGE_BYTES), heavy: of(HEAVY) }
+        Self { places: of(most), large: of(LARGE_BYTES), heavy: of(HEAVY), questions: Budget::default() }
     }
 
     /// The turns of judgements that may take much memory.
@@ -44,8 +47,8 @@ impl Shedding {
         self.heavy.clone()
     }
 
-    /// Waits for a turn, which holds up the thread: for threads of their own only. A turn ends when dropped; each is
-    /// short, since judging has a budget.
+    /// Waits for a turn, which holds up the thread: for threads of their own only. A turn ends when dropped;
+    /// each is short, since judging has a budget.
     pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Handle::current().block_on(self.heavy().acquire_owned()).ok()
     }

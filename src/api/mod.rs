@@ -14,11 +14,12 @@ mod span;
 pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
 pub use monitor::{
     ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm, Window,
-    WorkloadName, Workloads,
+    WorkloadKind, WorkloadName, Workloads,
 };
 pub use policy::{
-    Action, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus, DataRule, Defaults, FailurePolicy, Format,
-    LabelRules, Limits, PolicyKind, PolicyMatch, StandingViolation, Validation, WarnAbove, WhileInUse,
+    Action, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus, CopiesMatch, DataRule, Defaults,
+    FailurePolicy, Format, LabelRules, Limits, PolicyKind, PolicyMatch, StandingViolation, Validation,
+    WarnAbove, WhileInUse,
 };
 pub use rule::{
     ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus,

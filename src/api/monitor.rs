@@ -1,5 +1,7 @@
 //! `ConfigMonitor`: what restarts when content changes.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -96,11 +98,30 @@ pub struct Workloads {
     pub names: Option<Vec<WorkloadName>>,
 }
 
+/// The kinds of workload that we restart by their pod template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum WorkloadKind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+        })
+    }
+}
+
 /// One workload by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadName {
     /// Deployment, StatefulSet or DaemonSet.
-    pub kind: crate::model::WorkloadKind,
+    pub kind: WorkloadKind,
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,

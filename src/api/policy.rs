@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Problem, Span};
+use super::{CopyKind, Problem, Span};
 
 /// What may be written into ConfigMaps, Secrets and Namespaces, and what is added when missing.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,8 +23,8 @@ use super::{Problem, Span};
     derive = "PartialEq",
     derive = "Default",
     doc = "Declares what ConfigMaps, Secrets and Namespaces must look like to be accepted.",
-    printcolumn(name = "Kinds", type_ = "string", json_path = ".spec.match.kinds"),
-    printcolumn(name = "Actions", type_ = "string", json_path = ".spec.validationActions"),
+    printcolumn(name = "Kinds", type_ = "string", json_path = ".status.kinds"),
+    printcolumn(name = "Actions", type_ = "string", json_path = ".status.actions"),
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -103,6 +103,29 @@ pub struct PolicyMatch {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
     pub exclude_namespaces: Vec<String>,
+    /// Whether the policy speaks of copies that a CopyratorRule makes, too: a copy that breaks it is then not written, and those that
+    /// are there count among the violations. Exclude: it leaves copies out. Default: Include.
+    #[serde(default)]
+    #[schemars(transform = without_default)]
+    pub copies: CopiesMatch,
+}
+
+/// Whether a policy speaks of copies, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum CopiesMatch {
+    #[default]
+    Include,
+    Exclude,
+}
+
+impl From<CopyKind> for PolicyKind {
+    fn from(kind: CopyKind) -> Self {
+        match kind {
+            CopyKind::ConfigMap => Self::ConfigMap,
+            CopyKind::Secret => Self::Secret,
+        }
+    }
 }
 
 /// The kinds a policy can speak of.
@@ -281,6 +304,12 @@ pub struct ConfigPolicyStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// What `match.kinds` says, as a column shows it: `ConfigMap,Secret`. kubectl would show the list as JSON.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kinds: String,
+    /// What `validationActions` says, as a column shows it: `Deny,Audit`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actions: String,
     /// By how much the objects that are there already break the policy; absent until they have been looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation_count: Option<i64>,

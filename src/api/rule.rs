@@ -1,8 +1,8 @@
 //! `CopyratorRule`: what is copied where.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,15 @@ pub enum CopyKind {
     #[default]
     ConfigMap,
     Secret,
+}
+
+impl fmt::Display for CopyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        })
+    }
 }
 
 /// One term of `targets`: a set of namespaces.
@@ -204,6 +213,11 @@ pub struct CopyratorRuleStatus {
     /// The operator's signature on that, without which it counts for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_proof: Option<String>,
+    /// When it was found to be allowed. Rights to write are asked about once for each written spec, and again where a
+    /// namespace that it names is made anew; rights to read in other namespaces than its own, and those of a
+    /// `serviceAccountName`, all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_time: Option<Time>,
     /// Whose rights the rule acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,

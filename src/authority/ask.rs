@@ -26,6 +26,9 @@ pub enum AskError {
     /// The API server could not be asked.
     #[error("asking the API server for an access review failed")]
     Failed(#[source] Box<kube::Error>),
+    /// Nobody was asked: too much is asked for one namespace, or for all of them.
+    #[error("more access reviews are asked for than are answered at once")]
+    OverBudget,
     /// The answer said neither.
     #[error("the API server answered an access review without a status")]
     Unanswered,
@@ -65,14 +68,15 @@ impl Authorizer for ReviewAuthorizer {
             let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
             let answer =
                 asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
-            // An evaluation error (a binding whose role is gone, for one) beside a no stays a no, as it does for
-            // the user's own requests.
+            // An evaluation error (a binding whose role is gone, for one) beside a no stays a no, as it does
+            // for the user's own requests.
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
 }
 
-/// Asks by LocalSubjectAccessReview: a right in each namespace that is asked about, and none over the cluster.
+/// Asks by LocalSubjectAccessReview: a right in each namespace that is asked about, and none over the
+/// cluster.
 #[derive(Clone)]
 pub struct LocalAuthorizer {
     client: Client,
@@ -88,7 +92,8 @@ impl LocalAuthorizer {
 impl Authorizer for LocalAuthorizer {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
         Box::pin(async move {
-            // Of all namespaces at once nobody can be asked here: no yes, so that each is asked by itself.
+            // This authorizer cannot ask about all namespaces at once: it does not say yes, so that each is
+            // asked by itself.
             if question.namespace.is_empty() {
                 return Ok(false);
             }
@@ -106,8 +111,9 @@ impl Authorizer for LocalAuthorizer {
     }
 }
 
-/// Asks on behalf of a person: about himself everybody may ask (SelfSubjectAccessReview), about others whoever may
-/// create SubjectAccessReviews; or LocalSubjectAccessReviews, which takes a right in each namespace only.
+/// Asks on behalf of a person: everybody may ask about their own rights (SelfSubjectAccessReview). Questions
+/// about others take the right to create SubjectAccessReviews, or LocalSubjectAccessReviews, which takes a
+/// right in each namespace only.
 #[derive(Clone)]
 pub struct CallerAuthorizer {
     client: Client,

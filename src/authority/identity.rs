@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    admit::UserInfo,
-    marks::{AUTHOR, AUTHOR_GROUPS},
-};
+use crate::marks::{AUTHOR, AUTHOR_GROUPS};
 
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
@@ -20,17 +17,6 @@ pub struct Subject {
     pub groups: Vec<String>,
     /// Whatever else the authenticator gave.
     pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl From<&UserInfo> for Subject {
-    fn from(user: &UserInfo) -> Self {
-        Self {
-            user: user.username.clone(),
-            uid: user.uid.clone(),
-            groups: user.groups.clone(),
-            extra: user.extra.clone(),
-        }
-    }
 }
 
 impl Subject {
@@ -63,11 +49,11 @@ pub enum Identity {
         /// Its name.
         name: String,
     },
-    /// Whoever wrote the spec.
+    /// The user who wrote the spec.
     Author(Subject),
 }
 
-/// Nobody whom we may ask stands behind an object: it stays inert.
+/// No identity that we may ask about stands behind an object: it stays inert.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityRequired {
     /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
@@ -101,7 +87,8 @@ impl IdentityRequired {
     }
 }
 
-/// Accounts of other namespaces whose own rights count: `user`, or `user@namespace` for objects of one namespace.
+/// Accounts of other namespaces whose own rights count: `user`, or `user@namespace` for objects of one
+/// namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
 
@@ -127,7 +114,7 @@ impl TrustedWriters {
 }
 
 impl Identity {
-    /// Whose rights an object would act with that `writer` writes into `namespace`.
+    /// Whose rights an object that `writer` writes into `namespace` would act with.
     ///
     /// # Errors
     /// The writer is no identity.

@@ -1,10 +1,12 @@
-//! What is missing, as few grants: each is a role to make and to bind, and gives nothing that was not asked for.
+//! What is missing, as few grants: each is a role to make and to bind, and gives nothing that was not asked
+//! for.
 
 use std::collections::BTreeSet;
 
 use super::{Question, Subject};
 
-/// Rights that somebody lacks: every one of the verbs, on every one of the resources, in every one of the namespaces.
+/// Rights that somebody lacks: every one of the verbs, on every one of the resources, in every one of the
+/// namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
     /// Who lacks them.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Subject;
 use crate::{
-    api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType},
-    model::{Kind, WorkloadKind},
+    api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType, WorkloadKind},
+    names::Kind,
 };
 
 /// May this subject do this?
@@ -55,8 +55,8 @@ pub fn rule_questions_within(
         }
     }
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
-    // Whatever the deletionPolicy: what no update can make right, an immutable object or a Secret of another type, is
-    // deleted and made anew.
+    // Whatever the deletionPolicy: an object that no update can make right (an immutable one, or a Secret of
+    // another type) is deleted and made anew.
     let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());
     for namespace in targets {
         ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
@@ -64,6 +64,11 @@ pub fn rule_questions_within(
     questions.sort();
     questions.dedup();
     questions
+}
+
+/// Whether copies of this kind may be deleted in a namespace; the empty name means all of them.
+pub fn deletion(subject: &Subject, kind: Kind, namespace: &str) -> Question {
+    question(subject, "delete", "", resource(kind), None, namespace)
 }
 
 /// What a monitor of `namespace` needs: to restart, in the way it declares.
@@ -94,7 +99,12 @@ pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Su
     questions
 }
 
-/// Whether a writer may act as the ServiceAccount that his spec names.
+/// Whether somebody may know which namespaces there are.
+pub(crate) fn listing_namespaces(subject: &Subject) -> Question {
+    question(subject, "list", "", "namespaces", None, "")
+}
+
+/// Whether a writer may act as the ServiceAccount that the spec names.
 pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Question {
     question(writer, "impersonate", "", "serviceaccounts", Some(account.to_owned()), namespace)
 }

@@ -6,18 +6,19 @@ use super::{
     Question,
     lacking::{Grant, grants},
 };
-use crate::{digest::hex, model::NamespacedName};
+use crate::{digest::hex, names::NamespacedName};
 
 /// How much of the object's own name the name of a role carries, in bytes.
 const LONGEST_STEM: usize = 40;
-/// The longest list of names in a command that is one of many, in bytes: some such commands fit into any message.
+/// The longest list of names in a command that is one of many, in bytes: some such commands fit into any
+/// message.
 const LONGEST_LIST: usize = 250;
 /// How many names of a kind a sentence lists; commands list all.
 const MOST_LISTED: usize = 4;
 
-/// What a person reads who may not do what the object `of` declares: everything that is missing, and commands for a
-/// shell that grant exactly that. Where `room` (bytes) does not hold all of it, the sentence gives way to the commands,
-/// and then so many commands are left out as must be.
+/// What a user reads who may not do what the object `of` declares: everything that is missing, and commands
+/// for a shell that grant exactly that. Where `room` (bytes) does not hold all of it, the sentence gives way
+/// to the commands, and then as many commands are left out as must be.
 pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> String {
     let grants = grants(missing.iter().copied());
     let commands: Vec<String> = grants.iter().map(|grant| command(grant, of)).collect();
@@ -46,6 +47,16 @@ pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> Strin
         }
         fit -= 1;
     }
+}
+
+/// What a user reads whose object declares so much that it takes too many questions to find out whether the
+/// user may.
+pub fn too_many(questions: usize, most: usize) -> String {
+    format!(
+        "what it declares takes {questions} questions about single objects and namespaces, and at most {most} are asked: \
+         write several rules with fewer names and namespaces each, or have the rights granted for all objects of the kind \
+         in a namespace, or in all namespaces"
+    )
 }
 
 /// Who may not do what, as one sentence.
@@ -90,8 +101,9 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// One line for a shell: a role with just this, bound where it is lacking. In several namespaces it is a Role in each, which
-/// whoever administers these namespaces may make; a ClusterRole is for what is lacking in all of them.
+/// One line for a shell: a role with just this, bound where it is lacking. In several namespaces it is a Role
+/// in each, which the administrators of these namespaces may make; a ClusterRole is for what is lacking in
+/// all of them.
 fn command(grant: &Grant, of: &NamespacedName) -> String {
     let joined = |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(",");
     let verbs = grant.verbs.iter().copied().collect::<Vec<_>>().join(",");
@@ -214,7 +226,8 @@ mod tests {
         assert!(role("alice", &long).iter().all(|name| name.len() <= 63), "{:?}", role("alice", &long));
     }
 
-    /// Sixty-four namespaces fit into a message of an admission; where something does not, it is no half command.
+    /// Sixty-four namespaces fit into a message of an admission; where something does not, it is no half
+    /// command.
     #[test]
     fn what_does_not_fit_is_left_out_whole() {
         let targets: Vec<_> = (0..64).map(|at| format!("team-{at}")).collect();

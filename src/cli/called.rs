@@ -4,15 +4,15 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, Exit, completion::through_kubectl};
+use super::{Cli, completion::through_kubectl, terminal::Exit};
 
 /// What kubectl runs for `kubectl copyrator`.
 const PLUGIN: &str = "kubectl-copyrator";
 /// What kubectl runs to complete a word of `kubectl copyrator`.
 const COMPLETER: &str = "kubectl_complete-copyrator";
 
-/// Does what the words of a command line ask for, the first of which is the name by which it was called. Words that make no
-/// sense end the process with exit code 2, `--help` and `--version` with 0.
+/// Does what the words of a command line ask for, the first of which is the name by which it was called.
+/// Words that make no sense end the process with exit code 2, `--help` and `--version` with 0.
 pub fn called(words: Vec<OsString>) -> Exit {
     let name = words.first().and_then(|name| Path::new(name).file_stem()).unwrap_or_default().to_owned();
     if name == COMPLETER {

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Exit, UsageError, fail, print};
+use super::{
+    arguments::UsageError,
+    terminal::{Exit, fail, print},
+};
 use crate::crds::{KubeVersion, ManifestFile, json_schema, json_schemas, yaml};
 
 /// What is printed.

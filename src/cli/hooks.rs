@@ -6,21 +6,23 @@ use copyrator_certs::Certificate;
 use kube::ResourceExt as _;
 
 use super::{
-    Exit, Home, fail,
-    manifests::{self, Document},
-    print,
-    serve::endpoint,
+    arguments::{
+        Home, endpoint,
+        manifests::{self, Document},
+    },
+    terminal::{Exit, fail, print},
 };
 use crate::{
     api::{ConfigPolicy, ConfigPolicySpec},
     crds::KubeVersion,
-    hooks::{Endpoint, Stamper, render},
+    hooks::{Frame, Stamper, Warned, render},
     validate::CompiledPolicy,
 };
 
 /// Show the webhook configurations that the reconciler applies, in their widest form: the cluster has what its
 /// policies need of them, a CA, and the hook author.copyrator.dev only where the API server does not stamp authors.
-/// With --ca, exactly what the reconciler would apply for --policy: to apply it without a reconciler.
+/// With --ca, what the reconciler would apply for --policy, but for warnings of consequences: to apply it without a
+/// reconciler.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n  \
@@ -67,10 +69,21 @@ impl Args {
             Ok(endpoint) => endpoint,
             Err(error) => return fail(&error, Exit::Usage),
         };
+        let annotations = self.annotations;
+        let (endpoint, own_namespace) = (&endpoint, namespace.as_str());
+        let frame = |stamper, ca_bundle_pem| Frame {
+            stamper,
+            endpoint,
+            ca_bundle_pem,
+            owner: None,
+            own_namespace,
+            annotations,
+        };
         let Some(ca) = self.ca else {
             // Every kind of policy there could be, so that every hook is shown.
             let policies = every_policy().map(|(name, policy)| (name.to_owned(), policy));
-            return show(&policies, Stamper::Hook, &endpoint, "", &namespace, self.annotations);
+            let warned = Warned::of_anything();
+            return show(&policies, &warned, &frame(Stamper::Hook, ""));
         };
         let bundle = match bundle(&ca) {
             Ok(bundle) => bundle,
@@ -88,20 +101,14 @@ impl Args {
             true => Stamper::ApiServer,
             false => Stamper::Hook,
         };
-        show(&policies, stamper, &endpoint, &bundle, &namespace, self.annotations)
+        // Where writes have consequences hangs on every rule, monitor and workload: a reconciler knows.
+        show(&policies, &Warned::default(), &frame(stamper, &bundle))
     }
 }
 
-fn show(
-    policies: &[(String, ConfigPolicySpec)],
-    stamper: Stamper,
-    endpoint: &Endpoint,
-    bundle: &str,
-    namespace: &str,
-    annotations: bool,
-) -> Exit {
+fn show(policies: &[(String, ConfigPolicySpec)], warned: &Warned, frame: &Frame<'_>) -> Exit {
     let policies = policies.iter().map(|(name, policy)| (name.as_str(), policy));
-    let (validating, mutating) = render(policies, stamper, endpoint, bundle, None, namespace, annotations);
+    let (validating, mutating) = render(policies, warned, frame);
     match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
         (Ok(validating), Ok(mutating)) => print(&format!("{validating}---\n{mutating}")),
         (Err(error), _) | (_, Err(error)) => fail(&error, Exit::Findings),
@@ -109,7 +116,7 @@ fn show(
 }
 
 fn unusable(message: &str) -> Exit {
-    super::console::say(message);
+    super::terminal::say(message);
     Exit::Usage
 }
 

@@ -13,11 +13,14 @@ use super::tree::Seen;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     digest::DigestKey,
-    model::{Authority, Kind, NamespacedName, ObjectKey, Store, World},
+    explain::{Around, Outlook, RestartOutlook, carry_out, foresee_workload, outlooks, workload_outlook},
+    model::{Authority, Store, World},
+    names::{Kind, NamespacedName, ObjectKey},
     observe::{AsWritten, content::decode, object::Slim, watched::Watched as _, workload::Workload},
     plan::{
-        Around, Key, Outlook, RestartOutlook, SlotPlan, carry_out, everything, foresee_workload, outlooks,
-        plan_slot, workload_outlook,
+        Key,
+        copy::{SlotPlan, plan_slot},
+        every_slot, everything,
     },
 };
 
@@ -34,8 +37,8 @@ pub(super) struct Imagined {
 }
 
 impl Imagined {
-    /// With these objects, in which rules and monitors may do what they declare, those labelled `may: "no"` aside; once
-    /// every copy has been made.
+    /// With these objects, in which rules and monitors may do what they declare, those labelled `may: "no"`
+    /// aside; once every copy has been made.
     pub(super) fn new(objects: &[Value]) -> Self {
         let mut world = World::default();
         world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
@@ -81,11 +84,7 @@ impl Imagined {
 }
 
 fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
-    let slots = everything(world).into_iter().filter_map(|key| match key {
-        Key::Slot(slot) => Some(slot),
-        _ => None,
-    });
-    slots.map(|slot| (slot.clone(), plan_slot(world, &slot, now()))).collect()
+    every_slot(world).into_iter().map(|slot| (slot.clone(), plan_slot(world, &slot, now()))).collect()
 }
 
 fn put(world: &mut World, mut object: Value) {
@@ -103,6 +102,8 @@ fn put(world: &mut World, mut object: Value) {
         identity: "user alice".into(),
         answer: may.then_some(()).ok_or_else(|| ("Forbidden".to_owned(), "alice may not".to_owned())),
         asked: now(),
+        questions: 0,
+        refusals: 0,
     };
     // Whether anything has changed by it is of no interest here.
     let _: bool = match kind.as_str() {

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use clap_mangen::{Man, generate_to};
 
-use super::{Cli, Exit, fail, print};
+use super::{
+    Cli,
+    terminal::{Exit, fail, print},
+};
 
 /// Print the manual page of copyrator, or write it and one for each command to a directory.
 #[derive(Debug, clap::Args)]

@@ -1,52 +1,33 @@
-//! The command line: one file a command.
+//! The command line: one file or folder a command. What commands share is in `arguments`, `operator`,
+//! `survey`, `standing` and `terminal`.
 
+mod arguments;
 mod called;
 mod check;
-mod cluster;
-mod columns;
 mod completion;
-mod console;
-mod copies;
 mod crds;
-mod digests;
 mod doctor;
-mod foreign;
 mod get;
 mod hooks;
 #[cfg(test)]
 mod imagined;
 mod import;
-mod installed;
 mod man;
-mod manifests;
-mod named;
-mod output;
+mod operator;
 mod plan;
-mod refused;
-mod restarts;
-mod selected;
 mod serve;
-mod sight;
 mod standing;
 mod status;
 mod survey;
+mod terminal;
 mod tree;
 mod why;
 mod why_not;
 
-use std::process::ExitCode;
-
 use clap::{Parser, Subcommand};
 
 pub use called::called;
-
-use self::{
-    cluster::{ClusterArgs, Scope, connect},
-    console::{Console, fail, print, with_causes},
-    output::Output,
-    selected::LabelArgs,
-    serve::UsageError,
-};
+pub use terminal::Exit;
 
 /// Keeps ConfigMaps and Secrets right across a Kubernetes cluster: they appear, they are valid, they stay fresh.
 #[derive(Debug, Parser)]
@@ -91,47 +72,6 @@ enum Command {
     Man(man::Args),
 }
 
-/// Where we live.
-#[derive(Clone, Debug, clap::Args)]
-struct Home {
-    /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
-    #[arg(long, visible_alias = "copyrator-namespace", env = "COPYRATOR_NAMESPACE", value_name = "NS")]
-    namespace: Option<String>,
-    /// Its name in the environment of the first Copyrator.
-    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", hide = true)]
-    seed_namespace: String,
-}
-
-impl Home {
-    fn namespace(self) -> String {
-        self.namespace.filter(|name| !name.is_empty()).unwrap_or(self.seed_namespace)
-    }
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Done, nothing to report.
-    Done,
-    /// Findings, or something failed.
-    Findings,
-    /// The words of the command line are wrong.
-    Usage,
-    /// The cluster could not be reached.
-    Unreachable,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Findings => 1,
-            Exit::Usage => 2,
-            Exit::Unreachable => 3,
-        })
-    }
-}
-
 impl Cli {
     /// Carries out the command.
     pub fn run(self) -> Exit {
@@ -152,21 +92,4 @@ impl Cli {
             Command::Man(args) => args.run(),
         }
     }
-}
-
-/// Runs a command's future. Commands for people need one thread only.
-fn block_on(threads: Threads, future: impl Future<Output = Exit>) -> Exit {
-    let built = match threads {
-        Threads::One => tokio::runtime::Builder::new_current_thread().enable_all().build(),
-        Threads::Many => tokio::runtime::Builder::new_multi_thread().enable_all().build(),
-    };
-    match built {
-        Ok(runtime) => runtime.block_on(future),
-        Err(error) => fail(&error, Exit::Findings),
-    }
-}
-
-enum Threads {
-    One,
-    Many,
 }

@@ -4,13 +4,15 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 
 use copyrator_certs::Times;
 
-use super::{Exit, Home, Threads, block_on, fail};
+use super::{
+    arguments::{Home, UsageError, duration, endpoint, namespaces, non_empty},
+    terminal::{Exit, Threads, block_on, fail},
+};
 use crate::{
-    api::Span,
+    cluster::Target,
     config::Config,
-    hooks::Endpoint,
     model::{Bytes, SpreadLimits},
-    run::{self, LogFormat, ServeError, start_logging, target::Target},
+    run::{self, LogFormat, ServeError, start_logging},
 };
 
 /// What the process does.
@@ -111,14 +113,17 @@ pub struct Args {
     /// Bytes of one source times its targets at most; of more nothing is written, and the rule says so.
     #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
     max_spread_bytes: Bytes,
+    /// Copies that one rule may come to; of a rule that comes to more no new copy is made, and it says so. 0: no limit.
+    #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", default_value_t = 100_000, value_name = "N")]
+    max_copies_per_rule: usize,
     /// Requests of the reconciler under way at most, 1 to 32; fewer while the API server is busy. New namespaces have
     /// a lane of 8 beside.
     #[arg(long, env = "COPYRATOR_MAX_WRITES_IN_FLIGHT", default_value_t = 16, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=32))]
     max_writes_in_flight: u8,
-    /// Restarts under way in the whole cluster at most, shared fairly between namespaces; stuck ones do not count. 0: no
-    /// limit.
-    #[arg(long, env = "COPYRATOR_MAX_ROLLOUTS", default_value_t = 25, value_name = "N")]
+    /// Restarts under way in the whole cluster at most, half of them in one namespace. One counts until its rollout is
+    /// through or stuck, ten minutes at most. 0: no limit.
+    #[arg(long, env = "COPYRATOR_MAX_ROLLOUTS", default_value_t = 200, value_name = "N")]
     max_rollouts: usize,
     /// How often everything is listed anew and every copy is compared with its source by content.
     #[arg(long, env = "COPYRATOR_SWEEP_INTERVAL", default_value = "1h", value_name = "DURATION")]
@@ -132,7 +137,7 @@ pub struct Args {
     /// Writers that count although they are ServiceAccounts of other namespaces: USER or USER@NAMESPACE.
     #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "WRITER,…")]
     trusted_writers: Vec<String>,
-    /// The ServiceAccount, of --namespace, that the reconciler writes with: its copies are judged at their source.
+    /// The ServiceAccount, of --namespace, that the reconciler writes with: its writes of copies, which it has judged, pass policies.
     #[arg(
         long,
         env = "COPYRATOR_RECONCILER_ACCOUNT",
@@ -164,15 +169,6 @@ pub struct Args {
     /// A context of the kubeconfig.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-}
-
-/// A word of the command line that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UsageError {
-    #[error("--{flag}: {message}")]
-    Value { flag: &'static str, message: String },
-    #[error("{name}: {message}")]
-    Argument { name: &'static str, message: String },
 }
 
 impl Args {
@@ -227,6 +223,7 @@ impl Args {
             spread_limits: SpreadLimits {
                 min_interval: duration("min-spread-interval", &self.min_spread_interval)?,
                 max_bytes: self.max_spread_bytes,
+                max_copies: self.max_copies_per_rule,
                 ..SpreadLimits::default()
             },
             max_writes_in_flight: self.max_writes_in_flight.into(),
@@ -241,26 +238,6 @@ impl Args {
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),
         })
-    }
-}
-
-/// The names of `--namespaces`.
-pub(super) fn namespaces(entries: Vec<String>) -> Result<BTreeSet<String>, UsageError> {
-    let namespaces: BTreeSet<String> = non_empty(entries).collect();
-    let is_name = |name: &str| {
-        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let bytes = name.as_bytes();
-        let plain = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
-        plain && bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last())
-    };
-    match namespaces.iter().find(|name| !is_name(name)) {
-        Some(name) => {
-            let message = format!(
-                "{name:?} is no name of a namespace (globs are not taken: each needs a Role of its own)"
-            );
-            Err(UsageError::Value { flag: "namespaces", message })
-        }
-        None => Ok(namespaces),
     }
 }
 
@@ -287,39 +264,6 @@ fn some_namespaces(
     }
 }
 
-/// An environment variable that is set to nothing is no entry.
-pub(super) fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
-    entries.into_iter().filter(|entry| !entry.is_empty())
-}
-
-/// Where the API server finds the webhook: a URL, where one is named.
-pub(super) fn endpoint(
-    url: Option<String>,
-    service_name: &str,
-    namespace: &str,
-) -> Result<Endpoint, UsageError> {
-    match url {
-        Some(url) if url.starts_with("https://") => Ok(Endpoint::Url(url.trim_end_matches('/').to_owned())),
-        Some(url) => {
-            let message = format!("{url:?} is no https:// URL, and the API server takes no other");
-            Err(UsageError::Value { flag: "webhook-url", message })
-        }
-        None => service(service_name, namespace),
-    }
-}
-
-pub(super) fn service(text: &str, namespace: &str) -> Result<Endpoint, UsageError> {
-    let parsed = text.split_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
-    match parsed {
-        Some((name, port)) if !name.is_empty() => {
-            Ok(Endpoint::Service { name: name.to_owned(), namespace: namespace.to_owned(), port })
-        }
-        _ => {
-            Err(UsageError::Value { flag: "webhook-service", message: format!("{text:?} is not NAME:PORT") })
-        }
-    }
-}
-
 /// A duration of a second at least.
 fn lasting(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
     let span = duration(flag, text)?;
@@ -339,8 +283,4 @@ fn sweep_interval(text: &str) -> Result<Duration, UsageError> {
         return Err(UsageError::Value { flag, message });
     }
     Ok(interval)
-}
-
-pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
-    Span::new(text).get().map_err(|error| UsageError::Value { flag, message: error.to_string() })
 }

@@ -1,5 +1,6 @@
-//! JSON Schemas of our kinds, for editors and linters: what the definitions say, in the words of JSON Schema (draft 7), and
-//! strict about fields that there are not, since a misspelt one is what people want to be told of.
+//! JSON Schemas of our kinds, for editors and linters: what the definitions say, in the words of JSON Schema
+//! (draft 7), and strict about fields that there are not, since a misspelt one is what people want to be told
+//! of.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use crate::api::{GROUP, VERSION};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// One file a kind, and `all.json` for whoever names one schema for everything.
+/// One file a kind, and `all.json` for users who name one schema for everything.
 pub fn json_schemas() -> Vec<ManifestFile> {
     let kinds = kinds();
     let each = kinds.iter().map(|(kind, schema)| {

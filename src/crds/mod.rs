@@ -1,5 +1,6 @@
 //! What must be in the cluster before anything of ours works: the CRDs, and the policies that the API server
-//! enforces by itself, with every pod of ours dead. `copyrator crds` prints it, the chart carries the same text.
+//! enforces by itself, with every pod of ours dead. `copyrator crds` prints it, the chart carries the same
+//! text.
 
 mod bounds;
 mod definition;
@@ -33,8 +34,8 @@ pub fn manifests() -> Vec<Value> {
     definition::objects().chain(policy::objects()).collect()
 }
 
-/// Every object that a server takes, or any where no version is named, as one stream of YAML documents: the same
-/// bytes each time.
+/// Every object that a server takes, or any where no version is named, as one stream of YAML documents: the
+/// same bytes each time.
 pub fn yaml(server: Option<KubeVersion>) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
     let texts: Vec<String> = taken.map(|file| file.text).collect();

@@ -5,12 +5,13 @@ use serde_json::Value;
 use super::{ManifestFile, rendered};
 
 /// File name and text, in the order in which they are installed.
-const POLICIES: [(&str, &str); 5] = [
+const POLICIES: [(&str, &str); 6] = [
     ("copies.yaml", include_str!("../../webhook-config/policies/copies.yaml")),
     ("author.yaml", include_str!("../../webhook-config/policies/author.yaml")),
     ("author-honest.yaml", include_str!("../../webhook-config/policies/author-honest.yaml")),
     ("annotations.yaml", include_str!("../../webhook-config/policies/annotations.yaml")),
     ("annotations-honest.yaml", include_str!("../../webhook-config/policies/annotations-honest.yaml")),
+    ("statuses.yaml", include_str!("../../webhook-config/policies/statuses.yaml")),
 ];
 
 pub(super) fn objects() -> impl Iterator<Item = Value> {

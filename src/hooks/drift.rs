@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Whether what is there says what is wanted. Others may add to the metadata, but nothing to the hooks: one selector
-/// or condition more exempts writes.
+/// Whether what is there says what is wanted. Others may add to the metadata, but nothing to the hooks: one
+/// selector or condition more exempts writes.
 pub fn says(live: &Value, wanted: &Value) -> bool {
     let by_name = |configuration: &Value| -> BTreeMap<String, Value> {
         let hooks = configuration["webhooks"].as_array().into_iter().flatten();
@@ -29,7 +29,8 @@ fn includes(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Of what we leave out the API server writes some as empty, and leaves out what we write as empty.
+/// The API server writes some fields that we leave out as empty, and leaves out fields that we write as
+/// empty.
 pub(super) fn is_same(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => live.keys().chain(wanted.keys()).all(|key| {

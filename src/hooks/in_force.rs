@@ -1,17 +1,20 @@
-//! Whether the API server asks us about the writes that a policy speaks of, as the webhook configurations in the cluster say.
+//! Whether the API server asks us about the writes that a policy speaks of, as the webhook configurations in
+//! the cluster say.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
-    WebhookClientConfig,
+    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     drift::is_same,
-    needs::{adds, judged, kept},
+    groups::{applies_for, needed, selects_for},
+    needs::{NAMESPACES, adds},
+    spoken::{Of, SPOKEN, holds_for},
 };
 use crate::{
     api::{ConfigPolicySpec, FailurePolicy},
@@ -21,40 +24,40 @@ use crate::{
 /// Operation and resource.
 type Asked = (String, String);
 
-/// Why writes that a policy speaks of pass by it, if some do, where this is there and that is `wanted` for all policies.
+/// Why writes that a policy speaks of pass by it, if some do, where this is there and that is `wanted` for
+/// all policies.
 ///
-/// A hook counts where it says what is wanted but for its rules, of which it may have more or fewer than this policy needs:
-/// with another selector or failure policy, some writes pass.
+/// A hook counts where it says what is wanted but for what it says for other policies, and for its rules, of
+/// which it may have more or fewer than this policy needs: with another selector or failure policy, some
+/// writes pass.
 pub fn off(
-    name: &str,
     policy: &ConfigPolicySpec,
     validating: Option<&ValidatingWebhookConfiguration>,
     mutating: Option<&MutatingWebhookConfiguration>,
     wanted: &(ValidatingWebhookConfiguration, MutatingWebhookConfiguration),
 ) -> Option<String> {
-    let own_path = format!("/validate/policies/{name}");
     let failure = match policy.failure_policy {
         FailurePolicy::Ignore => "Ignore",
         FailurePolicy::Fail => "Fail",
     };
-    // Beyond a number of policies that hold writes up one entry serves them all.
-    let shared = |hook: &ValidatingWebhook| {
-        calls(&hook.client_config, "/validate/policies") && hook.failure_policy.as_deref() == Some(failure)
+    // Whatever hook asks, all policies are judged.
+    let speaks = |hook: &&ValidatingWebhook| {
+        calls(&hook.client_config, "/validate/policies")
+            && hook.failure_policy.as_deref() == Some(failure)
+            && applies_for(hook, policy, of(hook))
     };
-    let speaks = |hook: &&ValidatingWebhook| calls(&hook.client_config, &own_path) || shared(hook);
     let there = validating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
     let asking = wanted.0.webhooks.iter().flatten().filter(speaks);
-    let asking = asking.filter_map(|one| there.iter().find(|hook| is_but_for_rules(*hook, one)));
+    let asking = asking.flat_map(|one| there.iter().filter(|hook| serves(hook, one, policy)));
     let asked: BTreeSet<Asked> = asking.flat_map(|hook| asked(&hook.rules)).collect();
     let there = mutating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
     let adding = wanted.1.webhooks.iter().flatten();
     let adding = adding.filter(|hook| calls(&hook.client_config, "/mutate/defaults"));
-    let adding = adding.filter_map(|one| there.iter().find(|hook| is_but_for_rules(*hook, one)));
+    let adding = adding.filter_map(|one| there.iter().find(|hook| adds_for(hook, one, policy)));
     let adding: BTreeSet<Asked> = adding.flat_map(|hook| self::asked(&hook.rules)).collect();
 
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
-    let needed = judged(policy).flat_map(writes).chain(kept(policy).map(|resource| ("DELETE", resource)));
-    let missing = needed.filter(|one| !has(&asked, *one));
+    let missing = needed(policy).filter(|one| !has(&asked, *one));
     let missing = missing.chain(adds(policy).flat_map(writes).filter(|one| !has(&adding, *one)));
     let missing: BTreeSet<_> =
         missing.map(|(operation, resource)| format!("{operation} {resource}")).collect();
@@ -76,7 +79,45 @@ pub fn off(
     ))
 }
 
-/// Whether two hooks are the same but for their rules, and for whom the caller trusts: whether calls arrive is tried.
+/// Whether a hook is what is wanted as far as this policy goes: others that share it may have it say more, or
+/// not yet.
+fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigPolicySpec) -> bool {
+    let of = of(wanted);
+    let spoken = |hook: &ValidatingWebhook| {
+        hook.match_conditions.iter().flatten().find(|one| one.name == SPOKEN).cloned()
+    };
+    let rest = |hook: &ValidatingWebhook| {
+        let mut rest = hook.clone();
+        (rest.name, rest.object_selector) = (String::new(), None);
+        rest.match_conditions.get_or_insert_default().retain(|one| one.name != SPOKEN);
+        rest
+    };
+    holds_for(spoken(live).as_ref(), policy, of)
+        && selects_for(live.object_selector.as_ref(), policy, wanted.object_selector.as_ref())
+        && is_but_for_rules(&rest(live), &rest(wanted))
+}
+
+/// The same of a hook that adds something.
+fn adds_for(live: &MutatingWebhook, wanted: &MutatingWebhook, policy: &ConfigPolicySpec) -> bool {
+    let spoken = live.match_conditions.iter().flatten().find(|one| one.name == SPOKEN);
+    let rest = |hook: &MutatingWebhook| {
+        let mut rest = hook.clone();
+        rest.match_conditions.get_or_insert_default().retain(|one| one.name != SPOKEN);
+        rest
+    };
+    holds_for(spoken, policy, Of::Defaults) && is_but_for_rules(&rest(live), &rest(wanted))
+}
+
+/// What a hook of policies asks about.
+fn of(hook: &ValidatingWebhook) -> Of {
+    match asked(&hook.rules).iter().any(|(_, resource)| resource == NAMESPACES) {
+        true => Of::Namespaces,
+        false => Of::Content,
+    }
+}
+
+/// Whether two hooks are the same but for their rules, and for whom the caller trusts: whether calls arrive
+/// is tried.
 fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     let bare = |hook: &Hook| {
         let mut hook = serde_json::to_value(hook).unwrap_or_default();
@@ -113,7 +154,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::hooks::{Endpoint, Stamper, render};
+    use crate::hooks::{Endpoint, Frame, Stamper, Warned, render};
 
     fn policy(failure: &str, more: serde_json::Value) -> ConfigPolicySpec {
         let mut spec =
@@ -127,15 +168,23 @@ mod tests {
     type Hooks = (ValidatingWebhookConfiguration, MutatingWebhookConfiguration);
 
     fn hooks(policies: &[(&str, &ConfigPolicySpec)], endpoint: &Endpoint, ca: &str) -> Hooks {
-        render(policies.iter().copied(), Stamper::ApiServer, endpoint, ca, None, "ours", true)
+        let frame = Frame {
+            stamper: Stamper::ApiServer,
+            endpoint,
+            ca_bundle_pem: ca,
+            owner: None,
+            own_namespace: "ours",
+            annotations: true,
+        };
+        render(policies.iter().copied(), &Warned::default(), &frame)
     }
 
     fn url() -> Endpoint {
         Endpoint::Url("https://127.0.0.1:8443/".into())
     }
 
-    fn off_of(name: &str, policy: &ConfigPolicySpec, live: &Hooks, wanted: &Hooks) -> Option<String> {
-        off(name, policy, Some(&live.0), Some(&live.1), wanted)
+    fn off_of(policy: &ConfigPolicySpec, live: &Hooks, wanted: &Hooks) -> Option<String> {
+        off(policy, Some(&live.0), Some(&live.1), wanted)
     }
 
     #[test]
@@ -151,23 +200,48 @@ mod tests {
         for (spec, endpoint) in specs.iter().flat_map(|spec| [(spec, url()), (spec, service.clone())]) {
             let (live, wanted) =
                 (hooks(&[("app", spec)], &endpoint, "PEM"), hooks(&[("app", spec)], &endpoint, ""));
-            assert_eq!(off_of("app", spec, &live, &wanted), None);
-            assert!(off("app", spec, None, None, &wanted).is_some());
-            assert!(off_of("app", spec, &hooks(&[], &endpoint, "PEM"), &wanted).is_some());
+            assert_eq!(off_of(spec, &live, &wanted), None);
+            assert!(off(spec, None, None, &wanted).is_some());
+            assert!(off_of(spec, &hooks(&[], &endpoint, "PEM"), &wanted).is_some());
             // What others need changes nothing.
             let more = policy("Ignore", json!({"match": {"kinds": ["Secret"]}, "whileInUse": "Refuse"}));
             let wanted = hooks(&[("app", spec), ("more", &more)], &endpoint, "");
-            assert_eq!(off_of("app", spec, &live, &wanted), None);
+            assert_eq!(off_of(spec, &live, &wanted), None);
+        }
+        // Others that share the hook, or are to, change nothing either.
+        let named = |name: &str| policy("Fail", json!({"match": {"kinds": ["ConfigMap"], "names": [name]}}));
+        let (one, two) = (named("one"), named("two"));
+        {
+            let (there, here) = (vec![("one", &one)], vec![("one", &one), ("two", &two)]);
+            let (live, wanted) = (hooks(&there, &url(), "PEM"), hooks(&here, &url(), ""));
+            assert_eq!(off_of(&one, &live, &wanted), None);
+            assert!(off_of(&two, &live, &wanted).is_some(), "its names are not asked about");
+            let (live, wanted) = (hooks(&here, &url(), "PEM"), hooks(&there, &url(), ""));
+            assert_eq!(off_of(&one, &live, &wanted), None);
         }
         let many: Vec<String> = (0..70).map(|number| format!("p{number}")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), &specs[1])).collect();
         let mut live = hooks(&many, &url(), "PEM");
         let wanted = live.clone();
-        assert_eq!(off_of("p7", &specs[1], &live, &wanted), None);
+        assert_eq!(off_of(&specs[1], &live, &wanted), None);
         for hook in live.0.webhooks.iter_mut().flatten() {
             hook.failure_policy = Some("Ignore".into());
         }
-        assert!(off_of("p7", &specs[1], &live, &wanted).is_some(), "nothing is held up any more");
+        assert!(off_of(&specs[1], &live, &wanted).is_some(), "nothing is held up any more");
+    }
+
+    /// Policies that add something share a hook, too.
+    #[test]
+    fn what_a_policy_adds_is_asked_for_whatever_others_add() {
+        let adds = |label: &str| policy("Ignore", json!({"defaults": {"labels": {label: "x"}}}));
+        let (one, two) = (adds("one"), adds("two"));
+        let (alone, both) = (vec![("one", &one)], vec![("one", &one), ("two", &two)]);
+        for (there, wanted, of, is_off) in
+            [(&alone, &both, &one, false), (&both, &alone, &one, false), (&alone, &both, &two, true)]
+        {
+            let (live, wanted) = (hooks(there, &url(), "PEM"), hooks(wanted, &url(), ""));
+            assert_eq!(off_of(of, &live, &wanted).is_some(), is_off, "{of:?}");
+        }
     }
 
     /// While somebody says hands off, hooks stay as they were for the policies of then.
@@ -176,6 +250,7 @@ mod tests {
         let scoped = |team: &str| json!({"match": {"kinds": ["ConfigMap"], "namespaceSelector": {"matchLabels": {"team": team}}}});
         let (loose, strict) = (policy("Ignore", json!({})), policy("Fail", json!({})));
         let (blue, red) = (policy("Fail", scoped("blue")), policy("Fail", scoped("red")));
+        let other = policy("Fail", json!({"match": {"kinds": ["ConfigMap"], "names": ["other"]}}));
         for (before, after, stays) in [
             (&loose, &strict, false),
             (&strict, &loose, false),
@@ -183,10 +258,10 @@ mod tests {
             (&blue, &red, false),
             (&blue, &blue, true),
         ] {
-            let live = hooks(&[("app", before), ("other", &strict)], &url(), "PEM");
-            let wanted = hooks(&[("app", after), ("other", &strict)], &url(), "");
-            assert_eq!(off_of("app", after, &live, &wanted).is_none(), stays, "{before:?} {after:?}");
-            assert_eq!(off_of("other", &strict, &live, &wanted), None);
+            let live = hooks(&[("app", before), ("other", &other)], &url(), "PEM");
+            let wanted = hooks(&[("app", after), ("other", &other)], &url(), "");
+            assert_eq!(off_of(after, &live, &wanted).is_none(), stays, "{before:?} {after:?}");
+            assert_eq!(off_of(&other, &live, &wanted), None);
         }
     }
 
@@ -194,15 +269,15 @@ mod tests {
     fn what_is_lacking_is_named_with_the_fix() {
         let (loose, keeps) = (policy("Ignore", json!({})), policy("Ignore", json!({"whileInUse": "Refuse"})));
         let mut live = hooks(&[("app", &loose)], &url(), "PEM");
-        let why = off_of("app", &keeps, &live, &hooks(&[("app", &keeps)], &url(), "")).unwrap();
+        let why = off_of(&keeps, &live, &hooks(&[("app", &keeps)], &url(), "")).unwrap();
         assert!(
-            why.contains("do not ask about DELETE configmaps as this policy needs: they are put"),
+            why.contains("DELETE configmaps, UPDATE configmaps as this policy needs: they are put"),
             "{why}"
         );
         let wanted = live.clone();
         live.0.metadata.annotations = Some([(HANDS_OFF.to_owned(), "incident".to_owned())].into());
         live.0.webhooks = None;
-        let why = off_of("app", &loose, &live, &wanted).unwrap();
+        let why = off_of(&loose, &live, &wanted).unwrap();
         assert!(
             why.contains("CREATE configmaps, UPDATE configmaps as this policy needs: they are annotated copyrator.dev/hands-off"),
             "{why}"

@@ -1,20 +1,17 @@
 //! Which resources the policies present want to see, by hook.
 
-use std::collections::BTreeSet;
-
 use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, PolicyKind, WhileInUse};
 
-/// Which resources the policies present want to see, by hook. What nobody wants never reaches us.
+/// Which resources the policies present want to see, by hook. A resource that no policy wants never reaches
+/// us.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Needs<'p> {
-    /// Of policies that let writes pass while we are away.
-    pub(super) ignore: BTreeSet<&'static str>,
-    /// Those of them whose deletions are judged, too.
-    pub(super) ignore_deletions: BTreeSet<&'static str>,
+    /// Policies that let writes pass while we are away, by name.
+    pub(super) ignore: Vec<(&'p str, &'p ConfigPolicySpec)>,
     /// Policies that hold writes up while we are away, by name.
     pub(super) fail: Vec<(&'p str, &'p ConfigPolicySpec)>,
-    /// Of policies with defaults.
-    pub(super) defaults: BTreeSet<&'static str>,
+    /// Policies that add something.
+    pub(super) defaults: Vec<&'p ConfigPolicySpec>,
 }
 
 impl<'p> Needs<'p> {
@@ -22,16 +19,14 @@ impl<'p> Needs<'p> {
     pub(super) fn of(policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>) -> Self {
         let mut needs = Self::default();
         for (name, policy) in policies {
-            needs.defaults.extend(adds(policy));
+            needs.defaults.extend(adds(policy).next().map(|_| policy));
             match policy.failure_policy {
                 _ if judged(policy).next().is_none() => {}
-                FailurePolicy::Ignore => {
-                    needs.ignore.extend(judged(policy));
-                    needs.ignore_deletions.extend(kept(policy));
-                }
+                FailurePolicy::Ignore => needs.ignore.push((name, policy)),
                 FailurePolicy::Fail => needs.fail.push((name, policy)),
             }
         }
+        needs.ignore.sort_unstable_by_key(|(name, _)| *name);
         needs.fail.sort_unstable_by_key(|(name, _)| *name);
         needs
     }
@@ -49,7 +44,7 @@ fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
 /// The resource that is in no namespace.
 pub(super) const NAMESPACES: &str = "namespaces";
 
-/// The resources whose writes a policy judges: nobody uses a namespace, and none is copied.
+/// The resources whose writes a policy judges: no workload uses a namespace, and none is copied.
 pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     let all = !policy.data.is_empty()
         || policy.labels.is_some()

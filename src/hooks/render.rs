@@ -12,7 +12,12 @@ use k8s_openapi::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{fail, needs::Needs};
+use super::{
+    groups::{self, LONGEST_CONDITION},
+    needs::{Needs, adds},
+    spoken::{Of, condition},
+    warned::Warned,
+};
 use crate::api::ConfigPolicySpec;
 
 const VALIDATING: &str = include_str!("../../webhook-config/validating.yaml");
@@ -21,6 +26,8 @@ const MUTATING: &str = include_str!("../../webhook-config/mutating.yaml");
 pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
 /// The hooks that stamp authors.
 pub const STAMPING: [&str; 2] = [AUTHOR_HOOK, "annotations-author.copyrator.dev"];
+/// The hook for warnings: its entries are named after it, by resource.
+pub const WARNINGS: &str = "warnings.copyrator.dev";
 /// How the files write our own namespace.
 const OWN_NAMESPACE: &str = "copyrator-system";
 
@@ -49,17 +56,32 @@ pub enum Endpoint {
     },
 }
 
-/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it reaches us,
-/// but for those that ask for copies by annotations, where `annotations` says that they count.
+/// What the hooks say whatever the policies are.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    /// Who stamps authors.
+    pub stamper: Stamper,
+    /// Where the API server finds us.
+    pub endpoint: &'a Endpoint,
+    /// The certificates that the API server trusts for it, as PEM.
+    pub ca_bundle_pem: &'a str,
+    /// The object that the configurations are deleted with.
+    pub owner: Option<OwnerReference>,
+    /// Where our own objects live.
+    pub own_namespace: &'a str,
+    /// Whether annotations that declare something count.
+    pub annotations: bool,
+}
+
+/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it
+/// reaches us, but for those that ask for copies by annotations, where `frame.annotations` says that they
+/// count, and for those that have consequences to tell of.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
-    stamper: Stamper,
-    endpoint: &Endpoint,
-    ca_bundle_pem: &str,
-    owner: Option<OwnerReference>,
-    own_namespace: &str,
-    annotations: bool,
+    warned: &Warned,
+    frame: &Frame<'_>,
 ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
+    let &Frame { stamper, endpoint, ca_bundle_pem, ref owner, own_namespace, annotations } = frame;
     let needs = Needs::of(policies);
     let ca_bundle = ByteString(ca_bundle_pem.as_bytes().to_vec());
     let called = |rules: &Option<Vec<_>>| rules.as_ref().is_some_and(|rules| !rules.is_empty());
@@ -70,12 +92,16 @@ pub fn render<'p>(
         exempt(hook.namespace_selector.as_mut(), own_namespace);
         match hook.name.as_str() {
             "annotations.copyrator.dev" if !annotations => continue,
+            WARNINGS => {
+                hooks.extend(warned.entries(&hook));
+                continue;
+            }
             "policies-ignore.copyrator.dev" => {
-                narrow(&mut hook.rules, &needs.ignore);
-                with_deletions(&mut hook.rules, &needs.ignore_deletions);
+                hooks.extend(groups::entries(&hook, &needs.ignore));
+                continue;
             }
             "policies-fail.copyrator.dev" => {
-                hooks.extend(fail::entries(&hook, &needs.fail));
+                hooks.extend(groups::entries(&hook, &needs.fail));
                 continue;
             }
             _ => {}
@@ -93,7 +119,11 @@ pub fn render<'p>(
         match STAMPING.contains(&hook.name.as_str()) {
             true if stamper == Stamper::ApiServer => hook.rules = None,
             true => {}
-            false => narrow(&mut hook.rules, &needs.defaults),
+            false => {
+                narrow(&mut hook.rules, &needs.defaults.iter().flat_map(|policy| adds(policy)).collect());
+                let said = condition(&needs.defaults, Of::Defaults, LONGEST_CONDITION);
+                hook.match_conditions.get_or_insert_default().extend(said);
+            }
         }
         connect(&mut hook.client_config, endpoint, &ca_bundle);
     }
@@ -164,11 +194,23 @@ mod tests {
     };
 
     use super::*;
+    use crate::validate::policy_group;
 
     fn policy(failure: &str, matched: serde_json::Value) -> ConfigPolicySpec {
         let json =
             serde_json::json!({ "match": matched, "failurePolicy": failure, "limits": {"maxBytes": 1} });
         serde_json::from_value(json).unwrap()
+    }
+
+    fn frame(endpoint: &Endpoint) -> Frame<'_> {
+        Frame {
+            stamper: Stamper::ApiServer,
+            endpoint,
+            ca_bundle_pem: "PEM",
+            owner: None,
+            own_namespace: "ours",
+            annotations: true,
+        }
     }
 
     fn kinds(kinds: &str) -> serde_json::Value {
@@ -178,13 +220,15 @@ mod tests {
     fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
         let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        render(policies, Stamper::ApiServer, &endpoint, "PEM", None, "ours", true).0.webhooks.unwrap()
+        let warned = Warned::of_anything();
+        render(policies, &warned, &frame(&endpoint)).0.webhooks.unwrap()
     }
 
     /// Name, path and resources.
     fn brief(hooks: &[ValidatingWebhook]) -> Vec<String> {
         let brief = |hook: &ValidatingWebhook| {
             let path = hook.client_config.service.as_ref().and_then(|service| service.path.as_deref());
+            let path = path.map(|path| path.trim_end_matches(|one: char| one.is_ascii_hexdigit()));
             let rules = hook.rules.iter().flatten();
             let resources: Vec<_> =
                 rules.flat_map(|rule| rule.resources.iter().flatten().map(String::as_str)).collect();
@@ -194,10 +238,21 @@ mod tests {
         hooks.iter().map(brief).collect()
     }
 
-    const ALWAYS: [&str; 3] = [
+    fn url() -> Endpoint {
+        Endpoint::Url("https://127.0.0.1:8443/".into())
+    }
+
+    fn brief_of_urls(hooks: &[ValidatingWebhook]) -> Vec<&str> {
+        hooks.iter().map(|hook| hook.name.strip_suffix(".copyrator.dev").unwrap()).collect()
+    }
+
+    const ALWAYS: [&str; 6] = [
         "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies",
         "annotations /validate/annotations configmaps,secrets",
-        "warnings /validate/warnings configmaps,secrets,namespaces",
+        "configmaps.warnings /validate/warnings configmaps",
+        "secrets.warnings /validate/warnings secrets",
+        "namespaces.warnings /validate/warnings namespaces",
+        "copyratorrules.warnings /validate/warnings copyratorrules",
     ];
 
     #[test]
@@ -208,18 +263,24 @@ mod tests {
             ("strict", policy("Fail", kinds("Secret"))),
             ("both", policy("Fail", kinds("ConfigMap,Namespace"))),
         ];
+        let group = policy_group(&some[1].1);
         assert_eq!(
             brief(&rendered(&some)),
             [
                 ALWAYS[0],
                 ALWAYS[1],
-                "policies-ignore /validate/policies configmaps,secrets",
-                "both.policies-fail /validate/policies/both configmaps",
-                "both.namespaces-fail /validate/policies/both namespaces",
-                "strict.policies-fail /validate/policies/strict secrets",
+                "some.policies-ignore /validate/policies configmaps,secrets",
+                "GROUP.policies-fail /validate/policies configmaps,secrets",
+                "both.namespaces-fail /validate/policies namespaces",
                 ALWAYS[2],
+                ALWAYS[3],
+                ALWAYS[4],
+                ALWAYS[5],
             ]
+            .map(|line| line.replace("GROUP", &format!("both.and-1-more.{group}")))
         );
+        let unneeded = render([], &Warned::default(), &frame(&url())).0;
+        assert_eq!(brief_of_urls(&unneeded.webhooks.unwrap()), ["own-kinds", "annotations"]);
     }
 
     /// A deletion waits for us only where a policy asks for it, and a namespace's never.
@@ -251,7 +312,7 @@ mod tests {
         assert_eq!(operations(&hooks[2]), ["configmaps CREATE,UPDATE", "secrets CREATE,UPDATE,DELETE"]);
         assert_eq!(hooks[3].name, "strict.policies-fail.copyrator.dev");
         assert_eq!(operations(&hooks[3]), ["configmaps CREATE,UPDATE,DELETE"]);
-        assert_eq!(hooks.len(), 5, "none for Namespaces: {:?}", brief(&hooks));
+        assert_eq!(hooks.len(), 8, "none for Namespaces: {:?}", brief(&hooks));
     }
 
     /// Nothing of ours stands in the way of a rule where the API server stamps by itself.
@@ -261,17 +322,16 @@ mod tests {
         for (stamper, annotations, expected) in
             [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 2), (Stamper::Hook, true, 2)]
         {
-            let (_, mutating) = render([], stamper, &endpoint, "PEM", None, "ours", annotations);
+            let (_, mutating) =
+                render([], &Warned::default(), &Frame { stamper, annotations, ..frame(&endpoint) });
             assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
         }
     }
 
     #[test]
     fn annotations_that_do_not_count_are_not_asked_about() {
-        let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
-        let hooks = render([], Stamper::ApiServer, &endpoint, "PEM", None, "ours", false).0.webhooks.unwrap();
-        assert_eq!(hooks.len(), 2);
-        assert!(hooks.iter().all(|hook| hook.name != "annotations.copyrator.dev"));
+        let hooks = render([], &Warned::default(), &Frame { annotations: false, ..frame(&url()) }).0;
+        assert_eq!(brief_of_urls(&hooks.webhooks.unwrap()), ["own-kinds"]);
     }
 
     #[test]
@@ -294,7 +354,7 @@ mod tests {
         let system = "kubernetes.io/metadata.name NotIn kube-system,kube-public,kube-node-lease,ours";
         let (not_there, team, tier) =
             ("kubernetes.io/metadata.name NotIn blue-sandbox", "team In blue", "tier Exists ");
-        assert_eq!(selector(&hooks[2].namespace_selector), [system, not_there, team]);
+        assert_eq!(selector(&hooks[2].namespace_selector), [system, team, not_there]);
         assert_eq!(selector(&hooks[2].object_selector), [tier]);
         assert_eq!(hooks[3].name, "blue.namespaces-fail.copyrator.dev");
         assert_eq!(selector(&hooks[3].namespace_selector), [system, not_there]);
@@ -309,8 +369,25 @@ mod tests {
         let names: Vec<_> = (0..65).map(|number| format!("p{number}")).collect();
         let many: Vec<_> =
             names.iter().map(|name| (name.as_str(), policy("Fail", kinds("ConfigMap")))).collect();
-        assert_eq!(rendered(&many[..64]).len(), 67);
-        assert_eq!(brief(&rendered(&many))[2], "policies-fail /validate/policies configmaps");
+        assert_eq!(rendered(&many).len(), 7, "one hook, however many policies");
+        let apart: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let selector = serde_json::json!({ "matchLabels": { "team": name } });
+                let matched =
+                    serde_json::json!({ "kinds": ["ConfigMap", "Namespace"], "namespaceSelector": selector });
+                (name.as_str(), policy("Fail", matched))
+            })
+            .collect();
+        assert_eq!(rendered(&apart[..32]).len(), 70);
+        let wide = rendered(&apart);
+        assert_eq!(
+            brief(&wide)[2..4],
+            ["policies-fail /validate/policies configmaps", "namespaces-fail /validate/policies namespaces"]
+        );
+        assert!(wide.iter().all(|hook| hook.name.len() <= 253));
+        let size = serde_json::to_string(&rendered(&apart[..32])).unwrap().len();
+        assert!(size < 256 << 10, "{size}");
     }
 
     #[test]
@@ -322,8 +399,11 @@ mod tests {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
         let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
         let policies = all.iter().map(|(name, policy)| (*name, policy));
-        let (validating, mutating) =
-            render(policies, Stamper::Hook, &endpoint, "PEM", Some(owner), "ours", true);
+        let (validating, mutating) = render(
+            policies,
+            &Warned::of_anything(),
+            &Frame { stamper: Stamper::Hook, owner: Some(owner), ..frame(&endpoint) },
+        );
         assert_eq!(
             (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.as_ref().unwrap().len()),
             (1, 2)
@@ -332,14 +412,16 @@ mod tests {
         assert_eq!((author.name.as_str(), author.failure_policy.as_deref()), (AUTHOR_HOOK, Some("Fail")));
         assert_eq!(author.client_config.url.as_deref(), Some("https://127.0.0.1:8443/mutate/author"));
         let hooks = validating.webhooks.unwrap();
-        assert_eq!(hooks.len(), 6);
+        assert_eq!(hooks.len(), 10);
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
             assert_eq!(hook.match_policy.as_deref(), Some("Equivalent"), "{}", hook.name);
             assert!(hook.timeout_seconds.unwrap() <= 5, "{}", hook.name);
             let path = hook.client_config.url.as_ref().unwrap().strip_prefix("https://127.0.0.1:8443");
-            let path = path.unwrap().trim_end_matches("/strict");
+            let path = path.unwrap();
+            let path =
+                path.rsplit_once('/').filter(|(_, last)| last.len() == 16).map_or(path, |(path, _)| path);
             assert!(crate::admit::PATHS.iter().any(|(known, _)| *known == path), "{path}");
             assert_eq!(hook.client_config.ca_bundle.as_ref().unwrap().0, b"PEM");
             if hook.name != "own-kinds.copyrator.dev" {
@@ -349,7 +431,12 @@ mod tests {
                     selector.values.unwrap(),
                     ["kube-system", "kube-public", "kube-node-lease", "ours"]
                 );
-                let conditions = if hook.name == "annotations.copyrator.dev" { 2 } else { 3 };
+                let conditions = match &*hook.name {
+                    "annotations.copyrator.dev" => 2,
+                    policies if policies.contains(".policies-") || policies.contains(".namespaces-") => 4,
+                    warnings if warnings.ends_with(WARNINGS) => 4,
+                    _ => 3,
+                };
                 assert_eq!(hook.match_conditions.as_ref().unwrap().len(), conditions, "{}", hook.name);
             }
         }

@@ -1,5 +1,5 @@
-//! From what each object asks for to rules that can be applied: what belongs together is joined, each rule has a name of
-//! its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+//! From what each object asks for to rules that can be applied: what belongs together is joined, each rule
+//! has a name of its own, and none leaves that the one validator, or the schema's bounds, would refuse.
 
 use kube::api::ObjectMeta;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::{
     api::{
         ConfigMonitor, ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm,
     },
-    model::Kind,
+    names::Kind,
     validate::CompiledRule,
 };
 
@@ -304,8 +304,8 @@ fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
     terms.into_iter().flat_map(split).collect()
 }
 
-/// What the schema and the API server refuse, and the validator leaves to them; and names that would be read as globs
-/// or placeholders, which mean more than the object that was named.
+/// What the schema and the API server refuse, and the validator leaves to them; and names that would be read
+/// as globs or placeholders, which mean more than the object that was named.
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();

@@ -1,5 +1,5 @@
-//! ClusterSecret: regular expressions that are held against the beginning of a name (Python's `re.match`), and data of
-//! its own or a Secret to copy from. Values never come this far.
+//! ClusterSecret: regular expressions that are held against the beginning of a name (Python's `re.match`),
+//! and data of its own or a Secret to copy from. Values never come this far.
 
 use super::{
     Options,
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{KeyShape, MetaShape},
     marks::never_carried,
-    model::Kind,
+    names::Kind,
 };
 
 /// What a ClusterSecret asks for.

@@ -1,5 +1,5 @@
-//! config-syncer, once kubed: `kubed.appscode.com/sync` holds nothing or `true` for every namespace, or their labels;
-//! `sync-contexts` names other clusters.
+//! config-syncer, once kubed: `kubed.appscode.com/sync` holds nothing or `true` for every namespace, or their
+//! labels; `sync-contexts` names other clusters.
 
 use super::{
     assemble::{Draft, DraftRule},

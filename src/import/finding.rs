@@ -1,10 +1,10 @@
-//! What is told about an import: of which object, how bad, and what to do.
+//! What is told about an import: about which object, how bad it is, and what to do.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::model::Kind;
+use crate::names::Kind;
 
 /// The tool that something was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -1,6 +1,7 @@
-//! What other tools' manifests and annotations ask for, as rules and monitors of ours, with everything that would be
-//! different. Pure: what was found comes in as values, and is told as values. One file a tool; `read` and `workload` know
-//! their shapes, `pattern` and `targets` how they choose, `assemble` and `monitors` make what the one validator accepts.
+//! What other tools' manifests and annotations ask for, as rules and monitors of ours, with everything that
+//! would be different. Pure: what was found comes in as values, and is told as values. One file a tool;
+//! `read` and `workload` know their shapes, `pattern` and `targets` how they choose, `assemble` and
+//! `monitors` make what the one validator accepts.
 
 mod assemble;
 mod clustersecret;

@@ -1,5 +1,5 @@
-//! From what each workload asks for to monitors that can be applied: what is watched is put in order, each has a name of
-//! its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+//! From what each workload asks for to monitors that can be applied: what is watched is put in order, each
+//! has a name of its own, and none leaves that the one validator, or the schema's bounds, would refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{ConfigMonitor, ConfigMonitorSpec, WatchTerm, WorkloadName, Workloads},
-    model::Kind,
+    names::Kind,
     validate::CompiledMonitor,
 };
 

@@ -30,8 +30,8 @@ pub(super) fn is_namespace(text: &str) -> bool {
 pub(super) struct Names(BTreeSet<(String, String)>);
 
 impl Names {
-    /// A name that nothing else of this import has there. It says what it stems from, so that it hits nothing that
-    /// somebody wrote; what is of the first Copyrator keeps its name, which `RULE_NAME` may hold.
+    /// A name that nothing else of this import has there. It says what it stems from, so that it hits nothing
+    /// that somebody wrote; what is of the first Copyrator keeps its name, which `RULE_NAME` may hold.
     pub(super) fn take(
         &mut self,
         namespace: &str,

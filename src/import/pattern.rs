@@ -1,5 +1,5 @@
-//! A regular expression over names, as names and globs that match exactly the same; or why there
-//! are none. The grammar is read by the library that also reads ours; what is taken of it means the same in Go, Python
+//! A regular expression over names, as names and globs that match exactly the same; or why there are none.
+//! The grammar is read by the library that also reads ours; what is taken of it means the same in Go, Python
 //! and .NET.
 
 use regex_syntax::ast::{
@@ -14,7 +14,8 @@ pub enum Anchoring {
     Nowhere,
     /// At its beginning (Python's `re.match`).
     Start,
-    /// The first match must be the whole name (reflector). Not the same as anchored: `a|ab` does not match `ab`.
+    /// The first match must be the whole name (reflector). Not the same as anchored: `a|ab` does not match
+    /// `ab`.
     FirstMatchIsAll,
 }
 
@@ -123,8 +124,8 @@ fn few(branches: Vec<Branch>) -> Result<Vec<Branch>, String> {
     }
 }
 
-/// A character that means itself in a pattern and in a glob. What a namespace's name cannot hold is no reason to
-/// refuse a letter, but a glob's own signs are.
+/// A character that means itself in a pattern and in a glob. What a namespace's name cannot hold is no reason
+/// to refuse a letter, but a glob's own signs are.
 fn character(literal: &Literal) -> Result<char, String> {
     let plain = matches!(literal.kind, LiteralKind::Verbatim | LiteralKind::Meta);
     let known = literal.c.is_ascii_alphanumeric() || matches!(literal.c, '-' | '.' | '_');
@@ -188,8 +189,8 @@ fn glob(mut branch: Branch, anchoring: Anchoring) -> Result<String, String> {
     if glob.is_empty() { Err("matches no name".into()) } else { Ok(glob) }
 }
 
-/// Where the first match must be the whole name, an alternative that matches the beginning of what a later one
-/// matches hides it.
+/// Where the first match must be the whole name, an alternative that matches the beginning of what a later
+/// one matches hides it.
 fn order_is_harmless(branches: &[Branch]) -> Result<(), String> {
     let start = |branch: &Branch| -> (String, bool) {
         let mut text = String::new();

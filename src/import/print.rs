@@ -23,8 +23,8 @@ const COPYING: [&str; 6] = [
      is to be taken over.",
 ];
 
-/// What to do with monitors. The other tool goes last: between the two there would be a time when a change restarts nobody,
-/// while of both that see one, ours finds pods that are younger than it.
+/// What to do with monitors. The other tool goes last: between the two there would be a time when a change
+/// restarts nobody, while of both that see one, ours finds pods that are younger than it.
 const RESTARTING: [&str; 5] = [
     "Apply these monitors. They are suspended: nobody restarts for them.",
     "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
@@ -50,7 +50,8 @@ fn next(imported: &Imported) -> Vec<&'static str> {
     steps
 }
 
-/// Every rule and monitor with what is different above it, and what became neither at the end. Nothing at all where nothing was found.
+/// Every rule and monitor with what is different above it, and what became neither at the end. Nothing at all
+/// where nothing was found.
 ///
 /// # Errors
 /// One that cannot be written as YAML.
@@ -95,7 +96,7 @@ fn explain(text: &mut String, proposal: &Proposal) {
     }
 }
 
-/// One paragraph of a comment. What stems from others may hold line breaks, and must not end the comment.
+/// One paragraph of a comment. Text from others may hold line breaks, and must not end the comment.
 fn comment(text: &mut String, indent: &str, paragraph: &str) {
     let (mut line, mut first) = (format!("# {indent}"), true);
     for word in printable(paragraph, LONGEST).split_whitespace() {
@@ -112,8 +113,8 @@ fn comment(text: &mut String, indent: &str, paragraph: &str) {
     text.push('\n');
 }
 
-/// For machines: `rules` and `monitors` as they would be applied, `findings` with the object they are of and the rule or
-/// monitor they belong to, `next` in words.
+/// For machines: `rules` and `monitors` as they would be applied, `findings` with the object they are of and
+/// the rule or monitor they belong to, `next` in words.
 pub fn json(imported: &Imported) -> Value {
     let of = |wanted: fn(&Made) -> bool| imported.made().filter(|made| wanted(made)).collect::<Vec<_>>();
     let rules = of(|made| matches!(made, Made::Rule(_)));

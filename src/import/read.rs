@@ -1,5 +1,5 @@
-//! What is looked at, from documents as they come. Of ConfigMaps and Secrets that is their metadata, of a ClusterSecret
-//! the names of its keys: what is secret is dropped here and reaches nothing that prints.
+//! What is looked at, from documents as they come. For ConfigMaps and Secrets that is their metadata, for a
+//! ClusterSecret the names of its keys: secret values are dropped here and reach nothing that prints.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
     finding::{Finding, Origin, Tool, none},
     workload::{Restarted, SeedMonitor},
 };
-use crate::model::{Kind, WorkloadKind};
+use crate::{api::WorkloadKind, names::Kind};
 
 pub(super) type Texts = BTreeMap<String, String>;
 

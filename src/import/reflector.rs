@@ -1,6 +1,7 @@
-//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). Read from its v10
-//! source: a list's patterns are split at commas, and each must match the whole name at its first match; names and labels
-//! are OR-ed; nothing said means every namespace; what is allowed and what is automatic must both hold.
+//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). Read from its
+//! v10 source: a list's patterns are split at commas, and each must match the whole name at its first match;
+//! names and labels are OR-ed; nothing said means every namespace; what is allowed and what is automatic must
+//! both hold.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -9,7 +10,11 @@ use super::{
     read::{Annotated, Found},
     targets::{both, labelled, matches, named, patterns},
 };
-use crate::{api::DeletionPolicy, api::TargetTerm, model::NamespacedName, validate::Selector};
+use crate::{
+    api::{DeletionPolicy, TargetTerm},
+    names::NamespacedName,
+    validate::Selector,
+};
 
 const ALLOWED: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed";
 const ALLOWED_NAMES: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed-namespaces";

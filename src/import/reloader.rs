@@ -1,6 +1,6 @@
-//! Reloader. On a workload, or else on its pod template: `auto` (of one kind too), `reload` lists of patterns, which count
-//! whether referred to or not, `search`, which counts what it refers to and says `match`; less what `exclude` lists or
-//! says `ignore` itself.
+//! Reloader. On a workload, or else on its pod template: `auto` (of one kind too), `reload` lists of
+//! patterns, which count whether referred to or not, `search`, which counts what it refers to and says
+//! `match`; less what `exclude` lists or says `ignore` itself.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
@@ -11,8 +11,8 @@ use super::{
     workload::Restarted,
 };
 use crate::{
-    api::Span,
-    model::{Kind, WorkloadKind},
+    api::{Span, WorkloadKind},
+    names::Kind,
 };
 
 const AUTO: &str = "reloader.stakater.com/auto";
@@ -146,7 +146,8 @@ impl Asked<'_> {
         }
     }
 
-    /// One entry of a list. It means the same objects, or none: what it must not mean cannot be left out of a glob.
+    /// One entry of a list. It means the same objects, or none: what it must not mean cannot be left out of a
+    /// glob.
     fn listed(&mut self, about: &About, pattern: &str, excluded: &[&str]) {
         let front = if pattern.starts_with('^') { "" } else { "^" };
         let back = if pattern.ends_with('$') { "" } else { "$" };

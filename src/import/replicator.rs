@@ -1,6 +1,7 @@
 //! kubernetes-replicator: annotations of a source (`replicate-to`, `replicate-to-matching`) and of a target
-//! (`replicate-from`, with the source's consent). Read from its v2 source: a pattern gets `^` in front and `$` behind
-//! unless it has them, so that `a|b` means `^a|b$`; an object with `replicate-from` is never a source.
+//! (`replicate-from`, with the source's consent). Read from its v2 source: a pattern gets `^` in front and
+//! `$` behind unless it has them, so that `a|b` means `^a|b$`; an object with `replicate-from` is never a
+//! source.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{DeletionPolicy, MetaShape},
-    model::{Kind, NamespacedName},
+    names::{Kind, NamespacedName},
 };
 
 const TO: &str = "replicator.v1.mittwald.de/replicate-to";

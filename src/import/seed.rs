@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{DeletionPolicy, MetaShape},
-    model::Kind,
+    names::Kind,
 };
 
 /// What a rule of the first Copyrator asks for.

@@ -1,4 +1,5 @@
-//! The first Copyrator's `ConfigMonitor`: one ConfigMap, and the labels of the pods that it deletes when that changes.
+//! The first Copyrator's `ConfigMonitor`: one ConfigMap, and the labels of the pods that it deletes when that
+//! changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{ConfigMonitorSpec, Strategy, StrategyType, WatchTerm, Workloads},
-    model::Kind,
+    names::Kind,
 };
 
 /// What a monitor of the first Copyrator asks for.

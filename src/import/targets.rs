@@ -65,7 +65,8 @@ pub(super) fn patterns<'a>(
     all
 }
 
-/// System namespaces never take copies: names of them are taken out, globs and selectors that reach them are told.
+/// System namespaces never take copies: names of them are taken out, globs and selectors that reach them are
+/// told.
 pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>) -> Vec<TargetTerm> {
     let mut wide = false;
     let mut kept = Vec::new();
@@ -94,8 +95,8 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     kept
 }
 
-/// What both lists of terms choose; `None` in place of a list means every namespace. What cannot be decided is told
-/// and chooses nothing.
+/// What both lists of terms choose; `None` in place of a list means every namespace. What cannot be decided
+/// is told and chooses nothing.
 pub(super) fn both(
     one: Option<Vec<TargetTerm>>,
     other: Option<Vec<TargetTerm>>,

@@ -1,5 +1,5 @@
-//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload, whose pod template then carries a hash of all
-//! that it refers to, and of `extra-configmaps` and `extra-secrets`, of other namespaces too.
+//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload, whose pod template then carries a
+//! hash of all that it refers to, and of `extra-configmaps` and `extra-secrets`, of other namespaces too.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
@@ -7,7 +7,7 @@ use super::{
     names::is_name,
     workload::Restarted,
 };
-use crate::model::Kind;
+use crate::names::Kind;
 
 const UPDATE: &str = "wave.pusher.com/update-on-config-change";
 const EXTRA: [(&str, Kind); 2] =

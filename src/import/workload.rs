@@ -1,5 +1,6 @@
-//! What a tool that restarts reads of a workload, and the first Copyrator's monitor. Of a pod template that is what it
-//! refers to, the annotations of such tools, and what they left in it: no value of an environment variable is kept.
+//! What a tool that restarts reads of a workload, and the first Copyrator's monitor. For a pod template that
+//! is what it refers to, the annotations of such tools, and what they left in it: no value of an environment
+//! variable is kept.
 
 use serde_json::Value;
 
@@ -8,10 +9,7 @@ use super::{
     names::{is_key, is_name},
     read::{Texts, is_of_interest, texts},
 };
-use crate::{
-    model::{Reference, WorkloadKind},
-    observe::workload::references,
-};
+use crate::{api::WorkloadKind, model::Reference, observe::workload::references};
 
 /// A Deployment, StatefulSet or DaemonSet that a tool which restarts is told of, or has written to.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +24,8 @@ pub struct Restarted {
     pub annotations: Texts,
     /// Those of its pod template, likewise.
     pub template: Texts,
-    /// What its pod template refers to; `None` where it is not shaped like one. What is wrong with it is not kept: a
-    /// parser quotes what it did not expect, and that may be a value.
+    /// What its pod template refers to; `None` where it is not shaped like one. What is wrong with it is not
+    /// kept: a parser quotes what it did not expect, and that may be a value.
     pub references: Option<Vec<Reference>>,
     /// The environment variables that Reloader put in (`STAKATER_…`): their names.
     pub stakater: Vec<String>,
@@ -86,7 +84,8 @@ impl Restarted {
     }
 }
 
-/// A reference, as far as what it names can exist: what is no name is nothing, and must not be read as a glob.
+/// A reference, as far as what it names can exist: what is no name is nothing, and must not be read as a
+/// glob.
 fn existing(mut reference: Reference) -> Option<Reference> {
     if let Some(keys) = &mut reference.keys {
         keys.retain(|key| is_key(key));

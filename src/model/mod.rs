@@ -1,12 +1,14 @@
 //! Value types: what is known of the cluster, without behaviour beyond constructors and indexes.
 //! A [`World`] is the whole of it; the planner and the webhook see nothing else.
 
-mod key;
+mod changed;
+mod deletion;
 mod object;
 mod places;
 mod progress;
 mod restarted;
 mod rule;
+mod rules;
 mod spread;
 mod standing;
 mod track;
@@ -15,12 +17,14 @@ mod waits;
 mod workload;
 mod world;
 
-pub use key::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
-pub use object::{Fingerprint, ForeignField, KeyPrint, NamespaceFacts, ObjectFacts, Ownership};
+pub use changed::ChangedKeys;
+pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
+pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use places::{Look, Places};
 pub use progress::{AGAIN, digest_of};
 pub use restarted::{Restarted, Went};
-pub use rule::{Authority, Declared, MonitorFacts, PolicyFacts, RuleFacts};
+pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
+pub use rules::Rules;
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use standing::{Hooked, Standing};
 pub use track::TrackRecord;

@@ -1,5 +1,6 @@
-//! The only namespaces that a process looks at, where it may not look at all of them. A namespace is known to the world
-//! only while everything in it is: a list that was refused says nothing, least of all that something has gone.
+//! The only namespaces that a process looks at, where it may not look at all of them. A namespace is known to
+//! the world only while everything in it is: a list that was refused says nothing, least of all that
+//! something has gone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,8 +41,11 @@ pub enum Look {
 pub struct Places {
     places: BTreeMap<Arc<str>, Place>,
     changes: u64,
-    /// Somebody looks who is not Copyrator: what he is refused says nothing of what it may.
+    /// The caller of a command looks, and not Copyrator: what the caller is refused says nothing of what
+    /// Copyrator may.
     is_callers: bool,
+    /// Copyrator looks at all namespaces, and the caller's rights end here.
+    is_part: bool,
 }
 
 #[derive(Debug, Default)]
@@ -61,15 +65,26 @@ impl Place {
 }
 
 impl Places {
-    /// Of which nothing is known yet.
+    /// Those of which nothing is known yet.
     pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         let places = names.into_iter().map(|name| (name.into(), Place::default())).collect();
-        Self { places, changes: 0, is_callers: false }
+        Self { places, changes: 0, is_callers: false, is_part: false }
     }
 
-    /// The same, where a person looks with rights of his own.
+    /// The same, where a person looks with their own rights.
     pub fn of_caller(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         Self { is_callers: true, ..Self::new(names) }
+    }
+
+    /// The namespace that a person asks about whose rights end there, while Copyrator looks at all of them.
+    pub fn of_tenant(name: Arc<str>) -> Self {
+        Self { is_part: true, ..Self::of_caller([name]) }
+    }
+
+    /// Whether Copyrator looks at these namespaces and no other; not where a person sees no more of what it
+    /// sees.
+    pub fn is_all(&self) -> bool {
+        !self.is_part
     }
 
     /// Their names, in order.
@@ -82,7 +97,7 @@ impl Places {
         self.places.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
     }
 
-    /// How often one of them has come into sight or gone out of it: an answer of before says nothing of it.
+    /// How often one of them has come into sight or gone out of it: an answer from before says nothing of it.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -92,8 +107,8 @@ impl Places {
         self.places.get(name)?.refused.values().next().map(String::as_str)
     }
 
-    /// Those that Copyrator sees as far as a person can know who may not see all of them: all that he has not found
-    /// absent. `None`: Copyrator itself looks, and knows.
+    /// The namespaces that Copyrator sees, as far as a person can know who may not see all of them: all that
+    /// the person has not found absent. `None`: Copyrator itself looks, and knows.
     pub fn supposed(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
         let there = self.places.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
         self.is_callers.then_some(there)
@@ -121,6 +136,10 @@ impl World {
         let places = self.places.as_ref().filter(|_| !self.sees(namespace))?;
         let place = places.places.get(namespace);
         Some(match (place, places.refusal(namespace)) {
+            (None, _) if places.is_part => (
+                "OutOfSight",
+                format!("namespace {namespace} is out of sight: your rights show {} only", places.said()),
+            ),
             (None, _) => (
                 "NotServed",
                 format!(
@@ -149,7 +168,8 @@ impl World {
         })
     }
 
-    /// Takes in what came of reading one kind in one place; whether the place has come into sight, or gone out of it.
+    /// Takes in what came of reading one kind in one place; whether the place has come into sight, or gone
+    /// out of it.
     pub fn look(&mut self, name: &Arc<str>, look: Look) -> bool {
         let Some(places) = &mut self.places else { return false };
         let Some(place) = places.places.get_mut(name) else { return false };
@@ -177,15 +197,19 @@ impl World {
         let facts = place.facts.clone().filter(|_| place.is_whole());
         place.settled |= facts.is_some() || !place.refused.is_empty();
         let is_seen = facts.is_some();
+        let uid = |facts: &NamespaceFacts| facts.uid.clone();
+        let is_other = self.namespaces.get(name).map(uid) != facts.as_ref().map(uid);
+        if is_other {
+            places.changes += 1;
+        }
         match facts {
-            Some(facts) => drop(self.namespaces.insert(name.clone(), facts)),
+            Some(facts) => drop(self.set_namespace(name.clone(), facts)),
             None => drop(self.namespaces.remove(name)),
         }
-        if was_seen != is_seen {
-            places.changes += 1;
-            // Who may copy was asked of the places that were in sight.
+        if is_other {
+            // The question of who may copy was asked for the places that were in sight.
             self.rule_authority.clear();
-            // Whatever was refused there was refused to who lacked a right.
+            // Earlier refusals there were refusals for lack of a right.
             self.attempts.retain(|slot, _| slot.namespace != *name);
             self.restart_attempts.retain(|workload, _| workload.namespace != *name);
         }
@@ -255,6 +279,18 @@ mod tests {
         assert_eq!(reason, "NotServed");
         assert!(message.contains("looks at namespaces a, b only"), "{message}");
         assert!(!message.contains("spec"), "whoever only looks has written none: {message}");
+    }
+
+    /// Nothing is known of other namespaces, least of all that Copyrator does not look at them.
+    #[test]
+    fn where_rights_end_nothing_is_said_to_be_elsewhere() {
+        let mut world = World::default();
+        world.places = Some(Places::of_tenant("a".into()));
+        read(&mut world, "a", None);
+        assert!(world.sees("a") && !world.sees("b"));
+        let told =
+            ("OutOfSight", "namespace b is out of sight: your rights show namespace a only".to_owned());
+        assert_eq!(world.unseen("b"), Some(told));
     }
 
     /// What a person may not see Copyrator may.

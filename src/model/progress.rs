@@ -1,4 +1,5 @@
-//! How the last restart of a workload goes on: whether the rollout that is seen is ours, and whether it takes too long.
+//! How the last restart of a workload goes on: whether the rollout that is seen is ours, and whether it takes
+//! too long.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,9 +8,9 @@ use super::{Rollout, WorkloadFacts};
 /// Ends the pod template's annotation where the digest alone would change nothing.
 pub const AGAIN: &str = "-again";
 
-/// After so long a rollout is stuck whose own controller sets it no deadline: that of StatefulSets and DaemonSets, and of
-/// Deployments that have theirs switched off. It is the default deadline of Deployments.
-const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+/// After this long, a rollout without a deadline from its own controller is stuck: that of StatefulSets and
+/// DaemonSets, and of Deployments that have theirs switched off. It is the default deadline of Deployments.
+pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
     /// The content that the pod template was last restarted for: `<key id>.<digest>`.
@@ -47,8 +48,8 @@ impl WorkloadFacts {
         }
     }
 
-    /// The rollout is through, and something serves where something should: a DaemonSet is through though no pod is
-    /// available, and with a node down not all ever are.
+    /// The rollout is through, and something serves where something should: a DaemonSet is through though no
+    /// pod is available, and with a node down not all ever are.
     pub fn is_ready(&self) -> bool {
         match self.rollout {
             Rollout::Complete => self.available > 0 || self.desired <= 0,
@@ -63,19 +64,19 @@ impl WorkloadFacts {
         self.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
     }
 
-    /// When it no longer counts as under way, if it does: a restart of ours, by whatever strategy, that is not through.
-    /// `Some(None)` where its own controller says when it is stuck.
-    pub(super) fn under_way(&self) -> Option<Option<Timestamp>> {
-        if self.rollout == Rollout::Unfinished && self.restarted_by_us() {
-            return Some(self.rollout_deadline());
-        }
+    /// Until when it takes a place among the restarts of the cluster, if it does: a restart of ours, by
+    /// whatever strategy, that is not through. Ten minutes at most, whatever deadline its owner has given it:
+    /// the owner says how long a rollout may take, but not how long others wait for it.
+    pub(super) fn takes_place_until(&self) -> Option<Timestamp> {
+        let is_rolling = self.rollout == Rollout::Unfinished && self.restarted_by_us();
         let by_pods = self.is_being_replaced() && !matches!(self.rollout, Rollout::Partitioned(_));
-        let since = self.recorded.filter(|_| by_pods)?;
-        Some(Some(since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX)))
+        let since = if is_rolling { self.last_restart } else { self.recorded.filter(|_| by_pods) }?;
+        Some(since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
 }
 
-/// The part of a record of content that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
+/// The part of a record of content that names the content: `<key id>.<digest>` of
+/// `<key id>.<digest>.<scope>`.
 pub fn digest_of(record: &str) -> &str {
     record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }

@@ -1,5 +1,5 @@
-//! How a restart of ours goes on, as seen on the workload and its pods. Only for workloads of which others wait: forgotten,
-//! it costs one list of pods each to find out anew.
+//! How a restart of ours goes on, as seen on the workload and its pods. Only for workloads of which others
+//! wait: forgotten, it costs one list of pods each to find out anew.
 
 /// How the last restart of a workload went.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,17 @@ pub type MonitorFacts = Declared<ConfigMonitorSpec, CompiledMonitor, ConfigMonit
 /// A [`crate::api::ConfigPolicy`].
 pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicyStatus>;
 
-/// What the API server said when it was asked whether the identity of a rule or monitor may do what it declares.
+/// The definition of rules, as the API server had it right before rules were last listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its UID.
+    pub uid: Box<str>,
+    /// When it was created (1 s resolution): every rule of before went with the one before.
+    pub created: Timestamp,
+}
+
+/// What the API server said when it was asked whether the identity of a rule or monitor may do what it
+/// declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     /// UID of the object that was asked for.
@@ -51,6 +61,10 @@ pub struct Authority {
     pub identity: String,
     /// `Ok`, or the reason and message of the refusal.
     pub answer: Result<(), (String, String)>,
-    /// When it was asked; a ServiceAccount's answer is kept at most 30 s.
+    /// When it was asked; what can be withdrawn is written by for 30 s at most.
     pub asked: Timestamp,
+    /// How many questions it took.
+    pub questions: usize,
+    /// How many times in a row it was refused.
+    pub refusals: u32,
 }

@@ -16,7 +16,7 @@ pub struct Spread {
     pub contents: BTreeSet<String>,
 }
 
-/// How fast and how far one source may spread.
+/// How fast and how far one source may spread, and how far one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpreadLimits {
     /// Least time between two spreads of one source; it doubles while the source keeps changing.
@@ -25,11 +25,18 @@ pub struct SpreadLimits {
     pub warn_bytes: Bytes,
     /// Bytes of a source times its targets, beyond which nothing of it is written.
     pub max_bytes: Bytes,
+    /// Copies that one rule may come to, beyond which it makes no new one; 0: any number.
+    pub max_copies: usize,
 }
 
 impl Default for SpreadLimits {
     fn default() -> Self {
-        Self { min_interval: Duration::from_secs(5), warn_bytes: Bytes(256 << 20), max_bytes: Bytes(1 << 30) }
+        Self {
+            min_interval: Duration::from_secs(5),
+            warn_bytes: Bytes(256 << 20),
+            max_bytes: Bytes(1 << 30),
+            max_copies: 100_000,
+        }
     }
 }
 

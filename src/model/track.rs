@@ -1,4 +1,5 @@
-//! How a workload's restarts have gone so far. It is kept on the workload, so that no restart of ours forgets it.
+//! How a workload's restarts have gone so far. It is kept on the workload, so that no restart of ours forgets
+//! it.
 
 /// How a workload's restarts have gone: as its labels say, or as a plan wants them to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +16,8 @@ impl TrackRecord {
     /// Counts stop here: beyond, nothing differs any more.
     pub const MOST: u32 = 99;
 
-    /// From the values of the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. What cannot be read counts
-    /// as nothing: somebody else has written it.
+    /// From the values of the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. What cannot be read
+    /// counts as nothing: somebody else has written it.
     pub fn read(brake: Option<&str>, last_good: Option<String>) -> Self {
         let counts = brake.and_then(|text| {
             let (streak, failures) = text.split_once('.')?;

@@ -1,34 +1,46 @@
-//! Restarts of ours that are under way: those that the workloads show, and those decided a moment ago, which no watch
-//! has told of yet. Kept as an index, since every restart that is due asks how many there are.
+//! Restarts of ours that are under way: those that the workloads show, and those decided a moment ago, which
+//! no watch has told of yet. Kept as an index, since every restart that is due asks how many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use super::{WorkloadFacts, WorkloadKey};
+use super::{WorkloadFacts, progress::DEADLINE};
+use crate::{digest::DigestKey, names::WorkloadKey};
+
+/// A restart's time is the API server's, whose clock may be so far ahead of ours.
+const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// Restarts of ours under way.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// Unfinished restarts of ours, and when each counts as stuck, where the clock alone tells.
-    rolling: BTreeMap<WorkloadKey, Option<Timestamp>>,
-    reserved: BTreeMap<WorkloadKey, Reserved>,
+    /// Unfinished restarts, as their workloads say.
+    rolling: BTreeMap<WorkloadKey, Restart>,
+    /// Those that were decided.
+    reserved: BTreeMap<WorkloadKey, Restart>,
 }
 
-/// A restart that was decided.
+/// A restart: the content as it is recorded, and until when it counts at most.
 #[derive(Clone, Debug)]
-struct Reserved {
+struct Restart {
     label: String,
     until: Timestamp,
 }
 
 impl UnderWay {
-    /// The workloads whose restart is under way, in order. One that is stuck is not: it may never end.
-    pub fn at(&self, now: Timestamp) -> BTreeSet<&WorkloadKey> {
-        let is_stuck = |deadline: &Option<Timestamp>| deadline.is_some_and(|deadline| deadline <= now);
-        let rolling = self.rolling.iter().filter(|(_, deadline)| !is_stuck(deadline));
-        let reserved = self.reserved.iter().filter(|(_, reserved)| reserved.until > now);
-        rolling.map(|(key, _)| key).chain(reserved.map(|(key, _)| key)).collect()
+    /// The workloads whose restart is under way, in order; without a time, also those that have been so for
+    /// too long.
+    ///
+    /// What a workload says of itself counts only if it names our key, and a time that can be: anybody who
+    /// may write the workload may write both.
+    pub fn at(&self, now: Option<Timestamp>, key: Option<&DigestKey>) -> BTreeSet<&WorkloadKey> {
+        let lasts = |restart: &Restart| now.is_none_or(|now| restart.until > now);
+        let longest = DEADLINE.saturating_add(AHEAD);
+        let can_be = |restart: &Restart| now.is_none_or(|now| restart.until.duration_since(now) <= longest);
+        let is_ours = |restart: &Restart| key.is_some_and(|key| key.is_named_in(&restart.label));
+        let rolling = self.rolling.iter().filter(|(_, one)| lasts(one) && can_be(one) && is_ours(one));
+        let reserved = self.reserved.iter().filter(|(_, one)| lasts(one));
+        rolling.chain(reserved).map(|(key, _)| key).collect()
     }
 
     /// Whether a restart of this workload was decided a moment ago, and no watch has told of it yet.
@@ -36,10 +48,11 @@ impl UnderWay {
         self.reserved.get(key).is_some_and(|reserved| reserved.until > now)
     }
 
-    /// Counts a restart as under way from now on, for this content as it will be recorded: until the watch shows it, it
-    /// is released, or this time has come. To be called under the lock under which it was decided.
+    /// Counts a restart as under way from now on, for this content as it will be recorded: until the watch
+    /// shows it, it is released, or this time has come. To be called under the lock under which it was
+    /// decided.
     pub fn reserve(&mut self, key: &WorkloadKey, label: &str, until: Timestamp) {
-        self.reserved.insert(key.clone(), Reserved { label: label.to_owned(), until });
+        self.reserved.insert(key.clone(), Restart { label: label.to_owned(), until });
     }
 
     /// Nothing came of a reserved restart, or it is over.
@@ -54,13 +67,15 @@ impl UnderWay {
 
     /// Takes in how a workload stands, or that it has gone.
     pub(super) fn see(&mut self, key: &WorkloadKey, facts: Option<&WorkloadFacts>) {
-        match facts.and_then(WorkloadFacts::under_way) {
-            Some(deadline) => drop(self.rolling.insert(key.clone(), deadline)),
+        let until = facts.and_then(WorkloadFacts::takes_place_until);
+        let label = facts.and_then(|facts| facts.applied.clone());
+        match label.zip(until) {
+            Some((label, until)) => drop(self.rolling.insert(key.clone(), Restart { label, until })),
             None => drop(self.rolling.remove(key)),
         }
         // From here on its facts tell.
         let is_seen =
-            |reserved: &Reserved| facts.is_none_or(|facts| facts.applied.as_ref() == Some(&reserved.label));
+            |reserved: &Restart| facts.is_none_or(|facts| facts.applied.as_ref() == Some(&reserved.label));
         if self.reserved.get(key).is_some_and(is_seen) {
             self.reserved.remove(key);
         }
@@ -70,16 +85,35 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Rollout, WorkloadKind, World};
+    use crate::{
+        api::WorkloadKind,
+        model::{Rollout, World, digest_of},
+    };
+
+    fn digest_key() -> DigestKey {
+        DigestKey::new(&[7; DigestKey::LENGTH])
+    }
+
+    fn record(content: &str) -> String {
+        format!("{}.{content}.s", digest_key().id())
+    }
+
+    fn count(world: &World, second: i64) -> usize {
+        world.under_way.at(Some(at(second)), Some(&digest_key())).len()
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn db() -> WorkloadKey {
+        WorkloadKey { kind: WorkloadKind::StatefulSet, namespace: "shop".into(), name: "db".into() }
+    }
+
     fn facts(content: &str, rollout: Rollout, own_deadline: bool) -> WorkloadFacts {
         WorkloadFacts {
-            applied: Some(format!("k.{content}.s")),
-            restarted_for: Some(format!("k.{content}")),
+            applied: Some(record(content)),
+            restarted_for: Some(digest_of(&record(content)).to_owned()),
             last_restart: Some(at(100)),
             templated: Some(at(100)),
             recorded: Some(at(100)),
@@ -90,14 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_from_the_decision_until_the_rollout_ends_or_is_stuck() {
-        let mut world = World::default();
-        let key =
-            WorkloadKey { kind: WorkloadKind::StatefulSet, namespace: "shop".into(), name: "db".into() };
-        let count = |world: &World, second| world.under_way.at(at(second)).len();
+    fn a_place_is_taken_from_the_decision_until_the_rollout_ends_or_for_ten_minutes() {
+        let (mut world, key) = (World::default(), db());
         world.set_workload(key.clone(), Some(facts("old", Rollout::Complete, false)));
         assert_eq!(count(&world, 100), 0);
-        world.under_way.reserve(&key, "k.new.s", at(110));
+        world.under_way.reserve(&key, &record("new"), at(110));
         assert_eq!(
             (count(&world, 109), count(&world, 110)),
             (1, 0),
@@ -109,15 +140,34 @@ mod tests {
         world.set_workload(key.clone(), Some(facts("new", Rollout::Unfinished, false)));
         assert_eq!((count(&world, 699), count(&world, 700)), (1, 0), "ten minutes");
         world.set_workload(key.clone(), Some(facts("new", Rollout::Unfinished, true)));
-        assert_eq!(count(&world, 9000), 1, "a Deployment says itself when it is stuck");
+        assert_eq!((count(&world, 699), count(&world, 700)), (1, 0), "though its own deadline is a day");
+        assert_eq!(world.under_way.at(None, Some(&digest_key())).len(), 1, "without a time nothing is over");
         world.set_workload(key.clone(), Some(facts("new", Rollout::Complete, false)));
         assert_eq!(count(&world, 109), 0, "the reservation went when the watch told of it");
         let somebody_elses =
             WorkloadFacts { templated: Some(at(101)), ..facts("new", Rollout::Unfinished, true) };
         world.set_workload(key.clone(), Some(somebody_elses));
         assert_eq!(count(&world, 109), 0);
-        world.under_way.reserve(&key, "k.newer.s", at(110));
+        world.under_way.reserve(&key, &record("newer"), at(110));
         world.set_workload(key.clone(), None);
         assert_eq!(count(&world, 109), 0, "it is gone");
+    }
+
+    #[test]
+    fn what_anybody_can_write_takes_no_place_without_our_key_nor_from_the_future() {
+        let (mut world, key) = (World::default(), db());
+        let ours = facts("new", Rollout::Unfinished, true);
+        let forged = WorkloadFacts {
+            applied: Some("a.b.c".into()),
+            restarted_for: Some("a.b".into()),
+            ..ours.clone()
+        };
+        let written_at = |second| WorkloadFacts { last_restart: Some(at(second)), ..ours.clone() };
+        let (ahead, from_the_future) = (written_at(161), written_at(162));
+        for (facts, expected) in [(ours.clone(), 1), (forged, 0), (ahead, 1), (from_the_future, 0)] {
+            assert!(facts.restarted_by_us(), "as far as the workload says");
+            world.set_workload(key.clone(), Some(facts));
+            assert_eq!(count(&world, 101), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What each restart waits for, and since when, as last decided. Memory only: whoever forgets it looks
+//! What each restart waits for, and since when, as last decided. Memory only: a process that forgets it looks
 //! again, and waits a little longer at most.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ impl<K> Default for Waits<K> {
 /// What one restart waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// One word from the list in [`crate::plan::WaitReason`].
+    /// One word from the list in [`crate::plan::restart::WaitReason`].
     pub reason: &'static str,
     /// Since when it has been this.
     pub since: Timestamp,
@@ -27,8 +27,8 @@ pub struct Waiting {
 }
 
 impl<K: Clone + Ord> Waits<K> {
-    /// A wait that nobody has confirmed for so long counts for nothing: whatever keeps its workload from being looked
-    /// at must not keep others waiting.
+    /// A wait that nobody has confirmed for so long counts for nothing: whatever keeps its workload from
+    /// being looked at must not keep others waiting.
     const STALE: SignedDuration = SignedDuration::from_mins(3);
 
     /// Notes what a restart waits for now.

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Kind, TrackRecord, WorkloadKey, progress::digest_of};
+use super::{TrackRecord, progress::digest_of};
+use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +35,8 @@ pub struct WorkloadFacts {
     pub last_restart: Option<Timestamp>,
     /// When somebody, us included, last wrote something of its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
-    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where somebody
-    /// else wrote it.
+    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
+    /// somebody else wrote it.
     pub recorded: Option<Timestamp>,
     /// How its restarts have gone, as its labels say.
     pub track: TrackRecord,
@@ -49,19 +50,21 @@ pub struct WorkloadFacts {
     pub available: i32,
 }
 
-/// What somebody took from a workload while we looked (`kubectl replace`, `helm upgrade --force`: what a manifest does not
-/// name goes). Its facts keep what it said.
+/// What somebody took from a workload while we looked (`kubectl replace`, `helm upgrade --force`: what a
+/// manifest does not name goes). Its facts keep what it said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// The applied label.
     Label,
-    /// The label and, before the rollout was through, the pod template's annotation: what its pods run is not known.
+    /// The label and, before the rollout was through, the pod template's annotation: what its pods run is not
+    /// known.
     Rollout,
 }
 
 impl WorkloadFacts {
-    /// Keeps what `known`, an earlier version of it, said of our restarts, where it was taken from it: a change of content
-    /// that waits for its quiet period would be forgotten, and the workload adopted with pods that run the old one.
+    /// Keeps what `known`, an earlier version of it, said of our restarts, where it was taken from it: a
+    /// change of content that waits for its quiet period would be forgotten, and the workload adopted with
+    /// pods that run the old one.
     pub fn keep(&mut self, known: &Self) -> Option<Taken> {
         let label = known.applied.as_deref()?;
         let digest = digest_of(label);
@@ -197,7 +200,7 @@ pub struct RestartAttempt {
     pub label: String,
     /// How often it has been tried for that content.
     pub tries: u32,
-    /// One word from the list in [`crate::plan::monitor_status`].
+    /// One word from the list in [`crate::plan::restart::monitor_status`].
     pub reason: &'static str,
     /// What the API server said, without values.
     pub message: String,

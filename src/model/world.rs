@@ -9,11 +9,15 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, Fingerprint, Hooked, MonitorFacts, NamespaceFacts, NamespacedName, ObjectFacts, ObjectKey,
-    Places, PodRemoved, PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Spread, SpreadLimits,
-    Standing, Taken, UnderWay, Waits, WorkloadFacts, WorkloadKey, WorkloadKind,
+    Authority, ChangedKeys, Definition, DeletionAnswers, Hooked, Labels, MonitorFacts, NamespaceFacts,
+    ObjectFacts, Places, PodRemoved, PodsSeen, PolicyFacts, RestartAttempt, Restarted, RuleFacts, Rules,
+    Spread, SpreadLimits, Standing, Taken, UnderWay, Waits, WorkloadFacts,
 };
-use crate::digest::DigestKey;
+use crate::{
+    api::WorkloadKind,
+    digest::{DigestKey, Fingerprint},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+};
 
 /// What must be known before anything is decided: the first list of each watch, and the key of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +36,14 @@ pub enum Store {
     SourceIndex,
 }
 
+impl Store {
+    /// It holds objects of a kind of ours: they go with their definition, and nothing tells the one from the
+    /// other.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::CopyratorRules | Self::ConfigMonitors | Self::ConfigPolicies)
+    }
+}
+
 /// What became of the last attempt to write an object, kept until it succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -47,17 +59,24 @@ pub struct Attempt {
     pub message: String,
     /// It is not tried again before.
     pub retry_at: Timestamp,
+    /// What a policy refused was judged by this ([`crate::plan::copy::judged_by`]), and is tried again when
+    /// that is not the same.
+    pub judged_by: Option<u64>,
 }
 
-/// Writes of one content to one slot in a row: its own first one, and repairs.
+/// Writes of one content to one slot in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repairs {
     /// The content.
     pub digest: String,
-    /// How many.
+    /// How many changed what was there.
     pub count: u32,
     /// Since when they are counted; where there were too many, when the next one may be.
     pub from: Timestamp,
+    /// How many made it, its own first one among them: while it is missing its place is anybody's.
+    pub made: u32,
+    /// When the last of those was.
+    pub made_at: Timestamp,
 }
 
 /// Everything known of the cluster at one moment.
@@ -67,10 +86,17 @@ pub struct World {
     pub namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
     /// Boxed: lists come in order, which leaves a tree's nodes half empty, and there are tens of thousands.
     objects: BTreeMap<ObjectKey, Box<ObjectFacts>>,
+    /// Sets of labels; most objects have one that others have too.
+    labels: BTreeSet<Arc<Labels>>,
     copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     /// Rules.
-    pub rules: BTreeMap<NamespacedName, RuleFacts>,
+    pub rules: Rules,
+    /// The definition that those were listed under; `None` where it may not be read.
+    pub definition: Option<Definition>,
+    /// Watches of our own kinds, by place, that have failed since they last listed: whatever went meanwhile
+    /// may have gone with its definition.
+    pub in_doubt: BTreeSet<(Store, Option<Arc<str>>)>,
     /// How many rules have gone: whatever was found out before the last of them does not speak of it.
     pub rules_gone: u64,
     /// Monitors.
@@ -97,18 +123,24 @@ pub struct World {
     pub circuits: BTreeSet<WorkloadKey>,
     /// Digests of the content of sources and used objects, as last fetched.
     pub fingerprints: BTreeMap<ObjectKey, Fingerprint>,
+    /// Which keys of them have changed between two fetches, as far as both were seen.
+    pub changed_keys: BTreeMap<ObjectKey, ChangedKeys>,
     /// Pods of workloads whose restart looked due.
     pub pods: BTreeMap<WorkloadKey, PodsSeen>,
     /// Pods that a monitor's podSelector finds.
     pub selected_pods: BTreeMap<NamespacedName, PodsSeen>,
     /// Answers about the identities of rules.
     pub rule_authority: BTreeMap<NamespacedName, Authority>,
+    /// Whether those may delete copies that the rules' present specs do not speak of, as far as somebody had
+    /// to know.
+    pub deletions: BTreeMap<NamespacedName, DeletionAnswers>,
     /// Answers about the identities of monitors.
     pub monitor_authority: BTreeMap<NamespacedName, Authority>,
     /// What became of attempts that did not succeed.
     pub attempts: BTreeMap<ObjectKey, Attempt>,
-    /// Objects whose content could not be read the last time, and why.
-    pub unread: BTreeMap<ObjectKey, String>,
+    /// Objects whose content could not be read the last time, and why: one word for the status, and a
+    /// message.
+    pub unread: BTreeMap<ObjectKey, (&'static str, String)>,
     /// What was written a moment ago, so that a fight over an object is noticed.
     pub repairs: BTreeMap<ObjectKey, Repairs>,
     /// The latest spread of each source that has changed a moment ago.
@@ -117,7 +149,8 @@ pub struct World {
     pub restart_attempts: BTreeMap<WorkloadKey, RestartAttempt>,
     /// What became of attempts to remove pods that a monitor selects, that did not succeed.
     pub pod_attempts: BTreeMap<NamespacedName, RestartAttempt>,
-    /// The last removal of a pod that a monitor selects: whoever brings it back may take a moment.
+    /// The last removal of a pod that a monitor selects: the controller that brings it back may take a
+    /// moment.
     pub pods_removed: BTreeMap<NamespacedName, PodRemoved>,
     /// Since when a decision about a workload waits for an object that its pods cannot start without.
     pub missing_since: BTreeMap<WorkloadKey, Timestamp>,
@@ -135,6 +168,8 @@ pub struct World {
     pub pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// The only namespaces that this process looks at; `None`: it looks at all of them.
     pub places: Option<Places>,
+    /// What is wrong with annotations of ConfigMaps and Secrets that look like ours, and count for nothing.
+    pub misspelt: BTreeMap<ObjectKey, String>,
     /// The stores whose first list is complete.
     pub complete: BTreeSet<Store>,
     /// The stores that this process keeps.
@@ -153,8 +188,8 @@ pub struct World {
     pub only_rule: Option<NamespacedName>,
     /// Whether annotations of ours on other people's objects count.
     pub annotations: bool,
-    /// Whether the API server keeps stamps on annotations honest, once that has been seen: else none is believed that
-    /// has not been proven before.
+    /// Whether the API server keeps stamps on annotations honest, once that has been seen: else none is
+    /// believed that has not been proven before.
     pub stamps_guarded: Option<bool>,
 }
 
@@ -171,6 +206,11 @@ impl World {
         self.objects.get(key).map(Box::as_ref)
     }
 
+    /// The same, with the key as it is kept.
+    pub fn object_at(&self, key: &ObjectKey) -> Option<(&ObjectKey, &ObjectFacts)> {
+        self.objects.get_key_value(key).map(|(key, facts)| (key, &**facts))
+    }
+
     /// Every ConfigMap and Secret, in order.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
         self.objects.iter().map(|(key, facts)| (key, &**facts))
@@ -179,7 +219,7 @@ impl World {
     /// The ConfigMaps or Secrets of one namespace.
     pub fn objects_in<'w>(
         &'w self,
-        kind: super::Kind,
+        kind: crate::names::Kind,
         namespace: &'w str,
     ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
         let from = ObjectKey::new(kind, namespace, "");
@@ -224,18 +264,39 @@ impl World {
         self.attempts.remove(&key);
         self.unread.remove(&key);
         match facts {
-            Some(facts) => {
-                if let Some(marks) = &facts.marks {
-                    self.copies_by_rule.entry(marks.rule.clone()).or_default().insert(key.clone());
-                    self.copies_by_source.entry(marks.source.clone()).or_default().insert(key.clone());
+            Some(mut facts) => {
+                match self.labels.get(&facts.labels) {
+                    Some(known) => facts.labels = known.clone(),
+                    None => drop(self.labels.insert(facts.labels.clone())),
+                }
+                if let Some(marks) = &mut facts.marks {
+                    add_to(&mut self.copies_by_rule, &mut marks.rule, &key);
+                    add_to(&mut self.copies_by_source, &mut marks.source, &key);
                 }
                 self.objects.insert(key, Box::new(facts));
             }
             None => {
                 self.objects.remove(&key);
                 self.fingerprints.remove(&key);
+                self.changed_keys.remove(&key);
             }
         }
+    }
+
+    /// Takes in one namespace, and says whether that is news. For a namespace that is new under its name,
+    /// nobody has been asked yet whether the rules that name it may do what they declare.
+    pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
+        let known = self.namespaces.get(&name);
+        let is_news = known != Some(&facts);
+        if known.is_none_or(|known| known.uid != facts.uid) {
+            let rules = &self.rules;
+            let names_it = |facts: &RuleFacts| {
+                facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(&name))
+            };
+            self.rule_authority.retain(|rule, _| !rules.get(rule).is_some_and(names_it));
+        }
+        self.namespaces.insert(name, facts);
+        is_news
     }
 
     /// Takes in one workload, or its absence; whether that is news.
@@ -270,12 +331,39 @@ impl World {
             .filter(|print| print.uid == facts.uid && print.resource_version == facts.resource_version)
     }
 
+    /// Takes in what an object comes down to, as it was fetched.
+    pub fn set_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
+        let Some(facts) = self.objects.get(key) else { return };
+        let before = self.fingerprints.get(key).filter(|before| before.uid == print.uid);
+        if let Some(before) = before.filter(|before| before.keys != print.keys) {
+            self.changed_keys.entry(key.clone()).or_default().note(before, &print, facts.changed_at);
+        }
+        self.fingerprints.insert(key.clone(), print);
+    }
+
     fn unindex(&mut self, key: &ObjectKey) {
-        let Some(marks) = self.objects.get(key).and_then(|facts| facts.marks.as_deref()) else { return };
+        let Some(facts) = self.objects.get(key) else { return };
+        // This object's and the set's own.
+        if Arc::strong_count(&facts.labels) == 2 {
+            self.labels.remove(&facts.labels);
+        }
+        let Some(marks) = facts.marks.as_deref() else { return };
         let (rule, source) = (marks.rule.clone(), marks.source.clone());
         remove_from(&mut self.copies_by_rule, &rule, key);
         remove_from(&mut self.copies_by_source, &source, key);
     }
+}
+
+/// Adds a copy to those of a name, and has its marks share the name with theirs.
+fn add_to(
+    index: &mut BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
+    at: &mut NamespacedName,
+    key: &ObjectKey,
+) {
+    if let Some((known, _)) = index.get_key_value(at) {
+        *at = known.clone();
+    }
+    index.entry(at.clone()).or_default().insert(key.clone());
 }
 
 fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {

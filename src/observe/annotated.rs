@@ -1,5 +1,5 @@
-//! Rules and monitors declared by annotations of an object. They are kept among the rules and monitors, under names of
-//! their own, and go their way from there: one planner, one validator, one way to ask for authority.
+//! Rules and monitors declared by annotations of an object. They are kept among the rules and monitors, under
+//! names of their own, and go their way from there: one planner, one validator, one way to ask for authority.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,8 +7,9 @@ use super::{declared::forget_monitor, object::Asks};
 use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem},
     marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR, PODS_APPLIED, RESTART_PODS},
-    model::{Declared, MonitorFacts, ObjectKey, RuleFacts, World},
-    validate::{annotated_monitor, annotated_rule},
+    model::{Declared, MonitorFacts, RuleFacts, World},
+    names::ObjectKey,
+    validate::{annotated_monitor, annotated_rule, not_declared},
 };
 
 /// What stands for the generation of a rule: these annotations, and who wrote them.
@@ -24,12 +25,29 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
     put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
 }
 
+/// At most this many objects of a kind and namespace are told of at once: each costs memory and an Event.
+const MOST_MISSPELT: usize = 64;
+
+/// Notes what is wrong with an object's annotations that look like ours, or that nothing is (any more).
+pub(super) fn put_misspelt(world: &mut World, object: &ObjectKey, what: Option<String>) {
+    let counts = world.annotations && world.only_rule.is_none();
+    let first = ObjectKey::new(object.kind, &*object.namespace, "");
+    let beside = world.misspelt.range(first..).map(|(key, _)| key);
+    let beside = beside.take_while(|key| key.kind == object.kind && key.namespace == object.namespace);
+    let has_room = beside.filter(|key| *key != object).take(MOST_MISSPELT).count() < MOST_MISSPELT;
+    match what.filter(|_| counts && has_room) {
+        Some(what) => drop(world.misspelt.insert(object.clone(), what)),
+        None => drop(world.misspelt.remove(object)),
+    }
+}
+
 fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) {
     let rule = source.annotation_rule();
     match declared {
         Some(mut facts) => {
             let known = world.rules.get(&rule).filter(|known| known.uid == facts.uid);
-            // The status of such a rule is in memory alone. What was proven is read from the object each time.
+            // The status of such a rule is in memory alone. What was proven is read from the object each
+            // time.
             if let Some(status) = known.and_then(|known| known.status.clone()) {
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
@@ -38,6 +56,7 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
         }
         None if world.rules.remove(&rule).is_some() => {
             world.rule_authority.remove(&rule);
+            world.deletions.remove(&rule);
         }
         None => {}
     }
@@ -54,8 +73,9 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
     let written = facts.status.take().unwrap_or_default();
     let known = world.monitors.get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
-    // Whoever replaces the object whole (`kubectl replace`) takes the record away with the content that it speaks of: we
-    // saw it, and do not take the new content for what we see for the first time.
+    // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
+    // that it speaks of: we saw that content, and do not take the new content for what we see for the first
+    // time.
     if written.pods_applied.is_some() || known.is_none() {
         match asks.and_then(|asks| asks.pods_recorded) {
             Some(at) => drop(world.pods_recorded.insert(name.clone(), at)),
@@ -72,7 +92,7 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
 
 fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
-    let declared = annotated_rule(source.kind, &source.name, annotation)?;
+    let declared = counting(source, asks, annotated_rule(source.kind, &source.name, annotation)?);
     let authorized_proof = asks.annotations.get(AUTHORIZED).cloned();
     let status = CopyratorRuleStatus { authorized_proof, ..CopyratorRuleStatus::default() };
     Some(facts(uid, asks, &OF_RULES, declared, status))
@@ -80,13 +100,23 @@ fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
 
 fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
-    let declared = annotated_monitor(object.kind, &object.name, annotation)?;
+    let declared = counting(object, asks, annotated_monitor(object.kind, &object.name, annotation)?);
     let written = |key: &str| asks.annotations.get(key).cloned();
     // Pasted from elsewhere, or restored, it says nothing of these pods.
     let pods_applied = written(PODS_APPLIED).filter(|_| asks.pods_recorded.is_some());
     let authorized_proof = written(AUTHORIZED);
     let status = ConfigMonitorStatus { authorized_proof, pods_applied, ..ConfigMonitorStatus::default() };
     Some(facts(uid, asks, &OF_MONITORS, declared, status))
+}
+
+/// What annotations declare without the label beside is understood by nobody: what is there because of them
+/// stays, and nothing is added. So an object that loses the label, or never had it, loses no copies.
+fn counting<T>(
+    object: &ObjectKey,
+    asks: &Asks,
+    declared: Result<T, Vec<Problem>>,
+) -> Result<T, Vec<Problem>> {
+    if asks.declares { declared } else { Err(vec![not_declared(object)]) }
 }
 
 fn facts<Spec: Default, Compiled, Status>(
@@ -112,8 +142,8 @@ fn facts<Spec: Default, Compiled, Status>(
     }
 }
 
-/// Stands for what the annotations say and for who says it, as a generation does for a spec: equal as long as they are.
-/// It is part of what a proof speaks of, so it must be the same in every build.
+/// Stands for what the annotations say and for who says it, as a generation does for a spec: equal as long as
+/// they are. It is part of what a proof speaks of, so it must be the same in every build.
 fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for key in of {
@@ -133,12 +163,12 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::model::{Kind, NamespacedName};
+    use crate::names::{Kind, NamespacedName};
 
     fn asks(annotations: &[(&str, &str)]) -> Option<Box<Asks>> {
         let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let (annotations, created) = (annotations.collect(), Timestamp::UNIX_EPOCH);
-        Some(Box::new(Asks { annotations, created, pods_recorded: None }))
+        Some(Box::new(Asks { declares: true, annotations, created, pods_recorded: None }))
     }
 
     #[test]
@@ -154,7 +184,7 @@ mod tests {
         assert_eq!(first.status.unwrap().authorized_proof.as_deref(), Some("proof"));
 
         // A status is kept for as long as it is the same object, a proof for as long as it stands there.
-        world.rules.get_mut(&rule).unwrap().status.as_mut().unwrap().current = 3;
+        world.rules.status_mut(&rule).unwrap().as_mut().unwrap().current = 3;
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web,shop")]));
         let second = world.rules[&rule].clone();
         assert_ne!(second.generation, first.generation);
@@ -170,8 +200,8 @@ mod tests {
         assert!(world.rules.is_empty());
     }
 
-    /// Somebody else's word on the same object is somebody else's for all of it; the same one's is a new word only where
-    /// it says something new.
+    /// Somebody else's word on the same object is somebody else's for all of it; the same one's is a new word
+    /// only where it says something new.
     #[test]
     fn a_monitor_beside_a_rule_is_a_declaration_of_its_own() {
         let mut world = World::default();
@@ -214,6 +244,29 @@ mod tests {
         let pasted = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
         put(&mut world, &object, "other", pasted);
         assert_eq!((applied(&world), world.pods_recorded.len()), (None, 0));
+    }
+
+    /// Nobody guards who wrote the annotations of an object without the label.
+    #[test]
+    fn without_the_label_nothing_is_declared_and_nothing_is_let_go() {
+        let mut world = World::default();
+        world.annotations = true;
+        let object = ObjectKey::new(Kind::Secret, "shop", "app");
+        let name = object.annotation_rule();
+        let mut unlabelled = asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]);
+        put(&mut world, &object, "u", unlabelled.clone());
+        assert!(world.rules[&name].compiled.is_ok() && world.monitors[&name].compiled.is_ok());
+        unlabelled.as_mut().unwrap().declares = false;
+        put(&mut world, &object, "u", unlabelled);
+        let problems = [
+            world.rules[&name].compiled.as_ref().err().unwrap(),
+            world.monitors[&name].compiled.as_ref().err().unwrap(),
+        ];
+        for problem in problems.map(|all| &all[0]) {
+            assert_eq!(problem.reason, "LabelMissing");
+            let fix = "kubectl -n shop label secret app copyrator.dev/declares=true";
+            assert!(problem.message.contains(fix), "{}", problem.message);
+        }
     }
 
     #[test]

@@ -1,26 +1,33 @@
-//! Content of ConfigMaps and Secrets: fetched only for sources and used objects, reduced to digests, and kept for
-//! no longer than a fan-out takes.
+//! Content of ConfigMaps and Secrets: fetched only for sources and used objects, reduced to digests. Content
+//! that is written somewhere is kept for no longer than a fan-out takes, and within a budget; no other
+//! content is kept.
 
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::{AsyncBufRead, AsyncBufReadExt};
 use http::Request;
 use kube::Client;
 use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::{fingerprint::fingerprint, kept::Kept};
 use crate::{
-    digest::DigestKey,
+    digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
-    model::{Fingerprint, KeyPrint, Kind, ObjectKey},
+    names::{Kind, ObjectKey},
 };
 
-/// How long fetched content is kept for the writes that follow.
-const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Bytes of a body that is read without waiting for a turn.
+const SMALL: usize = 64 << 10;
+/// How many larger ones are in memory at a time until they are decoded or reduced.
+const LARGE_AT_A_TIME: usize = 2;
 /// How long one fetch may take.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -84,7 +91,8 @@ pub enum ContentError {
 }
 
 impl ContentError {
-    /// Where a list goes on that has taken longer than the API server remembers where it began (410): as things are now.
+    /// Where a list goes on that has taken longer than the API server remembers where it began (410): as
+    /// things are now.
     pub fn goes_on_from(&self) -> Option<String> {
         let Self::Page { source, .. } = self else { return None };
         let kube::Error::Api(status) = &**source else { return None };
@@ -96,13 +104,15 @@ impl ContentError {
 /// Fetches content, once for all who ask for the same object at the same time.
 pub struct Contents {
     client: Client,
-    kept: Mutex<HashMap<ObjectKey, Kept>>,
+    kept: Mutex<Kept>,
     turns: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<()>>>>,
+    large: Arc<Semaphore>,
 }
 
-struct Kept {
-    content: Arc<Content>,
-    since: Instant,
+/// An object as the API server wrote it, in the place that a large one takes.
+struct Body {
+    text: Vec<u8>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Contents {
@@ -114,42 +124,52 @@ impl fmt::Debug for Contents {
 impl Contents {
     /// Reads through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, kept: Mutex::default(), turns: Mutex::default() }
+        let large = Arc::new(Semaphore::new(LARGE_AT_A_TIME));
+        Self { client, kept: Mutex::default(), turns: Mutex::default(), large }
     }
 
-    /// The content of an object in a version the caller wants, or in whatever version it now has.
+    /// The content of an object in a version the caller wants, or in whatever version it now has. It is kept
+    /// for the task that writes it next.
     ///
     /// # Errors
     /// The object is gone, or the API server did not give it.
-    pub async fn get(&self, key: &ObjectKey, wanted: Option<&str>) -> Result<Arc<Content>, ContentError> {
+    pub async fn get(&self, key: &ObjectKey, wanted: &str) -> Result<Arc<Content>, ContentError> {
         let turn =
             self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone();
-        let _mine = turn.lock().await;
-        if let Some(content) = self.kept(key, wanted) {
-            return Ok(content);
+        let mine = turn.lock().await;
+        let known = self.kept().get(key, wanted);
+        let content = match known {
+            Some(content) => Ok(content),
+            None => self.fetch(key).await.map(Arc::new),
+        };
+        if let Ok(content) = &content {
+            self.kept().put(key, content);
         }
-        let content = Arc::new(self.fetch(key).await?);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(key.clone(), Kept { content: content.clone(), since: Instant::now() });
-        Ok(content)
+        drop(mine);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::strong_count(&turn) == 2 {
+            // Nobody else waits for it.
+            turns.remove(key);
+        }
+        content
     }
 
-    /// Drops what no fan-out can be using any more.
-    pub fn expire(&self) {
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, kept| kept.since.elapsed() < KEPT_FOR);
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, turn| Arc::strong_count(turn) > 1);
-    }
-
-    fn kept(&self, key: &ObjectKey, wanted: Option<&str>) -> Option<Arc<Content>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.get(key)?;
-        (wanted? == &*found.content.resource_version).then(|| found.content.clone())
+    /// What an object comes down to, in a version the caller wants, or in whatever version it now has.
+    /// Nothing is kept.
+    ///
+    /// # Errors
+    /// The object is gone, or the API server did not give it.
+    pub async fn print(
+        &self,
+        object: &ObjectKey,
+        wanted: &str,
+        key: &DigestKey,
+    ) -> Result<Fingerprint, ContentError> {
+        if let Some(content) = self.kept().get(object, wanted) {
+            return Ok(content.fingerprint(key));
+        }
+        let body = self.read(object).await?;
+        fingerprint(object.kind, &body.text, key).ok_or_else(|| ContentError::Decode(object.clone()))
     }
 
     /// The content of an object in the version it now has, read anew and not kept.
@@ -157,23 +177,77 @@ impl Contents {
     /// # Errors
     /// The object is gone, or the API server did not give it.
     pub async fn fetch(&self, key: &ObjectKey) -> Result<Content, ContentError> {
+        let body = self.read(key).await?;
+        let text = std::str::from_utf8(&body.text).ok();
+        text.and_then(|text| decode(key.kind, text)).ok_or_else(|| ContentError::Decode(key.clone()))
+    }
+
+    /// Drops what no fan-out can be using any more.
+    pub fn expire(&self) {
+        self.kept().expire(Instant::now());
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads an object. A large one waits for its place when the first of it is there: the connection holds
+    /// back the rest.
+    async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
         let path = format!("/api/v1/namespaces/{}/{}/{}", key.namespace, plural(key.kind), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
         let request =
             Request::get(path).body(Vec::new()).map_err(|error| failed(kube::Error::HttpError(error)))?;
-        // `request_text` and our own decoder: `request` would log an undecodable body as a whole.
-        let text = tokio::time::timeout(FETCH_TIMEOUT, self.client.request_text(request))
+        // A stream and our own decoder: `request` would log an undecodable body as a whole.
+        let stream = tokio::time::timeout(FETCH_TIMEOUT, self.client.request_stream(request))
             .await
             .map_err(|_| ContentError::Timeout(key.clone()))?
             .map_err(|error| match error {
                 kube::Error::Api(status) if status.code == 404 => ContentError::Gone(key.clone()),
                 other => failed(other),
             })?;
-        decode(key.kind, &text).ok_or_else(|| ContentError::Decode(key.clone()))
+        let (mut stream, mut text) = (pin!(stream), Vec::new());
+        let mut place = None;
+        for most in [SMALL, usize::MAX] {
+            let filled = tokio::time::timeout(FETCH_TIMEOUT, fill(stream.as_mut(), &mut text, most)).await;
+            let is_whole = filled
+                .map_err(|_| ContentError::Timeout(key.clone()))?
+                .map_err(|error| failed(kube::Error::Service(error.into())))?;
+            if is_whole {
+                break;
+            }
+            place = self.large.clone().acquire_owned().await.ok();
+        }
+        Ok(Body { text, _place: place })
     }
 }
 
+/// Reads on until there is no more, or more than so many bytes; whether there is no more.
+async fn fill(
+    mut stream: Pin<&mut impl AsyncBufRead>,
+    text: &mut Vec<u8>,
+    most: usize,
+) -> std::io::Result<bool> {
+    while text.len() <= most {
+        let chunk = stream.fill_buf().await?;
+        if chunk.is_empty() {
+            return Ok(true);
+        }
+        text.extend_from_slice(chunk);
+        let read = chunk.len();
+        stream.consume_unpin(read);
+    }
+    Ok(false)
+}
+
 impl Content {
+    /// Bytes of keys, values and annotations.
+    pub(super) fn size(&self) -> usize {
+        let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len());
+        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len());
+        values.chain(annotations).sum()
+    }
+
     /// Reduces the content to digests.
     pub fn fingerprint(&self, key: &DigestKey) -> Fingerprint {
         let print = |value: &Value| KeyPrint {
@@ -215,11 +289,11 @@ struct Raw {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMeta {
-    uid: Box<str>,
-    resource_version: Box<str>,
+pub(super) struct RawMeta {
+    pub(super) uid: Box<str>,
+    pub(super) resource_version: Box<str>,
     #[serde(default)]
-    annotations: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
 }
 
 /// Reads an object as the API server writes it; `None` where it is none.

@@ -1,17 +1,24 @@
-//! Are our own kinds there to stay? `kubectl delete crd` looks like every rule being deleted. Whoever may not read
-//! definitions sees it in what the API server publishes of each kind: of one that is going, nothing can be created.
+//! Are our own kinds there to stay? `kubectl delete crd` looks like every rule being deleted. A process that
+//! may not read definitions sees it in what the API server publishes of each kind: of a kind that is going,
+//! nothing can be created.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client};
 use tokio::{sync::Mutex, time::Instant};
+
+use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The definitions that must be there while anything is removed.
 pub const DEFINITIONS: [&str; 3] =
     ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
+
+/// The definition of rules.
+pub const RULES: &str = DEFINITIONS[0];
 
 /// The kinds that must be there, in the plural, where policies are not served.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
@@ -31,7 +38,8 @@ pub struct Definitions {
 }
 
 struct Answer {
-    missing: Option<String>,
+    /// The UID of the definition of rules, where definitions may be read; or what is missing.
+    seen: Result<Option<String>, String>,
     rules_gone: u64,
     at: Instant,
 }
@@ -47,50 +55,81 @@ impl Definitions {
         Self { published: true, ..Self::new(client) }
     }
 
-    /// What keeps us from removing anything: the first definition that is absent, terminating or not served, or an
-    /// API server that does not say. `rules_gone` is how many rules have gone so far: an answer from before the last
-    /// of them says nothing about why it went.
-    pub async fn missing(&self, rules_gone: u64) -> Option<String> {
+    /// What keeps us from removing anything: the first definition that is absent, terminating or not served,
+    /// an API server that does not say, or rules that were listed under another definition than the present
+    /// one. `rules_gone` is how many rules have gone so far: an answer from before the last of them says
+    /// nothing about why it went.
+    pub async fn missing(&self, rules_gone: u64, listed_under: Option<&Definition>) -> Option<String> {
         let mut last = self.last.lock().await;
         let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
         if let Some(answer) = last.as_ref().filter(serves) {
-            return answer.missing.clone();
+            return answer.missing(listed_under);
         }
-        let missing = match self.published {
-            false => missing_definition(&self.client).await,
+        let seen = match self.published {
+            false => uid_of_rules(&self.client).await.map(Some),
             true => {
                 if last.as_ref().is_none_or(|one| one.rules_gone != rules_gone) {
                     tokio::time::sleep(PUBLISHED_AFTER).await;
                 }
-                missing_kind(&self.client).await
+                missing_kind(&self.client).await.map_or(Ok(None), Err)
             }
         };
-        *last = Some(Answer { missing: missing.clone(), rules_gone, at: Instant::now() });
-        missing
+        let answer = Answer { seen, rules_gone, at: Instant::now() };
+        last.insert(answer).missing(listed_under)
     }
 }
 
-async fn missing_definition(client: &Client) -> Option<String> {
+impl Answer {
+    fn missing(&self, listed_under: Option<&Definition>) -> Option<String> {
+        match &self.seen {
+            Err(missing) => Some(missing.clone()),
+            Ok(None) => None,
+            Ok(Some(uid)) => listed_under
+                .is_none_or(|listed| *listed.uid != **uid)
+                .then(|| format!("rules have not been listed since CustomResourceDefinition {RULES} came")),
+        }
+    }
+}
+
+/// The definition of rules, if it is there.
+///
+/// # Errors
+/// It cannot be read.
+pub async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definition>> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = api.get_metadata_opt(RULES).await?;
+    Ok(found.map(|found| Definition {
+        uid: found.metadata.uid.unwrap_or_default().into(),
+        created: found.metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+    }))
+}
+
+/// The UID of the definition of rules, where every definition of ours is there to stay; else what is missing.
+async fn uid_of_rules(client: &Client) -> Result<String, String> {
+    let mut uid = String::new();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in DEFINITIONS {
         let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
             Ok(Ok(Some(definition))) => definition,
-            Ok(Ok(None)) => return Some(format!("CustomResourceDefinition {name} is gone")),
+            Ok(Ok(None)) => return Err(format!("CustomResourceDefinition {name} is gone")),
             Ok(Err(error)) => {
-                return Some(format!("CustomResourceDefinition {name} cannot be read: {error}"));
+                return Err(format!("CustomResourceDefinition {name} cannot be read: {error}"));
             }
-            Err(_) => return Some(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
+            Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
         };
         if definition.metadata.deletion_timestamp.is_some() {
-            return Some(format!("CustomResourceDefinition {name} is being deleted"));
+            return Err(format!("CustomResourceDefinition {name} is being deleted"));
         }
         let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
         let is = |type_: &str| conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
         if is("Terminating") || !is("Established") {
-            return Some(format!("CustomResourceDefinition {name} is not served"));
+            return Err(format!("CustomResourceDefinition {name} is not served"));
+        }
+        if name == RULES {
+            uid = definition.metadata.uid.unwrap_or_default();
         }
     }
-    None
+    Ok(uid)
 }
 
 async fn missing_kind(client: &Client) -> Option<String> {
@@ -150,7 +189,7 @@ mod tests {
                 let deleted = server.going.load(Ordering::Relaxed).then_some("2026-01-01T00:00:00Z");
                 let spec = json!({"group": "g", "names": {"kind": "K", "plural": "p"}, "scope": "Namespaced", "versions": []});
                 let conditions = json!([{"type": "Established", "status": "True"}]);
-                let body = json!({"metadata": {"name": name, "deletionTimestamp": deleted}, "spec": spec,
+                let body = json!({"metadata": {"name": name, "uid": "u", "deletionTimestamp": deleted}, "spec": spec,
                     "status": {"conditions": conditions}});
                 let answer = Response::new(Full::new(Bytes::from(body.to_string())));
                 async move { Ok::<_, Infallible>(answer) }
@@ -163,32 +202,42 @@ mod tests {
         }
     }
 
-    /// A thousand copies that go together are no reason for three thousand questions; a rule that has gone is one.
+    /// A thousand copies that go together are no reason for three thousand questions; a rule that has gone is
+    /// one.
     #[tokio::test(start_paused = true)]
     async fn removals_share_an_answer_but_none_from_before_a_rule_went() {
         let server = Server::default();
         let definitions = server.definitions();
-        let answers = futures::future::join_all((0..100).map(|_| definitions.missing(0))).await;
+        let under = Definition { uid: "u".into(), created: Timestamp::UNIX_EPOCH };
+        let listed = Some(&under);
+        let answers = futures::future::join_all((0..100).map(|_| definitions.missing(0, listed))).await;
         assert!(answers.iter().all(Option::is_none), "{answers:?}");
         assert_eq!(server.asked(), DEFINITIONS.len());
 
         server.going.store(true, Ordering::Relaxed);
         assert_eq!(
-            definitions.missing(0).await,
+            definitions.missing(0, listed).await,
             None,
             "nothing that is gone now was there for a rule to go with"
         );
         assert_eq!(server.asked(), 0);
-        assert!(definitions.missing(1).await.is_some_and(|missing| missing.contains("is being deleted")));
+        assert!(
+            definitions.missing(1, listed).await.is_some_and(|missing| missing.contains("is being deleted"))
+        );
         assert_eq!(server.asked(), 1);
 
         server.going.store(false, Ordering::Relaxed);
-        assert!(definitions.missing(1).await.is_some());
+        assert!(definitions.missing(1, listed).await.is_some());
         tokio::time::advance(KEPT_FOR).await;
-        assert_eq!(definitions.missing(1).await, None);
+        assert_eq!(definitions.missing(1, listed).await, None);
+        let other = Definition { uid: "before".into(), ..under };
+        for listed in [None, Some(&other)] {
+            let missing = definitions.missing(1, listed).await;
+            assert!(missing.is_some_and(|missing| missing.contains("not been listed since")));
+        }
     }
 
-    /// Of a definition that is going the API server says that nothing of it can be created.
+    /// The API server says of a definition that is going that nothing of it can be created.
     #[tokio::test(start_paused = true)]
     async fn what_is_published_tells_of_a_definition_that_goes() {
         let missing = |resources: serde_json::Value| async move {
@@ -198,7 +247,7 @@ mod tests {
                 let answer = Response::new(Full::new(Bytes::from(list.to_string())));
                 async move { Ok::<_, Infallible>(answer) }
             });
-            Definitions::published(Client::new(service, "default")).missing(0).await
+            Definitions::published(Client::new(service, "default")).missing(0, None).await
         };
         let kind = |name: &str, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": verbs});
         let (all, going) = (["create", "get", "list"], ["delete", "get", "list"]);

@@ -13,13 +13,14 @@ use super::{
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
     marks::{PODS_MANAGER, RESTART_NOW},
-    model::{Declared, NamespacedName, Store, World},
+    model::{Declared, Store, World},
+    names::NamespacedName,
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded or understood: it is quarantined, and others go on
-/// (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of them).
+/// An object of ours, or what is left of one that cannot be decoded or understood: it is quarantined, and
+/// others go on (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of them).
 fn declare<K, Spec, Compiled, Status>(
     written: AsWritten<K>,
     parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
@@ -66,7 +67,7 @@ fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     ours.find_map(|entry| entry.time.as_ref().map(|time| time.0))
 }
 
-/// When somebody asked a monitor to restart now: what he wrote says nothing, that he wrote it does.
+/// When a user asked a monitor to restart now: the value says nothing, only when the user wrote it counts.
 fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
     let field = format!("f:{RESTART_NOW}");
     let owners = meta.managed_fields.iter().flatten().filter(|entry| {
@@ -96,6 +97,7 @@ impl Watched for AsWritten<CopyratorRule> {
             world.rules.remove(key);
             world.rules_gone += 1;
             world.rule_authority.remove(key);
+            world.deletions.remove(key);
         }
     }
 

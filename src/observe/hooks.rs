@@ -1,4 +1,4 @@
-//! The webhook configurations as they are in the cluster, whoever wrote them.
+//! The webhook configurations as they are in the cluster, no matter who wrote them.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub enum LiveHooksError {
 /// Reads both.
 ///
 /// # Errors
-/// One of them could not be read; that it is not there is no error.
+/// One of them could not be read; an absent configuration is no error.
 pub async fn live_hooks(client: &Client) -> Result<LiveHooks, LiveHooksError> {
     Ok(LiveHooks { validating: read(client).await?, mutating: read(client).await? })
 }

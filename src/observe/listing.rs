@@ -1,4 +1,4 @@
-//! One kind, listed once, in pages: for who looks and goes.
+//! One kind, listed once, in pages: for a command that looks once and ends.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};

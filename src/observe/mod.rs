@@ -1,11 +1,13 @@
-//! From the API server into the [`World`](crate::model::World): watches, content reduced to digests, answers about
-//! authority. Nothing here writes to the API server, and nothing here decides.
+//! From the API server into the [`World`](crate::model::World): watches, content reduced to digests, answers
+//! about authority. Nothing here writes to the API server, and nothing here decides.
 
 mod annotated;
 pub mod content;
 pub mod crds;
 mod declared;
+mod fingerprint;
 pub mod hooks;
+mod kept;
 pub mod listing;
 pub mod mounted;
 pub mod object;

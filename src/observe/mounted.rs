@@ -1,7 +1,8 @@
 //! Certificates that others keep for us, in a directory: a Secret of type `kubernetes.io/tls`, mounted.
 //!
-//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it, so names never change
-//! and neither does anything a watch on a file would see: it is read anew each time, and compared by content.
+//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it, so names
+//! never change and neither does anything a watch on a file would see: it is read anew each time, and
+//! compared by content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ pub fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
     certificates(dir, AUTHORITIES, &text)
 }
 
-/// Whether whoever trusts these authorities accepts this chain for this name at `now`.
+/// Whether a client that trusts these authorities accepts this chain for this name at `now`.
 ///
 /// # Errors
 /// Why not.

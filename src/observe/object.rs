@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     marker::PhantomData,
+    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -18,15 +19,20 @@ use serde::{
 
 use crate::{
     marks::{self, CopyMarks},
-    model::{ForeignField, ObjectFacts, Ownership},
+    model::{Deletion, ForeignField, Labels, ObjectFacts, Ownership},
+    validate::misspelt_annotations,
 };
 
-/// Field selector of Secrets: what is never copied nor used is filtered at the server (HNC#241; Helm releases are up to
-/// 1 MiB each).
+/// Field selector of Secrets: what is never copied nor used is filtered at the server (HNC#241; Helm releases
+/// are up to 1 MiB each).
 pub const SECRETS: &str =
     "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
 /// Field selector of ConfigMaps, for the same reason.
 pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
+
+/// Keys of annotations that begin like ours and are not read: this many are kept, to say that they count for
+/// nothing.
+const MOST_OTHERS: usize = 3;
 
 /// An object of kind `K` of which only the metadata is asked for, and little of that is kept.
 #[derive(Clone, Debug)]
@@ -36,7 +42,16 @@ pub struct Slim<K> {
     pub facts: ObjectFacts,
     /// What it asks for by annotations of its own, if anything.
     pub(super) asks: Option<Box<Asks>>,
+    /// What is wrong with annotations of its own that look like ours.
+    pub(super) misspelt: Option<String>,
     kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Slim<K> {
+    /// Whether its annotations ask for something and do not count, since the label beside is missing.
+    pub(crate) fn asks_in_vain(&self) -> bool {
+        self.asks.as_deref().is_some_and(|asks| !asks.declares)
+    }
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
@@ -82,8 +97,8 @@ impl<'de, K> Deserialize<'de> for Slim<K> {
             resource_version: Some(metadata.resource_version.clone()),
             ..ObjectMeta::default()
         };
-        let asks = metadata.asks().map(Box::new);
-        Ok(Self { meta, facts: metadata.into_facts(), asks, kind: PhantomData })
+        let (asks, misspelt) = (metadata.asks().map(Box::new), metadata.annotations.misspelt());
+        Ok(Self { meta, facts: metadata.into_facts(), asks, misspelt, kind: PhantomData })
     }
 }
 
@@ -102,15 +117,19 @@ struct Metadata {
     resource_version: String,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
-    labels: BTreeMap<Box<str>, Box<str>>,
+    labels: Labels,
     annotations: OurAnnotations,
+    owner_references: Vec<IgnoredAny>,
+    finalizers: Vec<String>,
     managed_fields: Vec<ManagedFields>,
 }
 
 /// What an object asks for by annotations of its own: to be copied, or pods to be restarted.
 #[derive(Clone, Debug)]
 pub(super) struct Asks {
-    /// Its annotations that begin with `copyrator.dev/`.
+    /// Whether it has the label by which they count.
+    pub(super) declares: bool,
+    /// Its annotations of ours.
     pub(super) annotations: BTreeMap<String, String>,
     /// When the object was created.
     pub(super) created: Timestamp,
@@ -120,17 +139,18 @@ pub(super) struct Asks {
 
 impl Metadata {
     fn asks(&self) -> Option<Asks> {
-        let asks = marks::ASKING.iter().any(|key| self.annotations.0.contains_key(*key));
+        let asks = marks::ASKING.iter().any(|key| self.annotations.read.contains_key(*key));
         let of_pods = |entry: &&ManagedFields| entry.manager == marks::PODS_MANAGER;
         asks.then(|| Asks {
+            declares: marks::declares(|key| self.labels.get(key).map(|value| &**value)),
             pods_recorded: self.managed_fields.iter().find(of_pods).and_then(|entry| entry.time),
-            annotations: self.annotations.0.clone(),
+            annotations: self.annotations.read.clone(),
             created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
         })
     }
 
     fn into_facts(self) -> ObjectFacts {
-        let annotation = |key: &str| self.annotations.0.get(key).cloned();
+        let annotation = |key: &str| self.annotations.read.get(key).cloned();
         let marks = CopyMarks::read(annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
@@ -139,21 +159,28 @@ impl Metadata {
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
-            deleting: self.deletion_timestamp.is_some(),
+            deletion: self.deletion_timestamp.map(|since| Box::new(deletion(since, self.finalizers))),
+            owned: !self.owner_references.is_empty(),
             changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
             content_fields: marks::field_set(content),
             restart: annotation(marks::RESTART).map(Into::into),
             ownership: marks.as_ref().map(|_| Box::new(ownership(&self.managed_fields))),
             marks,
-            labels: self.labels,
+            labels: Arc::new(self.labels),
         }
     }
 }
 
+fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
+    finalizers.truncate(Deletion::FINALIZERS);
+    Deletion { since, finalizers }
+}
+
 /// An object's facts as they come in, where an earlier version of it is known.
 ///
-/// An update that only takes keys away (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm upgrade`) moves
-/// no managedFields time: the keys leave their owners' entries, and nobody gets them. Only who knew them sees it.
+/// An update that only takes keys away (`kubectl edit`, `kubectl replace`, a merge patch of nulls,
+/// `helm upgrade`) moves no managedFields time: the keys leave their owners' entries, and nobody gets them.
+/// Only a process that knew the keys sees it.
 pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
     if facts.uid != known.uid {
         return facts;
@@ -182,7 +209,10 @@ fn ownership(entries: &[ManagedFields]) -> Ownership {
     let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
     others.sort();
     others.dedup();
-    Ownership { ours, foreign, others }
+    let by_us =
+        |entry: &&ManagedFields| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
+    let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
+    Ownership { ours, foreign, others, written }
 }
 
 #[derive(Default, Deserialize)]
@@ -254,7 +284,10 @@ impl Fields {
         };
         let mut paths: Vec<String> = self.content().collect();
         paths.extend(under("label", self.labels()));
-        paths.extend(under("annotation", self.annotations()));
+        // Of no copy's content, and not on those that an earlier version of ours wrote.
+        let annotations: Vec<String> =
+            self.annotations().iter().filter(|key| *key != marks::DEFINITION).cloned().collect();
+        paths.extend(under("annotation", &annotations));
         paths.extend(self.type_.map(|_| "type".to_owned()));
         paths.extend(self.immutable.map(|_| "immutable".to_owned()));
         marks::field_set(paths)
@@ -299,9 +332,21 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// The annotations that begin with `copyrator.dev/`; the rest is skipped without being stored.
+/// The annotations of ours that are read, and no more of each than is taken; and the keys of a few others
+/// that begin like ours. The rest is skipped without being stored.
 #[derive(Default)]
-struct OurAnnotations(BTreeMap<String, String>);
+struct OurAnnotations {
+    read: BTreeMap<String, String>,
+    others: Vec<String>,
+}
+
+impl OurAnnotations {
+    fn misspelt(&self) -> Option<String> {
+        let read = self.read.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let wrong = misspelt_annotations(read.chain(self.others.iter().map(|key| (key.as_str(), ""))));
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+}
 
 impl<'de> Deserialize<'de> for OurAnnotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -314,15 +359,23 @@ impl<'de> Deserialize<'de> for OurAnnotations {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OurAnnotations, A::Error> {
-                let mut ours = BTreeMap::new();
+                let mut ours = OurAnnotations::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    if key.starts_with("copyrator.dev/") {
-                        ours.insert(key.into_owned(), map.next_value()?);
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
+                    match marks::kept_bytes(&key) {
+                        Some(most) => {
+                            let value: String = map.next_value()?;
+                            let end = value.floor_char_boundary(most);
+                            ours.read.insert(key.into_owned(), value[..end].to_owned());
+                        }
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                            if key.starts_with(marks::PREFIX) && ours.others.len() < MOST_OTHERS {
+                                ours.others.push(key.into_owned());
+                            }
+                        }
                     }
                 }
-                Ok(OurAnnotations(ours))
+                Ok(ours)
             }
 
             fn visit_unit<E>(self) -> Result<OurAnnotations, E> {
@@ -355,6 +408,47 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    /// Users may put as many annotations on their objects as the API server takes.
+    #[test]
+    fn of_annotations_no_more_is_kept_than_is_read() {
+        let long = "é".repeat(100_000);
+        let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {
+            "copyrator.dev/anything": long, "example.org/other": long, "copyrator.dev/copy-to": long,
+            "copyrator.dev/restart": long,
+        }}});
+        let slim = serde_json::from_value::<Slim<ConfigMap>>(object).unwrap();
+        assert!(slim.misspelt.unwrap().len() < 1024);
+        let kept: usize =
+            slim.asks.unwrap().annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let restart = slim.facts.restart.unwrap().len();
+        assert!(restart > marks::LONGEST - 2 && kept + restart < 4 * marks::LONGEST, "{kept} and {restart}");
+    }
+
+    #[test]
+    fn a_few_annotations_that_look_like_ours_are_told_of() {
+        let misspelt = |annotations: serde_json::Value| {
+            let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": annotations}});
+            serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().misspelt
+        };
+        for fine in [
+            json!({}),
+            json!({"example.org/copy-too": "shop", "copyrator.dev/copy-to": "shop", "copyrator.dev/restart": "false"}),
+            json!({marks::DEFINITION: "u", marks::REMOVE_AFTER: "x", marks::MARK: "x"}),
+        ] {
+            assert_eq!(misspelt(fine.clone()), None, "{fine}");
+        }
+        let said =
+            misspelt(json!({"copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes"})).unwrap();
+        assert_eq!(
+            said,
+            "annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\"; annotation copyrator.dev/copy-too is \
+             not known; did you mean copyrator.dev/copy-to?"
+        );
+        let many: BTreeMap<String, &str> =
+            (0..100).map(|at| (format!("copyrator.dev/{at}-{}", "x".repeat(250)), "")).collect();
+        assert!(misspelt(json!(many)).unwrap().len() < 1024);
+    }
+
     #[test]
     fn a_key_that_goes_is_a_change_though_no_time_tells() {
         let now = "1970-01-01T00:05:00.7Z".parse().unwrap();
@@ -369,7 +463,7 @@ mod tests {
         ] {
             assert_eq!(after(&known, facts, now).changed_at, at(expected), "{what}");
         }
-        // Once seen it stays, whatever is written later, until content is.
+        // Once seen it stays, whatever is written later, until content is written.
         let shrunk = after(&known, config_map("u", &["x"], 100), now);
         let later = at(400);
         assert_eq!(after(&shrunk, config_map("u", &["x"], 100), later), shrunk);

@@ -1,5 +1,5 @@
-//! Objects with their content, a page at a time: copies for the sweep that compares every one with its source, and what
-//! policies judge.
+//! Objects with their content, a page at a time: copies for the sweep that compares every one with its
+//! source, and what policies judge.
 
 use kube::{
     Client,
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 
 use super::{
     content::{Content, ContentError, FETCH_TIMEOUT, decode, plural},
-    object::{CONFIG_MAPS, SECRETS},
+    object::CONFIG_MAPS,
 };
 use crate::{
     api::PolicyKind,
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
-    model::{Kind, ObjectKey},
+    names::{Kind, ObjectKey},
 };
 
 /// A page of copies.
@@ -52,7 +52,7 @@ struct Name {
     name: String,
 }
 
-/// So many copies of one kind at most, from where the last page ended; of one namespace, or of all.
+/// This many copies of one kind at most, from where the last page ended; of one namespace, or of all.
 ///
 /// # Errors
 /// The API server did not give it, or not in time; 410 where the last page is too long ago.
@@ -73,34 +73,11 @@ pub async fn page(
     Ok(Page { copies: list.items.iter().filter_map(copy).collect(), next: list.next() })
 }
 
-/// What policies judge of one kind: everything but what no hook speaks of, and but copies, which are judged at their source
-/// and are many. A copy has two labels, which the API server guards where both are there: so that nothing hides behind one of
-/// them, there are two lists.
-#[derive(Clone, Copy)]
-pub struct Listed {
-    kind: PolicyKind,
-    labels: Option<&'static str>,
-}
-
-impl Listed {
-    /// The lists that come to everything.
-    pub fn of(kind: PolicyKind) -> Vec<Self> {
-        let labels: &[_] = match kind {
-            PolicyKind::Namespace => &[None],
-            _ => &[
-                Some("!copyrator.dev/rule"),
-                Some("copyrator.dev/rule,app.kubernetes.io/managed-by!=copyrator"),
-            ],
-        };
-        labels.iter().map(|labels| Self { kind, labels: *labels }).collect()
-    }
-
-    fn plural(self) -> &'static str {
-        match self.kind {
-            PolicyKind::ConfigMap => plural(Kind::ConfigMap),
-            PolicyKind::Secret => plural(Kind::Secret),
-            PolicyKind::Namespace => "namespaces",
-        }
+fn plural_of(kind: PolicyKind) -> &'static str {
+    match kind {
+        PolicyKind::ConfigMap => plural(Kind::ConfigMap),
+        PolicyKind::Secret => plural(Kind::Secret),
+        PolicyKind::Namespace => "namespaces",
     }
 }
 
@@ -128,26 +105,23 @@ impl Objects {
     }
 }
 
-/// A page of what policies judge.
+/// A page of what policies judge: everything of one kind, also what is of a type that other lists leave out,
+/// since a type is its writer's choice.
 ///
 /// # Errors
 /// The API server did not give it, or not in time; 410 where the last page is too long ago.
 pub async fn listed(
     client: &Client,
-    list: Listed,
+    kind: PolicyKind,
     most: u32,
     from: Option<&str>,
 ) -> Result<Objects, ContentError> {
-    let mut params = ListParams { label_selector: list.labels.map(str::to_owned), ..ListParams::default() };
-    params.field_selector = match list.kind {
-        PolicyKind::ConfigMap => Some(CONFIG_MAPS.to_owned()),
-        PolicyKind::Secret => Some(SECRETS.to_owned()),
-        PolicyKind::Namespace => None,
-    };
-    let text = fetched(client, list.plural(), None, params, most, from).await?;
-    let read: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(list.plural()))?;
+    let field_selector = (kind == PolicyKind::ConfigMap).then(|| CONFIG_MAPS.to_owned());
+    let params = ListParams { field_selector, ..ListParams::default() };
+    let text = fetched(client, plural_of(kind), None, params, most, from).await?;
+    let read: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural_of(kind)))?;
     let next = read.next();
-    Ok(Objects { kind: list.kind, next, text })
+    Ok(Objects { kind, next, text })
 }
 
 async fn fetched(
@@ -192,15 +166,5 @@ mod tests {
         assert_eq!(goes_on(&expired.replace("410", "500")), None);
         assert_eq!(goes_on(&expired.replace("\"t\"", "\"\"")), None);
         assert_eq!(ContentError::Pages("secrets").goes_on_from(), None);
-    }
-
-    /// What has one of a copy's two labels is no copy, and nobody guards it.
-    #[test]
-    fn the_lists_leave_out_copies_and_nothing_else() {
-        let selectors: Vec<_> = Listed::of(PolicyKind::ConfigMap).iter().map(|list| list.labels).collect();
-        let both =
-            [Some("!copyrator.dev/rule"), Some("copyrator.dev/rule,app.kubernetes.io/managed-by!=copyrator")];
-        assert_eq!(selectors, both);
-        assert_eq!(Listed::of(PolicyKind::Namespace).len(), 1);
     }
 }

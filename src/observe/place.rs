@@ -1,5 +1,5 @@
-//! One namespace, read by its name again and again, where the account may not watch all of them: `get` of a namespace is a
-//! right that a Role in it can give, and a watch of it is not.
+//! One namespace, read by its name again and again, where the account may not watch all of them: `get` of a
+//! namespace is a right that a Role in it can give, and a watch of it is not.
 
 use std::{sync::Arc, time::Duration};
 

@@ -14,7 +14,11 @@ use kube::{
 };
 use serde::{Deserialize, Deserializer};
 
-use crate::model::{NamespacedName, PodFacts, PodsSeen, WorkloadFacts, WorkloadKey, WorkloadKind};
+use crate::{
+    api::WorkloadKind,
+    model::{PodFacts, PodsSeen, WorkloadFacts},
+    names::{NamespacedName, WorkloadKey},
+};
 
 /// How long one page may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,9 +26,10 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 const PAGE: u32 = 500;
 /// Annotation of a static pod's image in the API.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// So many restarts of a container that is not ready are a crash loop.
+/// This many restarts of a container that is not ready are a crash loop.
 const CRASHES: i32 = 3;
-/// Label that the Deployment controller gives to ReplicaSets and pods; the ReplicaSet's name ends with its value.
+/// Label that the Deployment controller gives to ReplicaSets and pods; the ReplicaSet's name ends with its
+/// value.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Why pods could not be listed.
@@ -99,7 +104,8 @@ struct Pod {
 impl Pod {
     /// The pod as one of this workload's. A selector can match pods of others, so the owner decides.
     fn of(mut self, key: &WorkloadKey) -> Option<PodFacts> {
-        // A ReplicaSet whose pods lost their hash label is still known by the Deployment's name before its own.
+        // A ReplicaSet whose pods lost their hash label is still known by the Deployment's name before its
+        // own.
         let by_name = self.facts.workload.is_none() && key.kind == WorkloadKind::Deployment;
         let prefix = format!("{}-", key.name);
         if by_name && self.replica_set.is_some_and(|name| name.starts_with(&prefix)) {
@@ -205,7 +211,8 @@ struct Waiting {
 }
 
 impl Container {
-    /// The kubelet waits ever longer before it starts it again; between two of these waits only the count tells.
+    /// The kubelet waits ever longer before it starts it again; between two of these waits only the count
+    /// tells.
     fn is_crashing(&self) -> bool {
         let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
         waiting == Some("CrashLoopBackOff") || (!self.ready && self.restart_count >= CRASHES)
@@ -244,8 +251,8 @@ impl Object {
     }
 }
 
-/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash, which
-/// saves us from watching ReplicaSets; one that carries no such hash belongs to nobody we know.
+/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash,
+/// which saves us from watching ReplicaSets; one that carries no such hash belongs to nobody we know.
 fn workload(owner: &OwnerReference, metadata: &Metadata) -> Option<WorkloadKey> {
     if !owner.api_version.starts_with("apps/") {
         return None;

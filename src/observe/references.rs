@@ -1,7 +1,8 @@
 //! Every place of a pod template that names a ConfigMap or Secret for its content: environment and volumes,
-//! projected ones too, of containers and init containers (sidecars are those). Credentials that a volume driver
-//! or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not content that a process reads at
-//! its start. docs/restarting.md has the table, and a test holds it against the API's own schema.
+//! projected ones too, of containers and init containers (sidecars are those). Credentials that a volume
+//! driver or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not content that a
+//! process reads at its start. docs/restarting.md has the table, and a test holds it against the API's own
+//! schema.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::model::{Kind, Reference};
+use crate::{model::Reference, names::Kind};
 
 /// What of a pod's spec can name a ConfigMap or Secret.
 #[derive(Default, Deserialize)]
@@ -95,8 +96,8 @@ struct Item {
 }
 
 impl PodSpec {
-    /// What the template uses: sorted, each object once; all of its keys where any use takes them all, optional
-    /// where every use is.
+    /// What the template uses: sorted, each object once; all of its keys where any use takes them all,
+    /// optional where every use is.
     pub(super) fn references(&self) -> Vec<Reference> {
         let mut found = Found::default();
         for container in self.containers() {

@@ -1,10 +1,11 @@
-//! How a rollout stands, from a workload's spec and status. Not by `kubectl rollout status`, which waits for pods to be
-//! available: a DaemonSet with one node down, or a StatefulSet with one crashing pod, would count as rolling out for ever.
-//! Whether there is one tells the revision of the pods; that pods are not available, their own controller sees to.
+//! How a rollout stands, from a workload's spec and status. Not by `kubectl rollout status`, which waits for
+//! pods to be available: a DaemonSet with one node down, or a StatefulSet with one crashing pod, would count
+//! as rolling out for ever. The revision of the pods tells whether there is a rollout; their own controller
+//! deals with pods that are not available.
 
 use serde::Deserialize;
 
-use crate::model::{Rollout, WorkloadKind};
+use crate::{api::WorkloadKind, model::Rollout};
 
 /// What of a workload's spec decides about rollouts.
 #[derive(Default, Deserialize)]
@@ -103,16 +104,17 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     }
     let wanted = desired(kind, spec, status);
     let is_complete = match kind {
-        // The controller itself says when a rollout was complete, and keeps saying so: neither one flapping pod of
-        // fifty nor a quota that keeps it from scaling up must hold up restarts. Without a progress deadline it says
-        // nothing; and while Recreate has no pod at all, it says so too long.
+        // The controller itself says when a rollout was complete, and keeps saying so: neither one flapping
+        // pod of fifty nor a quota that keeps it from scaling up must hold up restarts. Without a progress
+        // deadline it says nothing; and while Recreate has no pod at all, it says so too long.
         WorkloadKind::Deployment => {
             let was_complete = status.progressing("NewReplicaSetAvailable") && status.updated_replicas > 0;
             let is_available = status.replicas == wanted && status.available_replicas >= wanted;
             status.updated_replicas == status.replicas && (was_complete || is_available)
         }
-        // Equal revisions with old pods: rolled back while it was under way. Pods on their way out are counted among
-        // all, but not among the updated, and on a lost node they stay for ever; those that are ready are not.
+        // Equal revisions with old pods: rolled back while it was under way. Pods on their way out are
+        // counted among all, but not among the updated, and on a lost node they stay for ever; those that are
+        // ready are not.
         WorkloadKind::StatefulSet => {
             status.update_revision == status.current_revision
                 && status.updated_replicas >= status.ready_replicas

@@ -1,6 +1,7 @@
-//! Does the API server serve our kinds with all the fields that this build knows? It drops what its definitions lack
-//! without a word: a rule would be stored without what makes it safe, and a status would be written again and again.
-//! Asked of the published schema, which everybody may read, so it takes no right over definitions.
+//! Does the API server serve our kinds with all the fields that this build knows? It drops what its
+//! definitions lack without a word: a rule would be stored without what makes it safe, and a status would be
+//! written again and again. Asked of the published schema, which everybody may read, so it takes no right
+//! over definitions.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub enum ServedError {
     Request(#[source] http::Error),
 }
 
-/// What is missing, in a sentence with the way out; `None` where the definitions are as new as this build, or newer.
+/// What is missing, in a sentence with the way out; `None` where the definitions are as new as this build, or
+/// newer.
 ///
 /// # Errors
 /// It cannot be told.
@@ -53,7 +55,8 @@ fn told(lacking: &[String]) -> Option<String> {
     })
 }
 
-/// Fields that our definitions have and the published schema has not, as in `ConfigPolicy.spec.data[].schema`.
+/// Fields that our definitions have and the published schema has not, as in
+/// `ConfigPolicy.spec.data[].schema`.
 fn lacking(definitions: &[Value], served: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for definition in definitions.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {

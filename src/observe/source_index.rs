@@ -1,17 +1,20 @@
-//! The index of annotated sources, as the webhook reads it: each becomes a rule among the rules, as it does where ConfigMaps
-//! and Secrets are watched. Only warnings are made of them.
+//! The index of annotated sources, as the webhook reads it: each becomes a rule among the rules, and a
+//! monitor among the monitors, as it does where ConfigMaps and Secrets are watched. Only warnings are made of
+//! them.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::Time};
 
 use super::watched::Watched;
 use crate::{
-    marks::{COPY_TO, COPY_TO_SELECTOR},
-    model::{Declared, ObjectKey, RuleFacts, Store, World},
-    plan::{Changed, IndexedSource, SourceIndex},
-    validate::annotated_rule,
+    api::{ConfigMonitorStatus, CopyratorRuleStatus, set_condition},
+    marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS},
+    model::{Declared, Store, World},
+    names::ObjectKey,
+    plan::{Changed, copy::SourceIndex},
+    validate::{annotated_monitor, annotated_rule},
 };
 
 impl Watched for ConfigMap {
@@ -39,30 +42,45 @@ impl Watched for ConfigMap {
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        let any = world.sources_omitted || world.rules.keys().any(|rule| rule.annotated().is_some());
+        let any = world.sources_omitted
+            || world.rules.keys().chain(world.monitors.keys()).any(|name| name.annotated().is_some());
         any.then_some(Changed::SourceIndex).into_iter().collect()
     }
 }
 
 fn take_in(world: &mut World, index: &SourceIndex) {
-    world.rules.retain(|rule, _| rule.annotated().is_none());
+    world.rules.retain(|rule| rule.annotated().is_none());
+    world.monitors.retain(|monitor, _| monitor.annotated().is_none());
     world.sources_omitted = index.omitted > 0;
     for source in &index.sources {
         let key = ObjectKey::new(source.kind, source.namespace.as_str(), source.name.as_str());
-        if let Some(facts) = declared(source) {
-            world.rules.insert(key.annotation_rule(), facts);
+        let annotation = |key: &str| match key {
+            COPY_TO => source.copy_to.as_deref(),
+            COPY_TO_SELECTOR => source.copy_to_selector.as_deref(),
+            RESTART_PODS => source.restart_pods.as_deref(),
+            _ => None,
+        };
+        // The reconciler lists only who may.
+        let mut conditions = Vec::new();
+        let may = Some((true, "Allowed", String::new()));
+        set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));
+        if let Some(Ok((spec, compiled))) = annotated_rule(source.kind, &source.name, annotation) {
+            let status = CopyratorRuleStatus { conditions: conditions.clone(), ..Default::default() };
+            world.rules.insert(key.annotation_rule(), declared(spec, compiled, status));
+        }
+        if let Some(Ok((spec, compiled))) = annotated_monitor(source.kind, &source.name, annotation) {
+            let status = ConfigMonitorStatus { conditions, ..Default::default() };
+            world.monitors.insert(key.annotation_rule(), declared(spec, compiled, status));
         }
     }
 }
 
-fn declared(source: &IndexedSource) -> Option<RuleFacts> {
-    let annotation = |key: &str| match key {
-        COPY_TO => source.copy_to.as_deref(),
-        COPY_TO_SELECTOR => source.copy_to_selector.as_deref(),
-        _ => None,
-    };
-    let (spec, compiled) = annotated_rule(source.kind, &source.name, annotation)?.ok()?;
-    Some(Declared {
+fn declared<Spec, Compiled, Status>(
+    spec: Spec,
+    compiled: Compiled,
+    status: Status,
+) -> Declared<Spec, Compiled, Status> {
+    Declared {
         uid: "".into(),
         resource_version: "".into(),
         generation: 0,
@@ -70,14 +88,14 @@ fn declared(source: &IndexedSource) -> Option<RuleFacts> {
         annotations: Default::default(),
         spec,
         compiled: Ok(Arc::new(compiled)),
-        status: None,
-    })
+        status: Some(status),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Kind;
+    use crate::{names::Kind, plan::copy::IndexedSource};
 
     fn index(sources: &[&str], omitted: usize) -> ConfigMap {
         let source = |name: &&str| IndexedSource {
@@ -86,6 +104,7 @@ mod tests {
             name: (*name).into(),
             copy_to: Some("team-*".into()),
             copy_to_selector: None,
+            restart_pods: (*name == "b").then(|| "app=web".into()),
         };
         let index = SourceIndex { sources: sources.iter().map(source).collect(), omitted };
         ConfigMap { data: Some(index.to_data().unwrap()), ..ConfigMap::default() }
@@ -100,11 +119,14 @@ mod tests {
             (known(&world).join(" "), world.sources_omitted),
             ("configmap:a configmap:b".into(), true)
         );
+        let monitors =
+            |world: &World| world.monitors.keys().map(|it| it.name.to_string()).collect::<Vec<_>>();
+        assert_eq!(monitors(&world), ["configmap:b"]);
         index(&["b"], 0).put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!((known(&world).join(" "), world.sources_omitted), ("configmap:b".into(), false));
         ConfigMap::default().put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!((known(&world).len(), world.sources_omitted), (0, true));
         <ConfigMap as Watched>::forget(&Changed::SourceIndex, &mut world);
-        assert!(!world.sources_omitted);
+        assert!(!world.sources_omitted && world.monitors.is_empty());
     }
 }

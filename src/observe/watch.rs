@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     marker::PhantomData,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockWriteGuard},
     time::Duration,
 };
 
@@ -18,16 +18,18 @@ use kube::{
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
-use super::watched::Watched;
+use super::{crds::definition_of_rules, watched::Watched};
 use crate::{
-    model::{Look, World},
+    model::{Definition, Look, Store, World},
     plan::{Changed, Key, affected},
 };
 
 #[cfg(test)]
+mod anew;
+#[cfg(test)]
 mod lists;
 
-/// Where watches write to: the world, and whoever is told what to look at again.
+/// Where watches write to: the world, and the receiver that is told what to look at again.
 #[derive(Clone)]
 pub struct Observer {
     /// The world.
@@ -38,21 +40,27 @@ pub struct Observer {
     pub events: Counter,
 }
 
-/// When a watch of one namespace that was refused is tried again.
+/// When a watch that was refused is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
+/// When a watch of a kind of ours that has failed is begun anew: where its definition has gone, and has come
+/// back, rules are taken up in seconds.
+const FAILED_AGAIN: Duration = Duration::from_secs(2);
+/// How long to wait for a definition.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Takes keys to be looked at.
 pub trait Requests: Send + Sync {
     /// Looks at these soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Every store is complete, and one of them has just been listed: what came and went before that, unseen, is
-    /// found only by looking at everything.
+    /// Every store is complete, and one of them has just been listed: what came and went before that, unseen,
+    /// is found only by looking at everything.
     fn complete(&self);
 }
 
-/// Watches one kind until told to stop. The watch is dropped and begun anew after `relist`, so that whatever it missed
-/// is found (a watch can stay silent after an etcd restore): of each kind a little later, for a list takes memory.
-/// `place` is the only namespace that `api` is of, where it is of one that has to be known by itself.
+/// Watches one kind until told to stop. The watch is dropped and begun anew after `relist`, so that whatever
+/// it missed is found (a watch can stay silent after an etcd restore): of each kind a little later, for a
+/// list takes memory. `place` is the only namespace that `api` is of, where it is of one that has to be known
+/// by itself.
 pub async fn watch<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
@@ -62,41 +70,75 @@ pub async fn watch<W: Watched>(
     stop: CancellationToken,
 ) {
     let relist = relist + relist / 100 * W::STORE as u32;
-
+    let mut told = None;
     while !stop.is_cancelled() {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(relist) => {}
-            () = follow(api.clone(), config.clone(), Intake::within(observer.clone(), place.clone())) => {
+            pause = begin(api.clone(), config.clone(), Intake::within(observer.clone(), place.clone()), &mut told) => {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(REFUSED_AGAIN) => {}
+                    () = tokio::time::sleep(pause) => {}
                 }
             }
         }
     }
 }
 
-/// Ends where one place is refused: only a whole list tells that it is not any more.
-async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, mut intake: Intake<W>) {
+/// Looks at the definition of what is listed first, and follows from there; says for how long to pause.
+async fn begin<W: Watched>(
+    api: Api<W>,
+    config: watcher::Config,
+    mut intake: Intake<W>,
+    told: &mut Option<String>,
+) -> Duration {
+    if W::STORE == Store::CopyratorRules
+        && let Err(error) = intake.look_at_definition(api.clone().into_client()).await
+    {
+        intake.fail(error, told);
+        return FAILED_AGAIN;
+    }
+    follow(api, config, intake, told).await
+}
+
+/// Ends, and says for how long, where only a whole list tells how things are: where one place is refused, and
+/// where the watch of a kind of ours fails, since what it told last may have been its definition going.
+async fn follow<W: Watched>(
+    api: Api<W>,
+    config: watcher::Config,
+    mut intake: Intake<W>,
+    told: &mut Option<String>,
+) -> Duration {
     let mut events = pin!(watcher::<W>(api, config).default_backoff());
     // An error is an item, not the end: the stream recovers by itself (kube#1615).
     while let Some(event) = events.next().await {
         intake.observer.events.inc();
         match event {
-            Ok(event) => intake.take(event),
+            Ok(event) => {
+                let is_through = matches!(event, watcher::Event::InitDone);
+                intake.take(event);
+                if is_through {
+                    *told = None;
+                }
+            }
             Err(error) => {
+                let is_refused = intake.is_refused(&error);
+                if !is_refused && W::STORE.is_ours() {
+                    intake.fail(error.to_string(), told);
+                    return if refusal(&error).is_some() { REFUSED_AGAIN } else { FAILED_AGAIN };
+                }
                 let place = intake.place.as_deref();
                 tracing::warn!(store = ?W::STORE, place, %error, "watch failed; it is tried again");
-                if intake.is_refused(&error) {
-                    return;
+                if is_refused {
+                    return REFUSED_AGAIN;
                 }
             }
         }
     }
+    FAILED_AGAIN
 }
 
-/// What the API server says to who lacks a right.
+/// What the API server says to a client that lacks a right.
 fn refusal(error: &watcher::Error) -> Option<&str> {
     let (watcher::Error::InitialListFailed(error)
     | watcher::Error::WatchStartFailed(error)
@@ -115,25 +157,63 @@ pub struct Intake<W> {
     observer: Observer,
     /// The only namespace that is told of, where each is known by itself.
     place: Option<Arc<str>>,
-    /// What was known when a list began and has not come up in it: at its end, that is what has gone while nobody
-    /// looked.
+    /// Objects that were known when a list began and have not come up in it: at its end, those have gone
+    /// while nobody looked.
     unseen: BTreeSet<Changed>,
+    /// What rules are listed under.
+    definition: Option<Definition>,
     kind: PhantomData<fn(W)>,
 }
 
 impl<W: Watched> Intake<W> {
-    /// Of a watch that has told nothing yet.
+    /// For a watch that has told nothing yet.
     pub fn new(observer: Observer) -> Self {
         Self::within(observer, None)
     }
 
     fn within(observer: Observer, place: Option<Arc<str>>) -> Self {
-        Self { observer, place, unseen: BTreeSet::new(), kind: PhantomData }
+        Self { observer, place, unseen: BTreeSet::new(), definition: None, kind: PhantomData }
+    }
+
+    /// Objects that are known may have gone: nothing is removed until the next list is through. This is told
+    /// once.
+    fn fail(&self, error: String, told: &mut Option<String>) {
+        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+        world.in_doubt.insert((W::STORE, self.place.clone()));
+        drop(world);
+        let place = self.place.as_deref();
+        if told.as_ref() != Some(&error) {
+            tracing::warn!(store = ?W::STORE, place, error, "watch failed; it is begun anew until it succeeds");
+        }
+        *told = Some(error);
+    }
+
+    /// Reads the definition of what is about to be listed, where copies are kept and it may be read: if it is
+    /// still the same when something is removed, it was the same all the while.
+    async fn look_at_definition(&mut self, client: kube::Client) -> Result<(), String> {
+        let is_read = {
+            let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
+            world.places.is_none() && world.expected.contains(&Store::ConfigMaps)
+        };
+        if !is_read {
+            return Ok(());
+        }
+        self.definition = match tokio::time::timeout(TIMEOUT, definition_of_rules(&client)).await {
+            Ok(Ok(definition)) => definition,
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => None,
+            Ok(Err(error)) => return Err(format!("the definition of rules cannot be read: {error}")),
+            Err(_) => return Err(format!("the definition of rules cannot be read in {TIMEOUT:?}")),
+        };
+        Ok(())
     }
 
     /// Whether its place is not to be looked at; then that is told.
     fn is_refused(&self, error: &watcher::Error) -> bool {
         let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
+        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+        // What is out of sight is left alone anyway.
+        world.in_doubt.remove(&(W::STORE, self.place.clone()));
+        drop(world);
         self.observer.look(place, Look::Refused(W::STORE, why.to_owned()));
         true
     }
@@ -147,7 +227,8 @@ impl<W: Watched> Intake<W> {
                 self.observer.put(object);
             }
             watcher::Event::InitDone => {
-                self.observer.complete::<W>(self.place.as_ref(), std::mem::take(&mut self.unseen));
+                let unseen = std::mem::take(&mut self.unseen);
+                self.observer.complete::<W>(self.place.as_ref(), unseen, self.definition.clone());
             }
             watcher::Event::Apply(object) => self.observer.put(object),
             watcher::Event::Delete(object) => self.observer.forget::<W>(&object.changed()),
@@ -159,6 +240,10 @@ impl Observer {
     /// Takes one object in.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
+        // Each list tells of everything once more.
+        if object.is_known(&self.world.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
         let put = object.prepare(Timestamp::now());
         self.change(&changed, put);
     }
@@ -205,14 +290,26 @@ impl Observer {
         }
     }
 
-    /// A list is through. What was not in it has gone while nobody looked (kubert's index loses such removals when a
-    /// list is interrupted; here only a complete one says that something has gone).
+    /// A list is through. What was not in it has gone while nobody looked (kubert's index loses such removals
+    /// when a list is interrupted; here only a complete one says that something has gone).
     ///
-    /// Objects were taken in as they came: to keep the whole list until here cost 20 MB with 28,000 of them (measured),
-    /// most of which the heap never gave back.
-    fn complete<W: Watched>(&self, place: Option<&Arc<str>>, unseen: BTreeSet<Changed>) {
+    /// Objects were taken in as they came: to keep the whole list until here cost 20 MB with 28,000 of them
+    /// (measured), most of which the heap never gave back.
+    fn complete<W: Watched>(
+        &self,
+        place: Option<&Arc<str>>,
+        unseen: BTreeSet<Changed>,
+        definition: Option<Definition>,
+    ) {
         for changed in &unseen {
             self.forget::<W>(changed);
+        }
+        {
+            let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
+            if W::STORE == Store::CopyratorRules {
+                world.definition = definition;
+            }
+            world.in_doubt.remove(&(W::STORE, place.cloned()));
         }
         if let Some(place) = place {
             self.look(place, Look::Listed(W::STORE));
@@ -238,6 +335,8 @@ impl Observer {
         }
         let mut keys = affected(&world, changed);
         if make(&mut world) {
+            // Others may read meanwhile.
+            let world = RwLockWriteGuard::downgrade(world);
             keys.extend(affected(&world, changed));
             drop(world);
             self.requests.request(changed, keys);
@@ -258,7 +357,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{Kind, ObjectKey, Store},
+        names::{Kind, ObjectKey},
         observe::object::Slim,
     };
 

@@ -16,7 +16,9 @@ use super::{
     workload::{Restartable, Workload},
 };
 use crate::{
-    model::{Kind, NamespaceFacts, NamespacedName, ObjectKey, Store, Taken, WorkloadKind, World},
+    api::WorkloadKind,
+    model::{NamespaceFacts, ObjectFacts, Store, Taken, World},
+    names::{Kind, NamespacedName, ObjectKey},
     plan::Changed,
 };
 
@@ -29,6 +31,11 @@ pub trait Watched:
 
     /// Names the object.
     fn changed(&self) -> Changed;
+
+    /// Whether the object is known as it is, so that there is nothing to take in.
+    fn is_known(&self, _world: &World) -> bool {
+        false
+    }
 
     /// Takes the object in, as it is seen now; whether anything that matters to a decision has changed.
     fn put(self, world: &mut World, now: Timestamp) -> bool;
@@ -57,6 +64,7 @@ pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
 pub(super) fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     NamespaceFacts {
+        uid: namespace.metadata.uid.clone().unwrap_or_default().into(),
         terminating: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
         labels: namespace.metadata.labels.clone().unwrap_or_default(),
     }
@@ -70,8 +78,7 @@ impl Watched for Namespace {
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let facts = namespace_facts(&self);
-        world.namespaces.insert(name(&self.metadata), facts.clone()) != Some(facts)
+        world.set_namespace(name(&self.metadata), namespace_facts(&self))
     }
 
     fn forget(changed: &Changed, world: &mut World) {
@@ -109,9 +116,18 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
         Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
     }
 
+    fn is_known(&self, world: &World) -> bool {
+        let Changed::Object(key) = self.changed() else { return false };
+        let is_this = |known: &ObjectFacts| {
+            known.uid == self.facts.uid && known.resource_version == self.facts.resource_version
+        };
+        world.object(&key).is_some_and(is_this)
+    }
+
     fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
         annotated::put(world, &key, &self.facts.uid, self.asks);
+        annotated::put_misspelt(world, &key, self.misspelt);
         let known = world.object(&key);
         let facts = match known {
             Some(known) => after(known, self.facts, now),
@@ -127,6 +143,7 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Object(key) = changed {
             annotated::put(world, key, "", None);
+            annotated::put_misspelt(world, key, None);
             world.set_object(key.clone(), None);
         }
     }

@@ -15,11 +15,14 @@ use super::{
     rollout::{Desired, Status, UpdateStrategy, desired, rollout},
 };
 use crate::{
+    api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{Reference, TrackRecord, WorkloadFacts, WorkloadKey, WorkloadKind},
+    model::{Reference, TrackRecord, WorkloadFacts},
+    names::WorkloadKey,
 };
 
-/// The `progressDeadlineSeconds` of a Deployment that has none: its controller then tells nothing of progress.
+/// The `progressDeadlineSeconds` of a Deployment that has none: its controller then tells nothing of
+/// progress.
 const NO_DEADLINE: i32 = i32::MAX;
 
 /// A kind of the API server's that we restart.
@@ -40,8 +43,8 @@ impl Restartable for DaemonSet {
     const KIND: WorkloadKind = WorkloadKind::DaemonSet;
 }
 
-/// A workload of kind `K`, of which only little is decoded and less is kept: 1,000 whole Deployments take 24 MB
-/// more than these.
+/// A workload of kind `K`, decoded in small part and kept in a smaller one: 1,000 whole Deployments take 24
+/// MB more than these.
 #[derive(Clone, Debug)]
 pub struct Workload<K> {
     meta: ObjectMeta,
@@ -203,7 +206,7 @@ impl Metadata {
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
 
-    /// When somebody last wrote what of the pod template he owns, or something beside it.
+    /// When a field manager last wrote the part of the pod template that it owns, or something beside it.
     fn templated(&self) -> Option<Timestamp> {
         let entries =
             self.managed_fields.iter().flatten().filter(|entry| entry.fields.spec.template.is_some());

@@ -1,4 +1,5 @@
-//! An object of one of our kinds as it was written: maybe by a newer version, with more than this build understands.
+//! An object of one of our kinds as it was written: maybe by a newer version, with more than this build
+//! understands.
 
 use std::borrow::Cow;
 
@@ -15,11 +16,12 @@ use crate::{
     validate::{UNSUPPORTED, unknown_fields},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded, and the fields of its spec that nobody here knows.
+/// An object of ours, or what is left of one that cannot be decoded, and the fields of its spec that nobody
+/// here knows.
 ///
-/// A field that is ignored can be the one that makes a rule harmless (which namespaces are left out, say). The API
-/// server drops what its definitions lack, so there are such fields only where the definitions are newer than this
-/// build.
+/// A field that is ignored can be the one that makes a rule harmless (which namespaces are left out, say).
+/// The API server drops what its definitions lack, so there are such fields only where the definitions are
+/// newer than this build.
 #[derive(Clone, Debug)]
 pub struct AsWritten<K> {
     object: Result<K, Box<Undecodable>>,

@@ -4,23 +4,27 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    budget::next_in_line,
-    claims::{Claim, claims_on, is_source, possible_sources, slot_in, slots_of, sources_of},
-    reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using},
-    scan::{hangs_on_namespaces, is_judged},
-    source_index::is_source_index,
-    targets::{is_named, takes_copies, targets},
+    copy::{
+        claims::{authority, inert, is_source, is_wanted, slots_in, slots_of, sources_of},
+        demand::{shared, shared_of, taken_over},
+        source_index::is_source_index,
+        targets::{is_named, takes_copies, targets},
+        too_many,
+    },
+    policy::scan::{hangs_on_namespaces, is_judged},
+    restart::{monitors_reaching, monitors_watching, next_in_line, workloads_of, workloads_using},
 };
 use crate::{
-    api::ConflictPolicy,
-    marks::CA_SECRET,
-    model::{Kind, NamespacedName, ObjectKey, WorkloadKey, World},
+    marks::{CA_SECRET, KEY_SECRET},
+    model::World,
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    validate::CompiledRule,
 };
 
-/// A request to look at something. Never a payload: whoever handles it reads the world.
+/// A request to look at something. Never a payload: its handler reads the world.
 ///
-/// In the order in which they are best looked at: what slots and workloads may be done with is asked first, so that
-/// none of them is looked at in vain and no status says meanwhile that nobody has asked.
+/// In the order in which they are best looked at: what slots and workloads may be done with is asked first,
+/// so that none of them is looked at in vain and no status says meanwhile that nobody has asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A rule's authority; and all of its slots, when that says something new.
@@ -37,12 +41,16 @@ pub enum Key {
     MonitorStatus(NamespacedName),
     /// A policy's status.
     Policy(Arc<str>),
+    /// A ConfigMap's or Secret's annotations that look like ours, and count for nothing.
+    Misspelt(ObjectKey),
     /// What is there already, which is to be held against the policies once more.
     Scan,
     /// The index of sources that annotations declare.
     SourceIndex,
     /// The webhook's CA and the webhook configurations, which follow the policies present.
     Hooks,
+    /// The Secret with the key of digests.
+    DigestKey,
 }
 
 /// What has changed.
@@ -68,12 +76,12 @@ impl Key {
     /// Where it is; `None` where it is of the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
         match self {
-            Self::Slot(key) => Some(&key.namespace),
+            Self::Slot(key) | Self::Misspelt(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
                 Some(&name.namespace)
             }
-            Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks => None,
+            Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks | Self::DigestKey => None,
         }
     }
 }
@@ -105,29 +113,55 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
             workloads.chain([Key::Monitor(name.clone())]).collect()
         }
-        Changed::Policy(name) => BTreeSet::from([Key::Policy(name.clone()), Key::Scan, Key::Hooks]),
+        // What a policy refused may pass now.
+        Changed::Policy(name) => {
+            let refused = world.attempts.iter().filter(|(_, attempt)| attempt.judged_by.is_some());
+            let slots = refused.map(|(slot, _)| Key::Slot(slot.clone()));
+            slots.chain([Key::Policy(name.clone()), Key::Scan, Key::Hooks]).collect()
+        }
         Changed::Workload(key) => workload(world, key),
         // Only warnings are made of it.
         Changed::SourceIndex => BTreeSet::new(),
     }
 }
 
-/// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over if
-/// they were none.
+/// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over
+/// if they were none. A rule that makes no copies has those that it made, and those that others may have
+/// because it makes none: the rest waits until it may, and its own key asks for it then.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
-    let wanted = slots_of(world, rule);
+    let wanted = match making(world, rule) {
+        Some(_) => slots_of(world, rule),
+        None => shared(world, rule),
+    };
     let marked = world.copies_of_rule(rule).cloned();
-    let takes_over = |claim: &Claim<'_>| claim.compiled.conflict != ConflictPolicy::Refuse;
-    let mut contested = possible_sources(world, rule);
-    contested.retain(|source| claims_on(world, source).iter().any(takes_over));
-    wanted.into_iter().chain(marked).chain(contested.into_iter().cloned()).map(Key::Slot).collect()
+    wanted.into_iter().chain(marked).chain(taken_over(world, rule)).map(Key::Slot).collect()
+}
+
+/// A rule that makes copies at present, as understood.
+fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRule> {
+    let facts = world.rules.get(rule)?;
+    let compiled = facts.compiled.as_deref().ok()?;
+    let makes = inert(world, rule, facts).is_none() && too_many(world, rule, compiled).is_none();
+    makes.then_some(compiled)
+}
+
+/// Every slot that a rule claims, whether it may write or not, and every copy: for people who want to know
+/// why a copy is not there. For a rule that comes to too many copies, those that are there.
+pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
+    let claimed = world.rules.iter().filter_map(|(rule, facts)| {
+        let compiled = facts.compiled.as_deref().ok()?;
+        too_many(world, rule, compiled).is_none().then(|| slots_of(world, rule))
+    });
+    let taken_over = world.rules.keys().flat_map(|rule| taken_over(world, rule));
+    claimed.flatten().chain(world.copies().cloned()).chain(taken_over).collect()
 }
 
 /// Everything: at the start of leading, and in the sweep.
 pub fn everything(world: &World) -> BTreeSet<Key> {
+    // What another rule shares, or would take over, is that one's.
     let rules = world.rules.keys().flat_map(|rule| {
-        let slots = slots_to_check(world, rule);
-        slots.into_iter().chain([Key::Rule(rule.clone())])
+        let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
+        wanted.into_iter().map(Key::Slot).chain([Key::Rule(rule.clone())])
     });
     let monitors = world.monitors.keys().flat_map(|monitor| {
         let workloads = workloads_of(world, monitor).into_iter().map(Key::Workload);
@@ -142,7 +176,7 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
         .map(|(key, _)| Key::Workload(key.clone()));
     let scan = (!world.policies.is_empty()).then_some(Key::Scan);
     let index = world.annotations.then_some(Key::SourceIndex);
-    let once = [Key::Hooks].into_iter().chain(scan).chain(index);
+    let once = [Key::Hooks, Key::DigestKey].into_iter().chain(scan).chain(index);
     rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once).collect()
 }
 
@@ -155,6 +189,13 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     if hangs_on_namespaces(world) {
         keys.insert(Key::Scan);
     }
+    // Nobody has been asked about a namespace that is new under its name.
+    for (rule, facts) in &world.rules {
+        let names_it = facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(name));
+        if names_it && !world.rule_authority.contains_key(rule) {
+            keys.insert(Key::Rule(rule.clone()));
+        }
+    }
     let Some(facts) = world.namespaces.get(name) else { return keys };
     if !takes_copies(world, name, facts) {
         return keys;
@@ -162,9 +203,11 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     for (rule, rule_facts) in &world.rules {
         let Ok(compiled) = &rule_facts.compiled else { continue };
         if is_named(compiled, name, facts) {
-            let slots =
-                sources_of(world, rule, compiled).filter_map(|(source, _)| slot_in(compiled, source, name));
-            keys.extend(slots.map(Key::Slot));
+            if making(world, rule).is_some() {
+                let sources = sources_of(world, rule, compiled);
+                let slots = sources.flat_map(|(source, _)| slots_in(compiled, source, [name].into_iter()));
+                keys.extend(slots.map(Key::Slot));
+            }
             keys.insert(Key::RuleStatus(rule.clone()));
         }
     }
@@ -178,8 +221,13 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     let own = key.annotation_rule();
     if world.rules.contains_key(&own) {
         keys.extend(slots_to_check(world, &own));
-        keys.insert(Key::Rule(own));
+        keys.insert(Key::Rule(own.clone()));
+    }
+    if world.rules.contains_key(&own) || world.monitors.contains_key(&own) {
         keys.insert(Key::SourceIndex);
+    }
+    if world.misspelt.contains_key(key) {
+        keys.insert(Key::Misspelt(key.clone()));
     }
     if is_source_index(world, key) {
         keys.insert(Key::SourceIndex);
@@ -187,26 +235,37 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if is_judged(world, key) {
         keys.insert(Key::Scan);
     }
-    // Webhooks mint with whatever CA is there, and hooks must have it trusted.
-    if key.kind == Kind::Secret && *key.namespace == *world.own_namespace && &*key.name == CA_SECRET {
-        keys.insert(Key::Hooks);
+    if key.kind == Kind::Secret && *key.namespace == *world.own_namespace {
+        match &*key.name {
+            // Webhooks mint with whatever CA is there, and hooks must have it trusted.
+            CA_SECRET => drop(keys.insert(Key::Hooks)),
+            // With another key no mark of the cluster would be known.
+            KEY_SECRET => drop(keys.insert(Key::DigestKey)),
+            _ => {}
+        }
     }
     let facts = world.object(key);
-    if facts.is_some_and(|facts| facts.marks.is_some()) || !claims_on(world, key).is_empty() {
+    if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }
     if let Some(facts) = facts {
-        for (rule, rule_facts) in &world.rules {
-            let Ok(compiled) = &rule_facts.compiled else { continue };
+        for (rule, compiled) in world.rules.copying_from(&key.name) {
             if is_source(world, rule, compiled, key, facts) {
-                let slots =
-                    targets(world, compiled).filter_map(|namespace| slot_in(compiled, key, namespace));
-                keys.extend(slots.map(Key::Slot));
+                if making(world, rule).is_some() {
+                    keys.extend(slots_in(compiled, key, targets(world, compiled)).map(Key::Slot));
+                } else if is_waited_for(world, rule) {
+                    keys.extend(shared_of(world, rule, compiled, key).into_iter().map(Key::Slot));
+                }
                 keys.insert(Key::RuleStatus(rule.clone()));
             }
         }
     }
     keys
+}
+
+/// Whether nobody has been asked yet whether a rule may: others wait for its slots meanwhile.
+fn is_waited_for(world: &World, rule: &NamespacedName) -> bool {
+    world.rules.get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
 }
 
 fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {

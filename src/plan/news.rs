@@ -1,8 +1,9 @@
-//! What is worth an Event about a rule or monitor that annotations declare. It has no status to look it up in.
+//! What is worth an Event about a rule or monitor that annotations declare. It has no status to look it up
+//! in.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::rule_status::large_spread_of;
+use super::copy::rule_status::large_spread_of;
 use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 
 /// Something new.
@@ -35,8 +36,9 @@ impl<'s> From<&'s ConfigMonitorStatus> for Said<'s> {
     }
 }
 
-/// What `after` says that `before` did not: what is wrong, each time that it changes; and that all is well, where
-/// something was wrong before. Where nothing is known from before, as after a start of ours, all being well is no news.
+/// What `after` says that `before` did not: what is wrong, each time that it changes; and that all is well,
+/// where something was wrong before. Where nothing is known from before, as after a start of ours, all being
+/// well is no news.
 pub fn news<'s>(before: Said<'_>, after: Said<'s>) -> Vec<News<'s>> {
     let was = wrong(before);
     let is = wrong(after);
@@ -64,10 +66,13 @@ pub fn news<'s>(before: Said<'_>, after: Said<'s>) -> Vec<News<'s>> {
     all
 }
 
-/// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each change.
+/// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each
+/// change.
 fn wrong(said: Said<'_>) -> Vec<&Condition> {
     let stalled = condition(said, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
-    let degraded = condition(said, "Degraded");
+    // A right that we lack is both, and said once.
+    let is_told = |one: &&Condition| stalled.is_some_and(|stalled| stalled.reason == one.reason);
+    let degraded = condition(said, "Degraded").filter(|one| !is_told(one));
     stalled.into_iter().chain(degraded).filter(|one| one.status == "True").collect()
 }
 

@@ -1,5 +1,7 @@
-//! Rules and monitors that annotations of an object declare: what there is to say of them becomes Events on the object,
-//! and what was granted is written there.
+//! Rules and monitors that annotations of an object declare: what there is to say of them becomes Events on
+//! the object, and what was granted is written there.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -9,8 +11,14 @@ use crate::{
     api::ConfigMonitorStatus,
     digest::DigestKey,
     marks::AUTHORIZED,
-    model::{Authority, Declared, NamespacedName, ObjectKey, World},
-    plan::{Key, News, Version, monitor_status, news, rule_report, targets::within},
+    model::{Authority, Declared, World},
+    names::{NamespacedName, ObjectKey},
+    plan::{
+        Key, News,
+        copy::{Version, rule_report, targets::bounds},
+        news,
+        restart::monitor_status,
+    },
 };
 
 /// A proof to be written on an object.
@@ -42,16 +50,21 @@ impl Reconciler {
         self.tallies.set(rule, Some(tally));
         let (before, grant) = {
             let world = &mut *self.world_mut();
-            let grant = grant(world, source, &after.authorized_proof, &after.conditions, &after.identity);
-            let facts = world.rules.get_mut(rule);
-            let Some(facts) =
-                facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
-            else {
+            let grant = world.rules.get(rule).and_then(|facts| {
+                let bounds = bounds(world, rule, facts.compiled.as_ref().ok()?);
+                let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written, &bounds);
+                grant(world, source, is_proven, &facts.annotations, (&after.conditions, &after.identity))
+            });
+            let facts = world.rules.get(rule);
+            let is_same =
+                facts.is_some_and(|it| it.uid == uid && Some(it.generation) == after.observed_generation);
+            let Some(status) = world.rules.status_mut(rule).filter(|_| is_same) else {
                 // It changed meanwhile, and is looked at again for that.
                 return Again::OnChange;
             };
-            (facts.status.replace(after.clone()).unwrap_or_default(), grant)
+            (status.replace(after.clone()).unwrap_or_default(), grant)
         };
+        self.note_room(rule, Some(&before), Some(&after));
         self.tell(key, source, news((&before).into(), (&after).into()), grant).await
     }
 
@@ -72,7 +85,10 @@ impl Reconciler {
         let Some(after) = after else { return Again::OnChange };
         let (before, grant) = {
             let world = &mut *self.world_mut();
-            let grant = grant(world, object, &after.authorized_proof, &after.conditions, &after.identity);
+            let grant = world.monitors.get(monitor).and_then(|facts| {
+                let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written);
+                grant(world, object, is_proven, &facts.annotations, (&after.conditions, &after.identity))
+            });
             let facts = world.monitors.get_mut(monitor);
             let Some(facts) =
                 facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
@@ -109,11 +125,11 @@ impl Reconciler {
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             // The watch is about to tell of another version.
             Outcome::Stale => Again::Backoff(None),
-            Outcome::Retry { after, message } => {
+            Outcome::Retry { after, message, .. } => {
                 tracing::warn!(%source, %message, "cannot write what was granted");
                 Again::Backoff(after)
             }
-            // Nothing is lost: whoever wrote the annotations is asked again after the next start.
+            // Nothing is lost: the author of the annotations is asked again after the next start.
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
                 self.told(key);
                 tracing::warn!(%source, %message, "what was granted could not be written");
@@ -123,43 +139,40 @@ impl Reconciler {
     }
 }
 
-/// What is to be written where a declaration was granted, and its proof is not on the object yet. What speaks of an earlier
-/// text is no proof of this one, and none of our granting it.
+/// What is to be written where a declaration was granted, and its proof is not on the object yet. A proof of
+/// an earlier text does not prove this one, nor that we granted it.
 fn grant(
     world: &World,
     object: &ObjectKey,
-    proof: &Option<String>,
-    conditions: &[Condition],
-    identity: &Option<String>,
+    is_proven: impl Fn(&DigestKey, &str) -> bool,
+    annotations: &BTreeMap<String, String>,
+    (conditions, identity): (&[Condition], &Option<String>),
 ) -> Option<Grant> {
     let is_allowed = conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "True");
-    let name = object.annotation_rule();
-    let by_rule = world.rules.get(&name).map(|facts| &facts.annotations);
-    let annotations = by_rule.or_else(|| world.monitors.get(&name).map(|facts| &facts.annotations))?;
     let written = annotations.get(AUTHORIZED).map(String::as_str).unwrap_or_default();
-    let own = proof.as_deref().filter(|own| is_allowed && !written.split(',').any(|word| word == *own))?;
+    if !is_allowed || is_proven(world.key.as_ref()?, written) {
+        return None;
+    }
     let version = Version::of(world.object(object)?);
-    let proof = proofs(world, object).unwrap_or_else(|| own.to_owned());
-    Some(Grant { version, proof, identity: identity.clone().unwrap_or_default() })
+    Some(Grant { version, proof: proofs(world, object)?, identity: identity.clone().unwrap_or_default() })
 }
 
-/// The proofs of everything that an object's annotations ask for and that was granted: copies and restarts have one each, so
-/// that a refusal of the one takes nothing from the other.
+/// The proofs of everything that an object's annotations ask for and that was granted: copies and restarts
+/// have one each, so that a refusal of the one takes nothing from the other.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key.as_ref()?;
     let name = object.annotation_rule();
     let compiled = world.rules.get(&name).and_then(|facts| facts.compiled.as_ref().ok());
-    let within = compiled.and_then(|compiled| within(world, &name, compiled));
-    let within = within.as_ref();
+    let bounds = compiled.map(|compiled| bounds(world, &name, compiled)).unwrap_or_default();
     let rule = world
         .rules
         .get(&name)
-        .filter(|facts| facts.is_granted(key, within) || is_allowed(world.rule_authority.get(&name), facts));
+        .filter(|facts| facts.is_granted(key, &bounds) || is_allowed(world.rule_authority.get(&name), facts));
     let monitor = world
         .monitors
         .get(&name)
         .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority.get(&name), facts));
-    let proofs = [rule.map(|facts| facts.grant(key, within)), monitor.map(|facts| facts.grant(key))];
+    let proofs = [rule.map(|facts| facts.grant(key, &bounds)), monitor.map(|facts| facts.grant(key))];
     let proofs: Vec<String> = proofs.into_iter().flatten().collect();
     (!proofs.is_empty()).then(|| proofs.join(","))
 }

@@ -1,20 +1,21 @@
-//! Why something restarts, gathered before it is written, for whoever looks at the workload or at what has changed.
+//! Why something restarts, gathered before it is written, for users who look at the workload or at what has
+//! changed.
 
 use jiff::Timestamp;
 
-use super::{Reconciler, now};
+use super::{Again, Reconciler, now};
 use crate::{
     act::{outcome::Outcome, restart::RestartOutcome, restart_report::Why},
-    model::{NamespacedName, WorkloadKey},
-    plan::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
 };
 
 /// Changes that nobody was told of yet.
 pub(super) type News = Vec<Cause>;
 
 impl Reconciler {
-    /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the restart, after
-    /// which it is not due any more.
+    /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the
+    /// restart, after which it is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
         if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
             return (Why::default(), News::new());
@@ -46,10 +47,11 @@ impl Reconciler {
             for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {
                 let mut restarting = restarting_for(&self.world(), &cause.object, now());
                 restarting.retain(|other| other != first);
+                let keys = cause.keys_said();
                 let note = match restarting.len() {
-                    0 => format!("{first} restarts for this change"),
-                    1 => format!("{first} and 1 other workload restart for this change"),
-                    more => format!("{first} and {more} other workloads restart for this change"),
+                    0 => format!("{first} restarts for this change{keys}"),
+                    1 => format!("{first} and 1 other workload restart for this change{keys}"),
+                    more => format!("{first} and {more} other workloads restart for this change{keys}"),
                 };
                 self.reporter.change_restarts(&cause, note).await;
             }
@@ -65,7 +67,8 @@ impl Reconciler {
     ) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in causes {
-                let note = format!("pods of ConfigMonitor {monitor} restart for this change");
+                let note =
+                    format!("pods of ConfigMonitor {monitor} restart for this change{}", cause.keys_said());
                 self.reporter.change_restarts(cause, note).await;
             }
         }
@@ -78,7 +81,7 @@ impl Reconciler {
         }
     }
 
-    /// Tells whoever wrote a workload's annotation that it says nothing.
+    /// Tells the writer of a workload's annotation that it says nothing.
     pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
         let what = {
             let world = self.world();
@@ -86,5 +89,12 @@ impl Reconciler {
             facts.and_then(misspelt)
         };
         self.reporter.misspelt(workload, what).await;
+    }
+
+    /// The same of a ConfigMap's or Secret's annotations that look like ours.
+    pub(super) async fn tell_misspelt_annotations(&self, object: &ObjectKey) -> Again {
+        let what = self.world().misspelt.get(object).cloned();
+        self.reporter.misspelt_annotations(object, what).await;
+        Again::OnChange
     }
 }

@@ -1,31 +1,46 @@
 //! Whose rights a rule or monitor acts with, asked as rarely as is safe.
 //!
-//! An author is asked for once for each written spec, as RBAC's own escalation check does; that he leaves later
-//! changes nothing. A ServiceAccount is asked for again before the last answer is too old to write by, and whoever
-//! names one must have been allowed to impersonate it when he wrote the spec. A refusal is asked again in a while:
-//! a right given since counts.
+//! What an author may write is asked once for each written spec, as RBAC's own escalation check does, and
+//! again where a namespace that the spec names is made anew; an author who leaves later changes nothing.
+//! Other namespaces than the rule's own give and take the author's right to read in them, and a
+//! ServiceAccount can lose everything: that is asked again before the last answer is too old to write by. An
+//! author who names an account must have been allowed to impersonate it when writing the spec. A refusal is
+//! asked again in a while, and ever more seldom: a right given since counts.
 //!
-//! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from asking
-//! the same questions, and a slow answer from replacing a newer one.
+//! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from
+//! asking the same questions, and a slow answer from replacing a newer one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Again;
 use crate::{
     authority::{
-        AskError, Authorizer, Identity, IdentityRequired, Question, Subject, TrustedWriters, author,
-        impersonation, monitor_questions, rule_questions_within, settle,
+        AskError, Authorizer, Identity, IdentityRequired, MOST_QUESTIONS, Question, Subject, TrustedWriters,
+        author, impersonation, monitor_questions, rule_questions_within, settle,
     },
-    model::{Authority, Declared, NamespacedName, World},
-    plan::{claims::unseen_source, targets::within},
+    model::{Authority, Declared, RuleFacts, World},
+    names::NamespacedName,
+    plan::copy::{
+        claims::unseen_source,
+        targets::{bounds, within},
+    },
 };
 
-/// How old an answer about a ServiceAccount may be when something is written with it.
-pub(super) const ACCOUNT_ANSWER: SignedDuration = SignedDuration::from_secs(30);
-/// When a ServiceAccount is asked for again, and an author who was refused: in good time for the next write.
+/// How old an answer may be that can be withdrawn, when something is written by it.
+pub(super) const STANDING_ANSWER: SignedDuration = SignedDuration::from_secs(30);
+/// When that is asked again, in good time for the next write; and when a refusal is asked again, at first.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
+/// How often in a row a refusal is asked again as soon as that: right after a rule its roles are written,
+/// too.
+const QUICK_TRIES: u32 = 9;
+/// How many questions are as good as one: an object that takes more waits longer.
+const FEW_QUESTIONS: usize = 16;
+/// What is asked about each namespace that copies can go to: to create, patch and delete them.
+const WRITES: usize = 3;
+/// The longest that a refusal stands before it is asked again.
+const REFUSED_AT_MOST: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is known before the API server is asked.
 pub(super) struct Asking<'a> {
@@ -37,10 +52,13 @@ pub(super) struct Asking<'a> {
     /// This very spec was granted, also by an earlier leader, as its status proves.
     pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
+    /// Which of the questions are asked again once all of them were answered with yes, if any.
+    pub(super) standing: Option<&'a dyn Fn(&Question) -> bool>,
 }
 
 /// What follows from it.
-pub(crate) enum Decided {
+#[derive(Debug)]
+pub enum Decided {
     /// The answer at hand is good.
     Known,
     /// The answer needs no asking.
@@ -50,22 +68,24 @@ pub(crate) enum Decided {
 }
 
 /// Questions to ask on behalf of one object.
-pub(crate) struct Inquiry {
+#[derive(Debug)]
+pub struct Inquiry {
     of: NamespacedName,
     uid: Box<str>,
     generation: i64,
     identity: Identity,
     questions: Vec<Question>,
+    most: usize,
 }
 
 impl Inquiry {
-    pub(crate) async fn ask(
-        &self,
-        authorizer: &dyn Authorizer,
-        now: Timestamp,
-    ) -> Result<Authority, AskError> {
+    /// What comes of asking.
+    ///
+    /// # Errors
+    /// A question was not answered.
+    pub async fn ask(&self, authorizer: &dyn Authorizer, now: Timestamp) -> Result<Authority, AskError> {
         let version = (&*self.uid, self.generation);
-        settle(authorizer, &self.of, version, &self.identity, &self.questions, now).await
+        settle(authorizer, &self.of, version, &self.identity, (&self.questions, self.most), now).await
     }
 }
 
@@ -76,9 +96,10 @@ impl<'a> Asking<'a> {
         account: Option<&'a str>,
         granted: bool,
         known: Option<&'a Authority>,
+        standing: Option<&'a dyn Fn(&Question) -> bool>,
     ) -> Self {
         let Declared { uid, generation, annotations, .. } = facts;
-        Self { of, uid, generation: *generation, annotations, account, granted, known }
+        Self { of, uid, generation: *generation, annotations, account, granted, known, standing }
     }
 
     /// `declared` says what the spec needs, of whom it is asked.
@@ -93,19 +114,21 @@ impl<'a> Asking<'a> {
             Ok(identity) => identity,
             Err(required) => return self.refused(&required, now),
         };
-        let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
-        let known = self.known.filter(is_of_this);
-        let granted = self.granted || known.is_some_and(|known| known.answer.is_ok());
+        let known = self.known.filter(|known| self.is_of_this(known));
         if let Some(known) = known {
-            let may_age = self.account.is_none() && known.answer.is_ok();
-            if may_age || now.duration_since(known.asked) < ASK_AGAIN {
+            let may_age = self.standing.is_none() && known.answer.is_ok();
+            if may_age || now.duration_since(known.asked) < holds(known) {
                 return Decided::Known;
             }
         }
-        if self.account.is_none() && granted {
+        let granted = self.is_granted();
+        if self.standing.is_none() && granted {
             return Decided::Answer(self.authority(identity.to_string(), Ok(()), now));
         }
         let mut questions = declared(&identity.subject());
+        if let Some(is_standing) = self.standing.filter(|_| granted) {
+            questions.retain(is_standing);
+        }
         if let Some(account) = self.account.filter(|_| !granted) {
             match author(self.annotations) {
                 Ok(writer) => questions.insert(0, impersonation(&self.of.namespace, account, &writer)),
@@ -113,13 +136,17 @@ impl<'a> Asking<'a> {
             }
         }
         let Self { of, uid, generation, .. } = *self;
-        Decided::Ask(Inquiry { of: of.clone(), uid: uid.into(), generation, identity, questions })
+        let (of, uid, most) = (of.clone(), uid.into(), MOST_QUESTIONS);
+        Decided::Ask(Inquiry { of, uid, generation, identity, questions, most })
+    }
+
+    fn is_of_this(&self, known: &Authority) -> bool {
+        *known.uid == *self.uid && known.generation == self.generation
     }
 
     /// This very spec was granted before.
     pub(super) fn is_granted(&self) -> bool {
-        let is_of_this = |known: &&Authority| *known.uid == *self.uid && known.generation == self.generation;
-        self.granted || self.known.filter(is_of_this).is_some_and(|known| known.answer.is_ok())
+        self.granted || self.known.is_some_and(|known| self.is_of_this(known) && known.answer.is_ok())
     }
 
     /// Where no hook of ours can be, not even a rule's stamp is worth anything without the policies.
@@ -144,13 +171,14 @@ impl<'a> Asking<'a> {
     }
 
     fn authority(&self, identity: String, answer: Result<(), (String, String)>, now: Timestamp) -> Authority {
-        Authority { uid: self.uid.into(), generation: self.generation, identity, answer, asked: now }
+        let Self { uid, generation, .. } = *self;
+        Authority { uid: uid.into(), generation, identity, answer, asked: now, questions: 0, refusals: 0 }
     }
 }
 
-/// What has to be asked about a rule; `None` where it is gone or not understood, or where it is not known yet whether
-/// its author's stamp is worth anything.
-pub(crate) fn about_rule(
+/// What has to be asked about a rule; `None` where it is gone or not understood, or where it is not known yet
+/// whether its author's stamp is worth anything.
+pub fn about_rule(
     world: &World,
     rule: &NamespacedName,
     trusted: &TrustedWriters,
@@ -163,20 +191,44 @@ pub(crate) fn about_rule(
     if unseen_source(world, rule, compiled).is_some() {
         return None;
     }
-    let within = within(world, rule, compiled);
-    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key, within.as_ref()));
+    let bounds = bounds(world, rule, compiled);
+    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key, &bounds));
     let known = world.rule_authority.get(rule);
-    let asking = Asking::of(rule, facts, account, granted, known);
+    // Nothing is read from a namespace that has gone, and nothing is written to it; the rights in it went
+    // with it.
+    let is_there = |place: &str| place.is_empty() || world.namespaces.contains_key(place);
+    let is_standing = |question: &Question| {
+        is_there(&question.namespace)
+            && (account.is_some() || question.verb == "get" && question.namespace != *rule.namespace)
+    };
+    let standing = can_be_withdrawn(rule, facts).then_some(&is_standing as &dyn Fn(&Question) -> bool);
+    let asking = Asking::of(rule, facts, account, granted, known, standing);
     if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded? {
         return Some(asking.unguarded(world, now));
     }
+    let within = within(world, rule, compiled);
     let declared =
         |subject: &_| rule_questions_within(&rule.namespace, &facts.spec, subject, within.as_ref());
-    Some(asking.decide(trusted, declared, now))
+    Some(match asking.decide(trusted, declared, now) {
+        // Where all namespaces cannot be asked about at once, the operator's own list says how many there
+        // are.
+        Decided::Ask(inquiry) => {
+            let listed = within.as_ref().map_or(0, BTreeSet::len) * WRITES;
+            Decided::Ask(Inquiry { most: inquiry.most + listed, ..inquiry })
+        }
+        decided => decided,
+    })
 }
 
-/// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot be written before
-/// their policies are there.
+/// Whether what a rule was allowed can be taken back: everything where it acts with an account, and what an
+/// author may read in other namespaces than the rule's own.
+pub(super) fn can_be_withdrawn(rule: &NamespacedName, facts: &RuleFacts) -> bool {
+    let elsewhere = |name: &String| **name != *rule.namespace;
+    facts.spec.service_account_name.is_some() || facts.spec.source.namespaces.iter().any(elsewhere)
+}
+
+/// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot
+/// be written before their policies are there.
 fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
     of.annotated().is_some() || world.places.is_some()
 }
@@ -192,7 +244,8 @@ pub(crate) fn about_monitor(
     let account = facts.spec.service_account_name.as_deref();
     let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
     let known = world.monitor_authority.get(monitor);
-    let asking = Asking::of(monitor, facts, account, granted, known);
+    let standing = account.map(|_| &(|_: &Question| true) as &dyn Fn(&Question) -> bool);
+    let asking = Asking::of(monitor, facts, account, granted, known, standing);
     if stamp_must_be_guarded(world, monitor) && !asking.is_granted() && !world.stamps_guarded? {
         return Some(asking.unguarded(world, now));
     }
@@ -201,15 +254,20 @@ pub(crate) fn about_monitor(
 }
 
 /// Keeps an answer, unless what was asked about has changed or gone meanwhile.
-pub(super) fn keep<S, C, T>(
+pub fn keep<S, C, T>(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,
     facts: Option<&Declared<S, C, T>>,
-    answer: Authority,
+    mut answer: Authority,
 ) {
     let is_of = |facts: &Declared<S, C, T>| facts.uid == answer.uid && facts.generation == answer.generation;
     let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
     if facts.is_some_and(is_of) && answers.get(of).is_none_or(is_newer) {
+        let is_of_same =
+            |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
+        if answer.answer.is_err() {
+            answer.refusals = 1 + answers.get(of).filter(is_of_same).map_or(0, |known| known.refusals);
+        }
         answers.insert(of.clone(), answer);
     }
 }
@@ -218,11 +276,11 @@ pub(super) fn keep<S, C, T>(
 pub(super) fn forget_old(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,
-    account: bool,
+    can_be_withdrawn: bool,
     now: Timestamp,
 ) {
-    let is_old = |known: &Authority| now.duration_since(known.asked) >= ACCOUNT_ANSWER;
-    if account && answers.get(of).is_some_and(is_old) {
+    let is_old = |known: &Authority| now.duration_since(known.asked) >= STANDING_ANSWER;
+    if can_be_withdrawn && answers.get(of).is_some_and(is_old) {
         answers.remove(of);
     }
 }
@@ -233,11 +291,27 @@ pub(super) fn says_otherwise(before: Option<&Authority>, after: Option<&Authorit
     before.map(says) != after.map(says)
 }
 
-/// When to ask again, seen from a settled object.
-pub(super) fn ask_again(account: bool, authority: Option<&Authority>) -> Again {
-    let refused = authority.is_some_and(|authority| authority.answer.is_err());
-    if account || refused { Again::After(ASK_AGAIN.unsigned_abs()) } else { Again::OnChange }
+/// How long an answer stands before the same is asked again.
+fn holds(known: &Authority) -> SignedDuration {
+    if known.answer.is_ok() {
+        return ASK_AGAIN;
+    }
+    let times = known.questions.div_ceil(FEW_QUESTIONS).clamp(1, 1000) as i32;
+    let doubled = 1 << known.refusals.saturating_sub(QUICK_TRIES).min(8);
+    (ASK_AGAIN * times * doubled).min(REFUSED_AT_MOST)
 }
+
+/// When to ask again, seen from a settled object.
+pub(super) fn ask_again(can_be_withdrawn: bool, authority: Option<&Authority>) -> Again {
+    match authority {
+        Some(known) if can_be_withdrawn || known.answer.is_err() => Again::After(holds(known).unsigned_abs()),
+        None if can_be_withdrawn => Again::After(ASK_AGAIN.unsigned_abs()),
+        _ => Again::OnChange,
+    }
+}
+
+#[cfg(test)]
+mod standing;
 
 #[cfg(test)]
 mod tests {
@@ -245,6 +319,8 @@ mod tests {
     use crate::marks::{AUTHOR, AUTHOR_GROUPS};
 
     fn decide(account: Option<&str>, granted: bool, known: Option<&Authority>, stamp: bool) -> Decided {
+        let always = |_: &Question| true;
+        let standing = account.map(|_| &always as &dyn Fn(&Question) -> bool);
         let mut annotations = BTreeMap::new();
         if stamp {
             annotations.insert(AUTHOR.to_owned(), "alice".to_owned());
@@ -258,13 +334,22 @@ mod tests {
             account,
             granted,
             known,
+            standing,
         };
         asking.decide(&TrustedWriters::default(), |_| Vec::new(), Timestamp::from_second(1_000).unwrap())
     }
 
     fn known(answer: Result<(), (String, String)>, generation: i64, asked: i64) -> Authority {
         let asked = Timestamp::from_second(asked).unwrap();
-        Authority { uid: "u".into(), generation, identity: String::new(), answer, asked }
+        Authority {
+            uid: "u".into(),
+            generation,
+            identity: String::new(),
+            answer,
+            asked,
+            questions: 4,
+            refusals: 0,
+        }
     }
 
     #[test]
@@ -279,7 +364,8 @@ mod tests {
         assert!(matches!(decide(None, true, None, false), Decided::Answer(Authority { answer: Err(_), .. })));
     }
 
-    /// A rule written while the hooks are off is no stronger: its writer must be allowed to impersonate the account.
+    /// A rule written while the hooks are off is no stronger: its writer must be allowed to impersonate the
+    /// account.
     #[test]
     fn naming_an_account_takes_the_right_to_impersonate_it() {
         let asks = |decided| match decided {
@@ -294,6 +380,20 @@ mod tests {
             Decided::Answer(Authority { answer: Err(_), .. })
         ));
         assert!(matches!(decide(Some("copier"), false, Some(&known(Ok(()), 2, 990)), true), Decided::Known));
+    }
+
+    /// A rule that a tenant writes once must not be asked about for ever; a rule that is written with its
+    /// roles is asked about soon.
+    #[test]
+    fn a_refusal_is_asked_again_ever_more_seldom() {
+        let refused = |questions, refusals| {
+            let answer = Err(("Forbidden".to_owned(), String::new()));
+            holds(&Authority { questions, refusals, ..known(answer, 2, 0) }).as_secs()
+        };
+        assert_eq!([refused(4, 1), refused(4, 9)], [20, 20], "three minutes of quick tries");
+        assert_eq!([refused(4, 10), refused(4, 11), refused(4, 12), refused(4, 13)], [40, 80, 160, 300]);
+        assert_eq!([refused(33, 1), refused(4288, 1), refused(usize::MAX, u32::MAX)], [60, 300, 300]);
+        assert_eq!(holds(&Authority { questions: 4288, ..known(Ok(()), 2, 0) }), ASK_AGAIN);
     }
 
     /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.
@@ -320,6 +420,15 @@ mod tests {
         let no = || Err(("Forbidden".to_owned(), String::new()));
         keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
         assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
+        let mut in_a_row = answers.clone();
+        for number in 1..4 {
+            keep(&mut in_a_row, &of, Some(&there), known(no(), 2, 20 + number));
+        }
+        assert_eq!(in_a_row[&of].refusals, 3);
+        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(no(), 3, 30));
+        assert_eq!(in_a_row[&of].refusals, 1, "of another spec they are counted anew");
+        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(Ok(()), 3, 40));
+        assert_eq!(in_a_row[&of].refusals, 0);
         assert!(!says_otherwise(answers.get(&of), Some(&known(Ok(()), 2, 30))));
         assert!(says_otherwise(answers.get(&of), Some(&known(no(), 2, 30))));
         assert!(says_otherwise(answers.get(&of), Some(&known(Ok(()), 3, 30))));

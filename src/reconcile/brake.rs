@@ -1,25 +1,30 @@
-//! What is remembered of restarts that wait or are under way, and who is looked at when something of it ends.
+//! What is remembered of restarts that wait or are under way, and which workloads are looked at when one of
+//! these ends.
 
 use std::time::Duration;
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    model::{NamespacedName, WorkloadFacts, WorkloadKey},
+    model::WorkloadFacts,
+    names::{NamespacedName, WorkloadKey},
     plan::{
-        Key, RestartAction, SelectedPodsState, WaitReason, WorkloadPlan, WorkloadState, at_after,
-        monitors_reaching, next_in_line, plan_workload,
+        Key, at_after,
+        restart::{
+            RestartAction, SelectedPodsState, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching,
+            next_in_line, plan_workload,
+        },
     },
 };
 
 /// A rollout is under way until the watch shows it, or for so long: the write may have been lost.
 const UNTIL_SEEN: Duration = Duration::from_secs(10);
-/// A workload whose pods are removed one by one is under way for so long after each of them, beside what its record says:
-/// a replacement that takes long outlasts the time for which a record counts.
+/// A workload whose pods are removed one by one is under way for so long after each of them, beside what its
+/// record says: a replacement that takes long outlasts the time for which a record counts.
 const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 
 impl Reconciler {
-    /// Plans once more, under the lock under which what is decided counts as under way: of two plans made at one time only
-    /// one gets the last place.
+    /// Plans once more, under the lock under which a decision counts as under way: only one of two plans made
+    /// at one time gets the last place.
     pub(super) fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<WorkloadFacts>) {
         let world = &mut *self.world_mut();
         let now = now();
@@ -41,7 +46,8 @@ impl Reconciler {
         self.look_at_next_in_line();
     }
 
-    /// Keeps what a workload waits for; whoever waits behind it for a place is looked at when it does not any more.
+    /// Keeps what a workload waits for; workloads that wait behind it for a place are looked at when it no
+    /// longer waits.
     pub(super) fn remember_wait(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let ended = match (&plan.state, &plan.action) {
             (WorkloadState::Waiting(wait), None) => {
@@ -76,7 +82,7 @@ impl Reconciler {
         }
     }
 
-    /// It cannot be told now whether it waits: nobody waits for it.
+    /// It cannot be told now whether it waits: no other workload waits for it.
     pub(super) fn forget_wait(&self, workload: &WorkloadKey) {
         if self.world_mut().waits.end(workload).is_some() {
             self.look_at_next_in_line();
@@ -105,7 +111,7 @@ impl Reconciler {
         }
     }
 
-    /// Somebody else decides now, and remembers for himself.
+    /// Another process decides now, and remembers for itself.
     pub fn forget_waits(&self) {
         let world = &mut *self.world_mut();
         world.waits.clear();

@@ -2,9 +2,11 @@
 
 use super::{Reconciler, now};
 use crate::{
-    model::ObjectKey,
+    act::outcome::{FAILED, FORBIDDEN, lacking},
+    authority::AskError,
+    names::ObjectKey,
     observe::{content::ContentError, pods},
-    plan::Need,
+    plan::{Need, copy::claims::is_copied},
 };
 
 /// Whether planning again makes sense now.
@@ -22,6 +24,8 @@ pub(super) enum FetchError {
     Content(#[from] ContentError),
     #[error(transparent)]
     Pods(#[from] pods::PodsError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
 }
 
 impl Reconciler {
@@ -49,6 +53,9 @@ impl Reconciler {
                     let seen = pods::of_selector(&self.client, monitor, &selector, now()).await?;
                     self.world_mut().selected_pods.insert(monitor.clone(), seen);
                 }
+                Need::Deletion(rule, kind, namespace) => {
+                    self.fetch_deletion((rule, *kind, namespace)).await?;
+                }
             }
         }
         Ok(fetched)
@@ -62,29 +69,39 @@ impl Reconciler {
             }
             return;
         };
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        self.world_mut().unread.insert(object.clone(), format!("{error}{cause}"));
+        let lacking = match error {
+            ContentError::Fetch { source, .. } => lacking(source),
+            _ => None,
+        };
+        let why = lacking.map(|message| (FORBIDDEN, message)).unwrap_or_else(|| {
+            let cause =
+                std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            (FAILED, format!("{error}{cause}"))
+        });
+        self.world_mut().unread.insert(object.clone(), why);
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
-        let (wanted, key) = {
+        let (wanted, key, is_copied) = {
             let world = self.world();
             let Some(facts) = world.object(object) else { return Ok(true) };
             let Some(key) = world.key.clone() else { return Ok(false) };
-            (facts.resource_version.clone(), key)
+            (facts.resource_version.clone(), key, is_copied(&world, object, facts))
         };
-        let content = match self.contents.get(object, Some(&wanted)).await {
-            Ok(content) => content,
+        // The task that copies it writes it next.
+        let read = match is_copied {
+            true => self.contents.get(object, &wanted).await.map(|content| content.fingerprint(&key)),
+            false => self.contents.print(object, &wanted, &key).await,
+        };
+        let print = match read {
+            Ok(print) => print,
             // Its deletion is on its way through the watch.
             Err(ContentError::Gone(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let print = content.fingerprint(&key);
         let mut world = self.world_mut();
-        if world.object(object).is_some() {
-            world.fingerprints.insert(object.clone(), print);
-        }
+        world.set_fingerprint(object, print);
         Ok(world.fingerprint(object).is_some())
     }
 }

@@ -1,8 +1,8 @@
-//! The webhook's CA and the hooks: looked at every minute, so that drift is repaired, and so that no policy says it is in force
-//! while nobody asks us about writes.
+//! The webhook's CA and the hooks: looked at every minute, so that drift is repaired, and so that no policy
+//! says it is in force while nobody asks us about writes.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -13,7 +13,7 @@ use crate::{
         hooks::{CANARY_AGAIN, HookError},
     },
     api::ConfigPolicySpec,
-    hooks::off,
+    hooks::{Warned, off},
     model::Hooked,
     observe::hooks::{LiveHooks, live_hooks},
     plan::Key,
@@ -31,7 +31,7 @@ struct Wanted {
 
 impl Reconciler {
     pub(super) async fn keep_hooks(&self) -> Again {
-        let wanted: Vec<Wanted> = {
+        let (wanted, warned) = {
             let world = self.world();
             let valid = world.policies.iter().filter(|(_, facts)| facts.compiled.is_ok());
             let wanted = valid.map(|(name, facts)| Wanted {
@@ -40,17 +40,18 @@ impl Reconciler {
                 generation: facts.generation,
                 spec: facts.spec.clone(),
             });
-            wanted.collect()
+            (wanted.collect::<Vec<_>>(), Warned::of(&world))
         };
+        *self.warned() = Some(warned.clone());
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
-        let kept = self.hooks.keep(&policies, SystemTime::now()).await;
+        let kept = self.hooks.keep(&policies, &warned, SystemTime::now()).await;
         if !matches!(kept, Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading))) {
             self.see_hooks(&wanted, &policies, kept.as_ref().err()).await;
         }
         match kept {
             Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
             Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => Again::OnChange,
-            // Whoever keeps the CA has told it, once.
+            // The keeper of the CA has told it, once.
             Err(HookError::Ca(CaError::Torn { .. } | CaError::Mounted(_))) => Again::Backoff(None),
             Err(error @ HookError::Unreached(_)) => {
                 tracing::info!(%error, "waiting for the webhook");
@@ -63,8 +64,24 @@ impl Reconciler {
         }
     }
 
-    /// Looks which policies are in force, whatever became of our own attempt: what counts is what is there, and that calls
-    /// arrive.
+    /// Makes the hooks reach everything for which writes of this have consequences, if they do not yet. Hooks
+    /// that reach too far are put right when they are looked at anyway.
+    pub(super) fn see_warned(&self, key: &Key) {
+        if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
+            return;
+        }
+        let one = Warned::of_one(&self.world(), key);
+        if self.warned().as_ref().is_some_and(|warned| !warned.covers(&one)) {
+            self.queue.add(Key::Hooks, Lane::Change);
+        }
+    }
+
+    fn warned(&self) -> MutexGuard<'_, Option<Warned>> {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks which policies are in force, whatever became of our own attempt: what counts is what is there,
+    /// and that calls arrive.
     async fn see_hooks(
         &self,
         wanted: &[Wanted],
@@ -92,7 +109,7 @@ impl Reconciler {
         for Wanted { name, uid, generation, spec } in wanted {
             let off = match &live {
                 Ok(LiveHooks { validating, mutating }) => {
-                    off(name, spec, validating.as_ref(), mutating.as_ref(), &hooks)
+                    off(spec, validating.as_ref(), mutating.as_ref(), &hooks)
                 }
                 Err(why) => Some(why.clone()),
             };

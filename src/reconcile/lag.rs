@@ -1,5 +1,5 @@
-//! How long copies lag behind: from when a change was seen until it was written, the brake and every failed attempt
-//! included.
+//! How long copies lag behind: from when a change was seen until it was written, the brake and every failed
+//! attempt included.
 
 use std::{
     collections::HashMap,
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::{
     act::outcome::Outcome,
-    model::ObjectKey,
-    plan::{CopyAction, SlotPlan, SlotState},
+    names::ObjectKey,
+    plan::copy::{CopyAction, SlotPlan, SlotState},
 };
 
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];

@@ -14,8 +14,9 @@ use prometheus_client::{
 
 use super::queue::Queue;
 use crate::{
-    model::{NamespacedName, World},
-    plan::{Tally, under_way},
+    model::World,
+    names::NamespacedName,
+    plan::{copy::Tally, restart::under_way},
 };
 
 const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
@@ -43,9 +44,9 @@ impl Tallies {
     }
 }
 
-/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the copies of all rules, and the
-/// restarts that wait or are under way.
-/// No namespace or name is a label: their number has no bound.
+/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the copies of all
+/// rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
+/// bound.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The queue.
@@ -88,10 +89,11 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
-    /// Who does not lead sees rollouts too, and counts none: or there would seem to be one for each replica.
+    /// A process that does not lead sees rollouts too, and counts none: otherwise there would seem to be one
+    /// for each replica.
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let rolling = if self.queue.is_open() { under_way(&world, super::now(), |_| true).len() } else { 0 };
+        let rolling = if self.queue.is_open() { under_way(&world, super::now()).len() } else { 0 };
         gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
         let help = "Workloads that do not become ready after restarts, and are left alone";
         gauge(encoder, "circuits_open", help, world.circuits.len())?;

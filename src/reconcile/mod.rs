@@ -5,7 +5,10 @@ mod annotated;
 mod announce;
 pub(crate) mod authority;
 mod brake;
+pub(crate) mod deletion;
+mod digest_key;
 mod fetch;
+mod guard;
 mod hooks;
 mod lag;
 mod metrics;
@@ -21,7 +24,6 @@ mod stage;
 mod status;
 #[cfg(test)]
 mod tests;
-mod throttle;
 mod verify;
 mod workload;
 
@@ -35,25 +37,31 @@ use kube::Client;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+pub use authority::{Decided, Inquiry, about_rule, keep};
 pub use lag::Lag;
 pub use metrics::{Snapshot, Tallies};
 pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
 pub use requests::Requester;
-pub use throttle::Throttle;
 
 use crate::{
     act::{
         copies::CopyWriter,
         hooks::HookWriter,
-        lead::Lead,
+        keys::KeyKeeper,
         report::Reporter,
         restart::Restarter,
         stamp_guard::{is_guarded, rules_are_guarded},
+        writer::Writer,
     },
     authority::{Authorizer, TrustedWriters},
+    hooks::Warned,
     model::World,
     observe::{content::Contents, crds::Definitions},
-    plan::{Key, everything, is_calm, is_over},
+    plan::{
+        Key,
+        copy::{is_calm, is_over},
+        everything,
+    },
 };
 
 /// What every reconciling worker shares.
@@ -66,14 +74,18 @@ pub struct Reconciler {
     pub queue: Arc<Queue>,
     /// Content, for fingerprints and for writes.
     pub contents: Arc<Contents>,
-    /// May we write?
-    pub lead: Lead,
+    /// Writes statuses and the index of sources.
+    pub writer: Writer,
     /// Writes copies.
     pub copies: CopyWriter,
+    /// The user name that it writes them with.
+    pub account: String,
     /// Writes restarts.
     pub restarter: Restarter,
     /// Writes hooks.
     pub hooks: HookWriter,
+    /// Puts the key of digests back.
+    pub digest_key: KeyKeeper,
     /// Are our own kinds there to stay?
     pub definitions: Definitions,
     /// Asks whose rights suffice.
@@ -90,6 +102,8 @@ pub struct Reconciler {
     pub scan_wanted: Notify,
     /// When each status was last written.
     pub status_written: Mutex<HashMap<Key, Instant>>,
+    /// Which writes the hooks were last to tell the consequences of.
+    pub warned: Mutex<Option<Warned>>,
 }
 
 impl Reconciler {
@@ -112,9 +126,9 @@ impl Reconciler {
         self.queue.sweep(keys);
     }
 
-    /// Looks whether stamps on annotations are kept honest; where they are from now on, whoever asks for copies or
-    /// restarts by annotation is looked at again. Says whether they are, so
-    /// that there is no hurry to look again.
+    /// Looks whether stamps on annotations are kept honest; where they are from now on, every object that
+    /// asks for copies or restarts by annotation is looked at again. Says whether they are, so that there is
+    /// no hurry to look again.
     ///
     /// # Errors
     /// Why it cannot be seen.
@@ -161,6 +175,7 @@ impl Reconciler {
         world.repairs.retain(|_, repairs| !is_over(repairs, now));
         world.spreads.retain(|_, spread| !is_calm(spread, now));
         world.under_way.expire(now);
+        world.forget_deletions(deletion::KEPT_FOR, now);
     }
 
     async fn look_at(&self, key: &Key) -> Again {
@@ -170,12 +185,13 @@ impl Reconciler {
         }
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
         if self.world().only_rule.is_some() && !is_the_rules {
-            // Whoever serves one rule leaves the rest to a process that serves everything.
+            // A process that serves one rule leaves the rest to a process that serves everything.
             return Again::OnChange;
         }
         if self.is_out_of_sight(key) {
             return Again::OnChange;
         }
+        self.see_warned(key);
         match key {
             Key::Slot(slot) => self.slot(slot).await,
             Key::Rule(rule) => self.rule(rule).await,
@@ -190,20 +206,24 @@ impl Reconciler {
                 None => self.monitor_status(key, monitor).await,
             },
             Key::Policy(name) => self.policy_status(key, name).await,
+            Key::Misspelt(object) => self.tell_misspelt_annotations(object).await,
             Key::Scan => {
                 self.scan_wanted.notify_one();
                 Again::OnChange
             }
             Key::SourceIndex => self.publish_sources(key).await,
             Key::Hooks => self.keep_hooks().await,
+            Key::DigestKey => self.keep_digest_key().await,
         }
     }
 
-    /// What is not seen is left as it is, until its namespace comes into sight: then everything is looked at. Hooks, policies
-    /// and the webhook's index are the whole cluster's, and not for who looks at some of it.
+    /// What is not seen is left as it is, until its namespace comes into sight: then everything is looked at.
+    /// Hooks, policies and the webhook's index belong to the whole cluster, and are not for a process that
+    /// looks at some of it; the key of digests is our own.
     fn is_out_of_sight(&self, key: &Key) -> bool {
         let world = self.world();
-        world.places.is_some() && key.namespace().is_none_or(|namespace| !world.sees(namespace))
+        let of_ours = *key == Key::DigestKey;
+        world.places.is_some() && !of_ours && key.namespace().is_none_or(|namespace| !world.sees(namespace))
     }
 
     fn world(&self) -> RwLockReadGuard<'_, World> {

@@ -1,5 +1,5 @@
-//! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked at; and then
-//! the pods that it finds itself.
+//! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked
+//! at; and then the pods that it finds itself.
 
 use std::time::Duration;
 
@@ -17,8 +17,12 @@ use crate::{
         status::{Version, record_pods},
     },
     authority::AskError,
-    model::{NamespacedName, ObjectKey, PodFacts, PodRemoved, World},
-    plan::{self, Key, SelectedPodsAction, SelectedPodsState, plan_selected_pods, workloads_of},
+    model::{PodFacts, PodRemoved, World},
+    names::{NamespacedName, ObjectKey},
+    plan::{
+        Key, copy,
+        restart::{SelectedPodsAction, SelectedPodsState, plan_selected_pods, workloads_of},
+    },
 };
 
 const ROUNDS: usize = 4;
@@ -26,19 +30,20 @@ const SOON: Duration = Duration::from_millis(250);
 /// How long a status waits for further news of its workloads.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
-/// Where it is written down what a monitor's pods run with, and the version of it that a decision was made on.
+/// Where it is written down what a monitor's pods run with, and the version of it that a decision was made
+/// on.
 enum Recorded {
     /// In the monitor's status.
     InStatus(Version),
     /// On the object whose annotation declares the monitor.
-    OnObject(ObjectKey, plan::Version),
+    OnObject(ObjectKey, copy::Version),
 }
 
 impl Recorded {
     fn of(world: &World, monitor: &NamespacedName) -> Option<Self> {
         match monitor.annotated() {
             Some(object) => {
-                let version = plan::Version::of(world.object(&object)?);
+                let version = copy::Version::of(world.object(&object)?);
                 Some(Self::OnObject(object, version))
             }
             None => world.monitors.get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
@@ -61,6 +66,9 @@ impl Reconciler {
             for workload in workloads {
                 self.queue.add(Key::Workload(workload), Lane::Change);
             }
+        }
+        if monitor.annotated().is_some() {
+            self.queue.add(Key::SourceIndex, Lane::Change);
         }
         // After its workloads: how they stand is not known before their content is.
         self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
@@ -123,7 +131,8 @@ impl Reconciler {
             };
             return match action {
                 SelectedPodsAction::Record(label) => match self.record(monitor, &recorded, &label).await {
-                    // No change of a status is an event: what this begins goes on when the watch has brought it.
+                    // No change of a status is an event: what this begins goes on when the watch has brought
+                    // it.
                     Again::OnChange if goes_on => Again::After(SOON),
                     again => again,
                 },
@@ -145,7 +154,8 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    /// Whatever was decided from this list of pods has been done; how many there were says when the next one is there.
+    /// Whatever was decided from this list of pods has been done; how many there were says when the next one
+    /// is there.
     fn note_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
         let world = &mut *self.world_mut();
         let Some(seen) = world.selected_pods.remove(monitor) else { return };
@@ -160,13 +170,11 @@ impl Reconciler {
         world.pods_removed.insert(monitor.clone(), PodRemoved { at: now(), controlled });
     }
 
-    /// Writes down what its pods run with. The watch brings it back; until then whoever decides on the old record fails to
-    /// write.
+    /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record
+    /// fails to be written.
     async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
         let outcome = match recorded {
-            Recorded::InStatus(version) => {
-                record_pods(&self.client, &self.lead, monitor, version, label).await
-            }
+            Recorded::InStatus(version) => record_pods(&self.writer, monitor, version, label).await,
             Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,
         };
         match outcome {

@@ -10,8 +10,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::throttle::Throttle;
-use crate::plan::Key;
+use crate::{cluster::Throttle, plan::Key};
 
 /// How urgent a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +21,9 @@ pub enum Lane {
     Change,
     /// A regular look.
     Sweep,
-    /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their copies or
-    /// workloads, and takes a processor for that. One after the other, so that nothing else waits for it.
+    /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their
+    /// copies or workloads, and takes a processor for that. Such keys run one after the other, so that
+    /// nothing else waits for them.
     Status,
 }
 
@@ -38,7 +38,8 @@ pub enum Again {
     OnChange,
     /// After this long at the latest.
     After(Duration),
-    /// It failed: after a backoff that doubles from failure to failure, with jitter; not before the given time.
+    /// It failed: after a backoff that doubles from failure to failure, with jitter; not before the given
+    /// time.
     Backoff(Option<Duration>),
     /// It was refused for good reason: slowly.
     Refused,
@@ -102,7 +103,7 @@ impl Queue {
         self.lock().open = true;
     }
 
-    /// Takes none any more and forgets those it has: whoever leads next looks at everything.
+    /// Takes no more keys and forgets those it has: the next leader looks at everything.
     pub fn close(&self) {
         let mut inner = self.lock();
         let running = std::mem::take(&mut inner.running);
@@ -212,6 +213,12 @@ impl Queue {
         new + change == 0 && self.throttle.pause().is_none()
     }
 
+    /// Whether a key waits its turn or is being looked at; not where it comes back later.
+    pub fn is_at(&self, key: &Key) -> bool {
+        let inner = self.lock();
+        inner.waiting.contains_key(key) || inner.running.contains_key(key)
+    }
+
     /// How many keys wait, by lane, and how many are being looked at.
     pub fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
@@ -301,8 +308,8 @@ impl Inner {
         first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
     }
 
-    /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers beside, and
-    /// while they wait nothing else is begun.
+    /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers
+    /// beside, and while they wait nothing else is begun.
     fn take(&mut self, limit: usize) -> Option<Key> {
         let running = |lane| self.running.values().filter(|running| running.lane == lane).count();
         let (new, status) = (running(Lane::NewNamespace), running(Lane::Status));
@@ -330,8 +337,8 @@ impl Inner {
     }
 }
 
-/// At most 200 ms, doubling to 5 minutes, and any part of it by the key's hash (full jitter), so that many that failed
-/// together do not come back together; but not at once.
+/// At most 200 ms, doubling to 5 minutes, and any part of it by the key's hash (full jitter), so that many
+/// that failed together do not come back together; but not at once.
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
     let mut hasher = DefaultHasher::new();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{Again, Reconciler, now};
 use crate::{
     act::{outcome::Outcome, restart::RestartOutcome},
-    model::{NamespacedName, RestartAttempt, WorkloadKey},
+    model::RestartAttempt,
+    names::{NamespacedName, WorkloadKey},
     plan::at_after,
 };
 
@@ -70,9 +71,9 @@ impl Reconciler {
             RestartOutcome::Write(Outcome::NeedsReplacing(message)) => {
                 ("Refused", message.clone(), REFUSED_AGAIN)
             }
-            RestartOutcome::Write(Outcome::Retry { after, message }) => {
+            RestartOutcome::Write(Outcome::Retry { after, reason, message }) => {
                 let backoff = FIRST_RETRY.saturating_mul(1 << tries.min(8)).min(REFUSED_AGAIN);
-                ("Failed", message.clone(), after.unwrap_or_default().max(backoff))
+                (*reason, message.clone(), after.unwrap_or_default().max(backoff))
             }
         };
         let retry_at = at_after(now(), delay);

@@ -2,24 +2,24 @@
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Decided, about_rule, ask_again, forget_old, keep, says_otherwise},
+    authority::{Decided, about_rule, ask_again, can_be_withdrawn, forget_old, keep, says_otherwise},
     now,
 };
 use crate::{
-    authority::AskError,
-    model::{NamespacedName, Places},
-    plan::{Key, slots_to_check},
+    authority::{AskError, Bounds},
+    model::World,
+    names::NamespacedName,
+    plan::{Key, copy::targets::bounds, slots_to_check},
 };
 
 impl Reconciler {
     pub(super) async fn rule(&self, rule: &NamespacedName) -> Again {
         let before = self.world().rule_authority.get(rule).cloned();
         let settled = self.settle_rule(rule).await;
-        let (account, after) = {
+        let (withdrawable, after) = {
             let world = self.world();
-            let facts = world.rules.get(rule);
-            let account = facts.is_some_and(|facts| facts.spec.service_account_name.is_some());
-            (account, world.rule_authority.get(rule).cloned())
+            let withdrawable = world.rules.get(rule).is_some_and(|facts| can_be_withdrawn(rule, facts));
+            (withdrawable, world.rule_authority.get(rule).cloned())
         };
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let slots = slots_to_check(&self.world(), rule);
@@ -33,32 +33,39 @@ impl Reconciler {
         }
         if let Err(error) = settled {
             tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
-            forget_old(&mut self.world_mut().rule_authority, rule, account, now());
+            forget_old(&mut self.world_mut().rule_authority, rule, withdrawable, now());
             return Again::Backoff(None);
         }
-        ask_again(account, after.as_ref())
+        ask_again(withdrawable, after.as_ref())
     }
 
     /// Asks whether the rule's identity may do what it declares, unless that is known.
     async fn settle_rule(&self, rule: &NamespacedName) -> Result<(), AskError> {
-        let (inquiry, sight) = {
+        let (inquiry, asked) = {
             let world = &mut *self.world_mut();
-            let sight = world.places.as_ref().map(Places::changes);
+            let asked = named(world, rule);
             match about_rule(world, rule, &self.trusted_writers, now()) {
                 None | Some(Decided::Known) => return Ok(()),
                 Some(Decided::Answer(authority)) => {
                     keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
                     return Ok(());
                 }
-                Some(Decided::Ask(inquiry)) => (inquiry, sight),
+                Some(Decided::Ask(inquiry)) => (inquiry, asked),
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
         let world = &mut *self.world_mut();
-        // Of a namespace that has come into sight meanwhile nobody was asked; all rules are looked at again for that.
-        if world.places.as_ref().map(Places::changes) == sight {
+        // Nobody was asked about a namespace that has come meanwhile, or come into sight; the rule is looked
+        // at again for that.
+        if named(world, rule) == asked {
             keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
         }
         Ok(())
     }
+}
+
+/// The namespaces that a rule's identity is asked about one by one, as they are now.
+fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
+    let compiled = world.rules.get(rule)?.compiled.as_ref().ok()?;
+    Some(bounds(world, rule, compiled))
 }

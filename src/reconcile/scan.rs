@@ -1,4 +1,5 @@
-//! What is there already, held against the policies: read page by page while nothing more urgent waits, judged, and dropped.
+//! What is there already, held against the policies: read page by page while nothing more urgent waits,
+//! judged, and dropped.
 
 use std::{convert::Infallible, sync::PoisonError, time::Duration};
 
@@ -11,14 +12,17 @@ use crate::{
     model::Bytes,
     observe::{
         content::ContentError,
-        pages::{Listed, Objects, listed},
+        pages::{Objects, listed},
     },
-    plan::{Key, Scan, is_unscanned},
+    plan::{
+        Key,
+        policy::{Scan, is_unscanned},
+    },
     validate::Candidate,
 };
 
-/// Between two looks at everything, at least; and so many times what the last one took, so that a large cluster is not read
-/// over and over because one object of it keeps changing.
+/// Between two looks at everything, at least; and so many times what the last one took, so that a large
+/// cluster is not read over and over because one object of it keeps changing.
 const REST: Duration = Duration::from_secs(5);
 const REST_TIMES: u32 = 20;
 /// The same where a policy waits for its first; and as long as the last one took.
@@ -26,7 +30,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// After one that failed, at least.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
-/// Objects of the first page; of the next as many as come to so many bytes.
+/// Objects of the first page; the next pages have as many as come to so many bytes.
 const FIRST_PAGE: u32 = 10;
 const PAGE: u64 = 200;
 const PAGE_BYTES: Bytes = Bytes(4 << 20);
@@ -51,7 +55,7 @@ impl Reconciler {
             while ended.elapsed() < rest(last, is_unscanned(&self.world())) {
                 tokio::time::sleep(STEP).await;
             }
-            // Whoever asked until now is answered by this one.
+            // This scan answers all requests made until now.
             self.scan_wanted.notified().now_or_never();
             let mut busy = Duration::ZERO;
             last = match self.scan_once(&mut busy).await {
@@ -72,32 +76,31 @@ impl Reconciler {
         let mut scan = Scan::begin(&self.world());
         let mut seen = 0;
         for kind in scan.kinds() {
-            for list in Listed::of(kind) {
-                let (mut next, mut most) = (None, FIRST_PAGE);
-                let (list_begun, mut pause) = (Instant::now(), Duration::ZERO);
-                loop {
-                    // Whoever has given way for long must hurry: where the list began is forgotten after 5 minutes.
-                    if list_begun.elapsed() < GIVES_WAY_IN_ALL {
-                        tokio::time::sleep(pause).await;
-                        self.give_way().await;
-                    }
-                    let begun = Instant::now();
-                    let page = self.page_of(list, most, next.as_deref()).await?;
-                    let (mut objects, judging) = (0, Instant::now());
-                    for object in page.each() {
-                        objects += 1;
-                        scan = self.judge_one(scan, kind, object).await?;
-                    }
-                    // What took long is paid for with a pause.
-                    pause = judging.elapsed();
-                    seen += objects;
-                    let size = (page.size() / objects.max(1)).max(1);
-                    most = (PAGE_BYTES.0 / size).clamp(1, PAGE) as u32;
-                    *busy += begun.elapsed();
-                    next = page.next;
-                    if next.is_none() {
-                        break;
-                    }
+            let (mut next, mut most) = (None, FIRST_PAGE);
+            let (list_begun, mut pause) = (Instant::now(), Duration::ZERO);
+            loop {
+                // A scan that has given way for long must hurry: where the list began is forgotten after 5
+                // minutes.
+                if list_begun.elapsed() < GIVES_WAY_IN_ALL {
+                    tokio::time::sleep(pause).await;
+                    self.give_way().await;
+                }
+                let begun = Instant::now();
+                let page = self.page_of(kind, most, next.as_deref()).await?;
+                let (mut objects, judging) = (0, Instant::now());
+                for object in page.each() {
+                    objects += 1;
+                    scan = self.judge_one(scan, kind, object).await?;
+                }
+                // What took long is paid for with a pause.
+                pause = judging.elapsed();
+                seen += objects;
+                let size = (page.size() / objects.max(1)).max(1);
+                most = (PAGE_BYTES.0 / size).clamp(1, PAGE) as u32;
+                *busy += begun.elapsed();
+                next = page.next;
+                if next.is_none() {
+                    break;
                 }
             }
         }
@@ -116,19 +119,25 @@ impl Reconciler {
         Ok(())
     }
 
-    /// A page; where the list has taken too long, as things are now: an object that moved meanwhile is seen by the next scan.
-    async fn page_of(&self, list: Listed, most: u32, from: Option<&str>) -> Result<Objects, ContentError> {
-        match listed(&self.client, list, most, from).await {
+    /// A page; where the list has taken too long, as things are now: an object that moved meanwhile is seen
+    /// by the next scan.
+    async fn page_of(
+        &self,
+        kind: PolicyKind,
+        most: u32,
+        from: Option<&str>,
+    ) -> Result<Objects, ContentError> {
+        match listed(&self.client, kind, most, from).await {
             Err(error) => match error.goes_on_from() {
-                Some(token) => listed(&self.client, list, most, Some(&token)).await,
+                Some(token) => listed(&self.client, kind, most, Some(&token)).await,
                 None => Err(error),
             },
             page => page,
         }
     }
 
-    /// An object that cannot be read is left out: whoever reads it will say so. Judging can take half a second for each
-    /// policy, and nothing else may wait for it; it ends by its own budget.
+    /// An object that cannot be read is left out: its readers will say so. Judging can take half a second for
+    /// each policy, and nothing else may wait for it; it ends by its own budget.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let world = self.world.clone();
         let work = move || {
@@ -142,8 +151,8 @@ impl Reconciler {
     }
 }
 
-/// From the end of one look to the next: by how long the last was busy, whether it failed, and whether a policy waits for
-/// its first.
+/// From the end of one look to the next: by how long the last was busy, whether it failed, and whether a
+/// policy waits for its first.
 fn rest(last: Result<Duration, Duration>, unscanned: bool) -> Duration {
     match last {
         Ok(busy) if unscanned => FIRST.max(busy),
@@ -156,7 +165,8 @@ fn rest(last: Result<Duration, Duration>, unscanned: bool) -> Duration {
 mod tests {
     use super::*;
 
-    /// Someone who quarrels over a policy, or an API server that fails each time, must not have everything read all the time.
+    /// Someone who quarrels over a policy, or an API server that fails each time, must not have everything
+    /// read all the time.
     #[test]
     fn the_more_a_look_cost_the_longer_is_the_rest() {
         let seconds = Duration::from_secs_f64;

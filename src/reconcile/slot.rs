@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now};
+use super::{
+    Again, Lane, Reconciler,
+    authority::{STANDING_ANSWER, can_be_withdrawn},
+    fetch::Fetched,
+    now,
+};
 use crate::{
     act::outcome::Outcome,
-    model::{Attempt, NamespacedName, ObjectKey},
-    plan::{AGAIN, CopyAction, Key, SlotPlan, at_after, claims::claims_on, plan_slot, repaired, spread},
+    names::{NamespacedName, ObjectKey},
+    plan::{
+        Key, at_after,
+        copy::{AGAIN, CopyAction, SlotPlan, attempted, claims::claims_on, plan_slot, repaired, spread},
+    },
 };
 
 /// How often a plan may ask for more facts before its key waits for an event.
@@ -46,15 +54,15 @@ impl Reconciler {
         Again::After(SOON)
     }
 
-    /// The rule behind a write, where it acts with a ServiceAccount and the last answer about it is too old:
-    /// rights that are withdrawn stop it at once.
+    /// The rule behind a write, where what it was allowed can be withdrawn and the last answer about it is
+    /// too old: rights that are taken back stop it at once.
     fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<NamespacedName> {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.world();
-        world.rules.get(&rule)?.spec.service_account_name.as_ref()?;
+        world.rules.get(&rule).filter(|facts| can_be_withdrawn(&rule, facts))?;
         let asked = world.rule_authority.get(&rule)?.asked;
-        (now().duration_since(asked) >= ACCOUNT_ANSWER).then_some(rule)
+        (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
     }
 
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
@@ -65,20 +73,26 @@ impl Reconciler {
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
-        let rules_gone = self.world().rules_gone;
         if action.removes()
-            && let Some(missing) = self.definitions.missing(rules_gone).await
+            && let Some(missing) = self.missing_definition().await
         {
             tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
             return Again::After(WHEN_INTACT);
         }
-        let outcome = self.copies.act(slot, action).await;
+        let refused = match action {
+            CopyAction::Write(write) => self.refused_by_policy(slot, write).await,
+            _ => None,
+        };
+        let outcome = match refused {
+            Some(outcome) => outcome,
+            None => self.copies.act(slot, action).await,
+        };
         self.lag.acted(slot, action, &outcome);
         let is_news = self.remember(slot, action, &outcome);
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
-            // Where we lead again before anybody noticed that we did not, nobody else looks.
-            Outcome::NotLeading => Again::After(SOON),
+            // With the next term everything is looked at.
+            Outcome::NotLeading => Again::OnChange,
             Outcome::Done | Outcome::NamespaceGone => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))
             }
@@ -91,7 +105,16 @@ impl Reconciler {
         }
     }
 
-    /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything new.
+    async fn missing_definition(&self) -> Option<String> {
+        let (rules_gone, listed_under) = {
+            let world = self.world();
+            (world.rules_gone, world.definition.clone())
+        };
+        self.definitions.missing(rules_gone, listed_under.as_ref()).await
+    }
+
+    /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything
+    /// new.
     fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) -> bool {
         let mut world = self.world_mut();
         let last = world.attempts.remove(slot);
@@ -99,7 +122,7 @@ impl Reconciler {
         let digest = &write.intent.marks.digest;
         let (replace, reason, message) = match outcome {
             Outcome::Done => {
-                let repairs = repaired(world.repairs.remove(slot), digest, now());
+                let repairs = repaired(world.repairs.remove(slot), digest, write.replaces.is_none(), now());
                 world.repairs.insert(slot.clone(), repairs);
                 if let Some(spread) = spread(&world, write, now()) {
                     world.spreads.insert(write.source.clone(), spread);
@@ -107,24 +130,17 @@ impl Reconciler {
                 return true;
             }
             Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
-            // That it was deleted and made anew was to no avail: as good as refused.
+            // Deleting it and making it anew was to no avail: as good as refused.
             Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
             Outcome::Refused { reason, message } => (false, *reason, message),
-            Outcome::Retry { message, .. } => (false, "Failed", message),
+            Outcome::Retry { reason, message, .. } => (false, *reason, message),
         };
         let retry_at = match outcome {
             // The queue's own backoff is enough.
             Outcome::Retry { .. } => now(),
             _ => at_after(now(), AGAIN),
         };
-        let attempt = Attempt {
-            resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
-            digest: digest.clone(),
-            replace,
-            reason,
-            message: message.clone(),
-            retry_at,
-        };
+        let attempt = attempted(&world, slot, write, (replace, reason, message.clone()), retry_at);
         let is_news =
             last.is_none_or(|last| last.reason != attempt.reason || last.message != attempt.message);
         world.attempts.insert(slot.clone(), attempt);

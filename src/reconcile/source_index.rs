@@ -7,7 +7,10 @@ use crate::{
         source_index::{Version, write_source_index},
     },
     observe::content::{Content, ContentError},
-    plan::{Key, SourceIndex, source_index_key},
+    plan::{
+        Key,
+        copy::{SourceIndex, source_index_key},
+    },
 };
 
 impl Reconciler {
@@ -34,14 +37,14 @@ impl Reconciler {
         let version = live
             .as_ref()
             .map(|live| Version { uid: live.uid.clone(), resource_version: live.resource_version.clone() });
-        match write_source_index(&self.client, &self.lead, &at, version.as_ref(), &index).await {
+        match write_source_index(&self.writer, &at, version.as_ref(), &index).await {
             Outcome::Done => {
                 self.told(key);
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             Outcome::Stale => Again::Backoff(None),
-            Outcome::Retry { after, message } => {
+            Outcome::Retry { after, message, .. } => {
                 tracing::warn!(index = %at, %message, "the index of annotated sources cannot be written");
                 Again::Backoff(after)
             }

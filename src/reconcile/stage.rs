@@ -1,11 +1,15 @@
-//! Workloads of which others wait: what is remembered of their restarts, who is looked at when one is through, and who is
-//! told when one has failed.
+//! Workloads of which others wait: what is remembered of their restarts, which workloads are looked at when
+//! one is through, and who is told when one has failed.
 
 use super::{Lane, Reconciler, now};
 use crate::{
     api::{ConfigMonitorStatus, Problem},
-    model::{NamespacedName, Restarted, Went, WorkloadKey},
-    plan::{Key, WorkloadPlan, WorkloadState, monitors_reaching, whose_turn, workloads_of},
+    model::{Restarted, Went},
+    names::{NamespacedName, WorkloadKey},
+    plan::{
+        Key,
+        restart::{WorkloadPlan, WorkloadState, monitors_reaching, whose_turn, workloads_of},
+    },
 };
 
 /// The reason of a problem that stops a stage.
@@ -28,7 +32,8 @@ impl Reconciler {
         }
     }
 
-    /// Whose turn it is, now that this one is through, is looked at again; nobody who waits for something else is.
+    /// Looks again at the workloads whose turn it is, now that this one is through; those that wait for
+    /// something else are not looked at.
     pub(super) fn wake_next(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let is_through = plan.action.is_none()
             && plan.needs.is_empty()
@@ -47,7 +52,8 @@ impl Reconciler {
         }
     }
 
-    /// Tells of each workload that has failed and so stops others: once, since the status says whether it is news.
+    /// Tells of each workload that has failed and so stops others: once, since the status says whether it is
+    /// news.
     pub(super) async fn tell_of_failures(
         &self,
         monitor: &NamespacedName,

@@ -9,18 +9,27 @@ use kube::Resource;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{Again, Reconciler, now};
+use super::{Again, Lane, Reconciler, now};
 use crate::{
     act::{
         outcome::Outcome,
         status::{StatusOf, write_status},
     },
     api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus},
-    model::NamespacedName,
-    plan::{Key, large_spread, monitor_status, policy_status, rule_report},
+    model::{Authority, Declared},
+    names::NamespacedName,
+    plan::{
+        Key,
+        copy::{large_spread, rule_report, says_too_many},
+        policy::policy_status,
+        restart::monitor_status,
+        slots_to_check,
+    },
 };
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
+/// When to see whether the API server has answered what an object may do.
+const FOR_AN_ANSWER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn rule_status(&self, key: &Key, rule: &NamespacedName) -> Again {
@@ -39,6 +48,7 @@ impl Reconciler {
             }
             (facts.uid.clone(), facts.status.clone(), status)
         };
+        self.note_room(rule, before.as_ref(), after.as_ref());
         let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
         let news = said(&after).filter(|_| said(&before).is_none());
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
@@ -47,6 +57,19 @@ impl Reconciler {
             self.reporter.large_spread(rule, large).await;
         }
         again
+    }
+
+    /// A rule that came to too many copies and does not any more makes those that are lacking.
+    pub(super) fn note_room(
+        &self,
+        rule: &NamespacedName,
+        before: Option<&CopyratorRuleStatus>,
+        after: Option<&CopyratorRuleStatus>,
+    ) {
+        if before.is_some_and(says_too_many) && after.is_some_and(|after| !says_too_many(after)) {
+            let slots = slots_to_check(&self.world(), rule);
+            slots.into_iter().for_each(|slot| self.queue.add(slot, Lane::Change));
+        }
     }
 
     pub(super) async fn monitor_status(&self, key: &Key, monitor: &NamespacedName) -> Again {
@@ -98,19 +121,21 @@ impl Reconciler {
         let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else {
             return (Again::OnChange, false);
         };
-        let again = match write_status::<K>(&self.client, &self.lead, of, &after).await {
+        let again = match write_status::<K>(&self.writer, of, &after).await {
             Outcome::Done => {
                 self.told(key);
                 return (Again::OnChange, true);
             }
             Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
-            Outcome::Retry { after, message } => {
+            Outcome::Retry { after, message, .. } => {
                 tracing::warn!(name = of.name, %message, "cannot write a status");
                 Again::Backoff(after)
             }
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
                 tracing::error!(name = of.name, %message, "a status was refused");
-                Again::Refused
+                // An admission policy whose parameters the API server has not read yet refuses everything for
+                // a moment.
+                Again::Backoff(None)
             }
         };
         (again, false)
@@ -122,13 +147,35 @@ impl Reconciler {
         written.insert(key.clone(), Instant::now());
     }
 
+    /// How long a status waits: for two seconds since it was last written, and for the answer where the API
+    /// server is being asked what its object may do. Else the status would say for two seconds that nobody
+    /// knows, with copies there.
     pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
+        if self.unanswered(key).is_some_and(|asking| self.queue.is_at(&asking)) {
+            return Some(FOR_AN_ANSWER);
+        }
         let written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
         AT_MOST_EVERY.checked_sub(written.get(key)?.elapsed()).filter(|wait| !wait.is_zero())
+    }
+
+    /// The key that asks what the object of a status may do, while that is not known.
+    fn unanswered(&self, key: &Key) -> Option<Key> {
+        let world = self.world();
+        match key {
+            Key::RuleStatus(rule) => is_unanswered(world.rules.get(rule)?, world.rule_authority.get(rule))
+                .then(|| Key::Rule(rule.clone())),
+            Key::MonitorStatus(of) => is_unanswered(world.monitors.get(of)?, world.monitor_authority.get(of))
+                .then(|| Key::Monitor(of.clone())),
+            _ => None,
+        }
     }
 
     pub(super) fn forget_status(&self, key: &Key) -> Again {
         self.status_written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         Again::OnChange
     }
+}
+
+fn is_unanswered<S, C, T>(facts: &Declared<S, C, T>, known: Option<&Authority>) -> bool {
+    !known.is_some_and(|known| known.uid == facts.uid && known.generation == facts.generation)
 }

@@ -6,7 +6,7 @@ use std::{
     convert::Infallible,
 };
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -16,19 +16,17 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    act::lead::Leads,
+    act::{keys::KeyKeeper, lead::Leads},
     api::ConfigMonitorSpec,
     authority::{AskError, Question},
+    cluster::Target,
     config::Config,
-    digest::DigestKey,
+    digest::{DigestKey, Fingerprint, KeyPrint},
     hooks::Endpoint,
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{
-        Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, Store,
-        WorkloadKey,
-    },
+    model::{Authority, Declared, ObjectFacts, Store},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     observe::{watched::Watched, workload::Workload},
-    run::target::Target,
     serve::readiness::Readiness,
     validate::CompiledMonitor,
 };
@@ -116,8 +114,9 @@ fn world(monitor: Value, applied: &str) -> World {
     let facts = ObjectFacts {
         uid: "o".into(),
         resource_version: "1".into(),
-        labels: BTreeMap::new(),
-        deleting: false,
+        labels: Default::default(),
+        deletion: None,
+        owned: false,
         changed_at: now() - jiff::SignedDuration::from_secs(60),
         content_fields: 0,
         restart: None,
@@ -158,8 +157,15 @@ fn world(monitor: Value, applied: &str) -> World {
         status: None,
     };
     world.monitors.insert(monitor_name(), facts);
-    let authority =
-        Authority { uid: "m".into(), generation: 1, identity: String::new(), answer: Ok(()), asked: at(0) };
+    let authority = Authority {
+        uid: "m".into(),
+        generation: 1,
+        identity: String::new(),
+        answer: Ok(()),
+        asked: at(0),
+        questions: 0,
+        refusals: 0,
+    };
     world.monitor_authority.insert(monitor_name(), authority);
     world.key = Some(key);
     world
@@ -170,13 +176,13 @@ fn monitor_name() -> NamespacedName {
 }
 
 fn web() -> WorkloadKey {
-    let kind = crate::model::WorkloadKind::Deployment;
+    let kind = crate::api::WorkloadKind::Deployment;
     WorkloadKey { kind, namespace: NAMESPACE.into(), name: "web".into() }
 }
 
 fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
     let client = server.client();
-    let lead: Lead = Arc::new(Always);
+    let writer = Writer::new(client.clone(), Arc::new(Always));
     let contents = Arc::new(Contents::new(client.clone()));
     let config = Config {
         cluster: Target::default(),
@@ -213,11 +219,13 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         client: client.clone(),
         world: world.clone(),
         queue: Arc::default(),
-        copies: CopyWriter::new(client.clone(), contents.clone(), lead.clone()),
+        copies: CopyWriter::new(writer.clone(), contents.clone()),
+        account: "us".into(),
         contents,
-        restarter: Restarter::new(client.clone(), lead.clone()),
-        hooks: HookWriter::new(client.clone(), &config, lead.clone(), hooks.clone(), hooks.clone(), hooks),
-        lead,
+        restarter: Restarter::new(writer.clone()),
+        hooks: HookWriter::new(writer.clone(), &config, hooks.clone(), hooks.clone(), hooks.clone()),
+        digest_key: KeyKeeper::new(writer.clone(), "copyrator", hooks),
+        writer,
         authorizer: oracle.clone(),
         trusted_writers: TrustedWriters::default(),
         definitions: Definitions::new(client.clone()),
@@ -226,6 +234,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         tallies: Arc::default(),
         scan_wanted: Notify::new(),
         status_written: Mutex::default(),
+        warned: Mutex::default(),
     }
 }
 
@@ -272,8 +281,8 @@ async fn a_restart_that_met_another_writer_comes_back() {
     assert_eq!(patched[0].1["metadata"]["resourceVersion"], "5");
 }
 
-/// Two workers write one monitor's status. Were what its pods run with part of what both apply, the slower one would
-/// take it away, and the next change of content would pass for its first sight.
+/// Two workers write one monitor's status. Were what its pods run with part of what both apply, the slower
+/// one would take it away, and the next change of content would pass for its first sight.
 #[tokio::test]
 async fn what_pods_run_with_is_recorded_apart_from_the_status() {
     let spec = json!({
@@ -309,4 +318,27 @@ async fn what_pods_run_with_is_recorded_apart_from_the_status() {
         "{}",
         status.1
     );
+}
+
+/// A status that said that nobody knows what its object may do stood for two seconds, with copies there.
+#[tokio::test]
+async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
+    let spec = json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}], "serviceAccountName": "restarter"});
+    let (server, oracle) = (Server::default(), Arc::new(Oracle(Mutex::new(Some(true)))));
+    let mut world = world(spec, "old");
+    world.monitor_authority.clear();
+    let reconciler = reconciler(&server, &oracle, world);
+    let (asking, status) = (Key::Monitor(monitor_name()), Key::MonitorStatus(monitor_name()));
+    reconciler.queue.open();
+    reconciler.queue.add(asking.clone(), Lane::Change);
+    for _ in ["waits", "is being looked at"] {
+        assert!(matches!(reconciler.monitor_status(&status, &monitor_name()).await, Again::After(_)));
+        assert!(server.patched().is_empty());
+        let _ = reconciler.queue.next().now_or_never();
+    }
+    let again = reconciler.monitor(&monitor_name()).await;
+    reconciler.queue.done(&asking, again);
+    reconciler.monitor_status(&status, &monitor_name()).await;
+    let said = server.patched().pop().unwrap().1;
+    assert_eq!(said["status"]["conditions"][0]["reason"], "Watching", "{said}");
 }

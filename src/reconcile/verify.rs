@@ -1,5 +1,5 @@
-//! The sweep by content. Metadata says nothing of who writes under our own field manager, or writes managedFields back;
-//! so every copy is read now and then, page by page, while nothing more urgent waits.
+//! The sweep by content. Metadata says nothing of who writes under our own field manager, or writes
+//! managedFields back; so every copy is read now and then, page by page, while nothing more urgent waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    model::{Bytes, Kind, ObjectKey},
+    model::Bytes,
+    names::{Kind, ObjectKey},
     observe::{
         content::{Content, ContentError},
         pages::page,
     },
-    plan::{Key, plan_slot},
+    plan::{Key, copy::plan_slot},
 };
 
 /// Copies a page, where they are small; a page holds no more than so many bytes by the largest source.
@@ -28,7 +29,7 @@ const GIVES_WAY: u32 = 100;
 impl Reconciler {
     /// Compares every copy with its source by content, and has those looked at that differ.
     pub async fn verify(&self) {
-        // Whoever may not list a kind everywhere lists it in each namespace.
+        // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.world();
             match &world.places {
@@ -56,7 +57,8 @@ impl Reconciler {
         let (mut seen, mut differ, mut next) = (0, 0, None);
         let begun = Instant::now();
         loop {
-            // Whoever has given way for long must hurry, or would begin anew each time and never come to the end.
+            // A sweep that has given way for long must hurry, or it would begin anew each time and never come
+            // to the end.
             if begun.elapsed() < GIVES_WAY_IN_ALL {
                 self.give_way().await;
             }

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Again, Lane, Reconciler, authority::ACCOUNT_ANSWER, fetch::Fetched, now, restart::RestartOf};
+use super::{Again, Lane, Reconciler, authority::STANDING_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
     act::{outcome::Outcome, restart::RestartOutcome},
-    model::{NamespacedName, WorkloadFacts, WorkloadKey, World},
+    model::{WorkloadFacts, World},
+    names::{NamespacedName, WorkloadKey},
     plan::{
-        Inputs, Key, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
+        Key,
+        restart::{
+            Inputs, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
+        },
     },
 };
 
@@ -133,8 +137,8 @@ impl Reconciler {
     }
 }
 
-/// The monitors behind an action that act with a ServiceAccount, where the last answer about it is too old: rights that
-/// are withdrawn stop it, also where nobody could be asked for a while.
+/// The monitors behind an action that act with a ServiceAccount, where the last answer about it is too old:
+/// rights that are withdrawn stop it, also where nobody could be asked for a while.
 fn monitors_to_ask_again(
     world: &World,
     workload: &WorkloadKey,
@@ -146,7 +150,7 @@ fn monitors_to_ask_again(
     };
     let is_old = |name: &NamespacedName| {
         let answer = world.monitor_authority.get(name);
-        answer.is_some_and(|known| now.duration_since(known.asked) >= ACCOUNT_ANSWER)
+        answer.is_some_and(|known| now.duration_since(known.asked) >= STANDING_ANSWER)
     };
     let monitors = Inputs::of(world, workload, facts).monitors.into_iter();
     monitors.filter(|name| is_by_account(name) && is_old(name)).collect()

@@ -1,5 +1,5 @@
-//! The bundle of `--client-ca`: read again and again, since a mounted file is replaced by swapping a symlink above it,
-//! which nothing that watches the file itself would see twice.
+//! The bundle of `--client-ca`: read again and again, since a mounted file is replaced by swapping a symlink
+//! above it, which nothing that watches the file itself would see twice.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::serve::{ClientTrust, Condition};
 /// How often the file is read. It is small, and compared with what was read last.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Keeps `trust` at what the file says until told to stop; the last good bundle stays where it says nothing usable.
-/// Each content and each failure is told of once.
+/// Keeps `trust` at what the file says until told to stop; the last good bundle stays where it says nothing
+/// usable. Each content and each failure is told of once.
 pub(super) async fn keep_client_ca(
     file: PathBuf,
     trust: ClientTrust,
@@ -85,8 +85,8 @@ mod tests {
             .unwrap_or_else(|_| panic!("never: {what}"));
     }
 
-    /// A file-level inotify watch sees the first swap at most (kubewarden policy-server); and a torn file must not
-    /// lock everybody out.
+    /// A file-level inotify watch sees the first swap at most (kubewarden policy-server); and a torn file
+    /// must not lock everybody out.
     #[tokio::test(start_paused = true)]
     async fn a_swapped_symlink_is_seen_each_time_and_a_torn_file_keeps_the_last_good_one() {
         let folder = tempfile::tempdir().unwrap();

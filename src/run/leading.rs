@@ -25,10 +25,10 @@ pub(super) async fn lead(
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     loop {
-        tokio::select! {
+        let term = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            _ = leader.acquired() => {}
-        }
+            term = leader.acquired() => term,
+        };
         tracing::info!("leading: looking at everything");
         reconciler.queue.open();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
@@ -41,7 +41,7 @@ pub(super) async fn lead(
                     reconciler.queue.close();
                     return Ok(());
                 }
-                () = leader.lost() => break,
+                () = leader.lost(term) => break,
                 never = &mut sweeping => match never {},
                 never = &mut guarding => match never {},
                 never = &mut scanning => match never {},
@@ -51,6 +51,7 @@ pub(super) async fn lead(
         tracing::warn!("not leading any more");
         reconciler.queue.close();
         reconciler.hooks.rest();
+        reconciler.digest_key.rest();
         reconciler.tallies.clear();
         reconciler.lag.clear();
         reconciler.forget_waits();
@@ -86,7 +87,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
     }
 }
 
-/// Works on so many keys at once, and a few of new namespaces beside, until told to stop; finishes what is under way, and then lets go of the lease: only now may another write.
+/// Works on so many keys at once, and a few of new namespaces beside, until told to stop; finishes what is
+/// under way, and then lets go of the lease: only now may another write.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
     in_flight: usize,

@@ -1,5 +1,5 @@
-//! The webhook's own leaf certificate: minted in memory from the CA, or mounted; looked at by the wall clock (a sleep over
-//! the leaf's lifetime would stand still while the machine is suspended: cert-manager PR 8464).
+//! The webhook's own leaf certificate: minted in memory from the CA, or mounted; looked at by the wall clock
+//! (a sleep over the leaf's lifetime would stand still while the machine is suspended: cert-manager PR 8464).
 
 mod found;
 mod trust;
@@ -44,22 +44,35 @@ pub(super) struct LeafKeeper {
     amiss: Condition,
     /// Fingerprint of the CA that signed the leaf.
     signed_by: Option<String>,
-    /// Whom callers trust, of mounted leaves.
+    /// Which CAs callers trust, for mounted leaves.
     trust: Trust,
     /// Whether they trust the leaf in use.
     standing: Standing,
 }
 
-/// Looks until told to stop, by a clock that is the wall's but in tests: also as soon as it shows that the machine has slept
-/// past the leaf's end, or has gone back. `carriers` asks the API server: only while what is mounted is not settled.
+/// What the leaf is kept by.
+pub(super) struct Sources<F, C, R, T> {
+    /// Looks for what there is to serve with.
+    pub(super) find: F,
+    /// Asks the API server whom the hooks carry: only while what is mounted is not settled.
+    pub(super) carriers: C,
+    /// How many callers have refused what is served: they may trust another CA already.
+    pub(super) refusals: R,
+    /// The wall's clock, but in tests.
+    pub(super) clock: T,
+}
+
+/// Looks until told to stop: also as soon as the clock shows that the machine has slept past the leaf's end,
+/// or has gone back, and as soon as a caller refuses the leaf. Any client that connects can do that: it makes
+/// us look twice a second at most.
 pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Future<Output = Carriers>>(
     mut keeper: LeafKeeper,
-    find: impl Fn() -> F,
-    carriers: impl Fn() -> C,
-    clock: impl Fn() -> SystemTime,
+    sources: Sources<impl Fn() -> F, impl Fn() -> C, impl Fn() -> u64, impl Fn() -> SystemTime>,
     stop: CancellationToken,
 ) {
+    let Sources { find, carriers, refusals, clock } = sources;
     loop {
+        let refused = refusals();
         let all = async {
             let mut found = find().await;
             if let Ok(Found::Mounted(mounted, asked)) = &mut found
@@ -81,7 +94,7 @@ pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Futu
                 () = tokio::time::sleep(TICK) => {}
             }
             let now = clock();
-            if due <= now || now < looked || !keeper.is_valid(now) {
+            if due <= now || now < looked || !keeper.is_valid(now) || refusals() != refused {
                 break;
             }
         }
@@ -89,8 +102,8 @@ pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Futu
 }
 
 impl LeafKeeper {
-    /// Keeps `serving` and tells both conditions how it stands: `certificate`, whether there is a valid leaf; `amiss`,
-    /// what should be better all the same.
+    /// Keeps `serving` and tells both conditions how it stands: `certificate`, whether there is a valid leaf;
+    /// `amiss`, what should be better all the same.
     pub(super) fn new(
         config: &Config,
         serving: Arc<ServingCert>,
@@ -112,8 +125,8 @@ impl LeafKeeper {
         }
     }
 
-    /// One look, at `now`: uses what was found where that is better than what is in use. When to look again. Every fault is
-    /// logged once.
+    /// One look, at `now`: uses what was found where that is better than what is in use. When to look again.
+    /// Every fault is logged once.
     pub(super) fn look(&mut self, found: Result<Found, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(Found::Mounted(..)));
         let used = found.and_then(|found| match found {
@@ -194,8 +207,8 @@ impl LeafKeeper {
         let judged = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // What callers trust is kept to its end, or until they trust the next as much. Anything is better than nothing,
-            // though not ready.
+            // A leaf that callers trust is kept to its end, or until they trust the next as much. Anything is
+            // better than nothing, though not ready.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.standing.is_enough() {
                 own.clone()?;

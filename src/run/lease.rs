@@ -1,8 +1,8 @@
 //! Leader election over a `coordination.k8s.io` Lease.
 //!
-//! [`decide`] says who may lead when, [`leadership`] is the right itself, and here is the loop that calls
-//! the API server. Every write is a replace with the version it is based on, so of two candidates only
-//! one succeeds; an election never patches.
+//! [`decide`] says who may lead when, [`leadership`] is the right itself, and here is the loop that calls the
+//! API server. Every write is a replace with the version it is based on, so only one of two candidates
+//! succeeds; an election never patches.
 
 pub mod decide;
 pub mod leadership;
@@ -54,6 +54,8 @@ pub struct Elector {
     state: State,
     seen: Seen,
     leadership: watch::Sender<Option<Leadership>>,
+    /// The term of the token that was given last.
+    term: u64,
 }
 
 impl Elector {
@@ -82,6 +84,7 @@ impl Elector {
             state: State { renewed: None, not_before: Instant::now(), stale: true },
             seen: Seen::Absent(None),
             leadership,
+            term: 0,
         };
         Ok((elector, leader))
     }
@@ -152,8 +155,7 @@ impl Elector {
                 if self.state.renewed.replace(begun).is_none() {
                     info!(lease = self.name, identity = self.identity, "leading");
                 }
-                let valid_until = begun + self.terms.give_up;
-                self.leadership.send_replace(Some(Leadership { valid_until }));
+                self.lead_until(begun + self.terms.give_up);
             }
             // Somebody was faster. Nothing is wrong, but what we knew is outdated.
             Err(CallError::Api(kube::Error::Api(status)))
@@ -163,6 +165,18 @@ impl Elector {
             }
             Err(failure) => self.failed("write", &failure),
         }
+    }
+
+    /// A renewal that came after the right had lapsed begins a new term: writes in between were not made.
+    fn lead_until(&mut self, valid_until: Instant) {
+        let term = &mut self.term;
+        // The clock is read while nobody can be told no by the token before.
+        self.leadership.send_modify(|token| {
+            if !token.is_some_and(|token| token.is_valid(Instant::now())) {
+                *term += 1;
+            }
+            *token = Some(Leadership { term: *term, valid_until });
+        });
     }
 
     /// The Lease's content with us as holder. Its times are for people; no candidate of ours reads them.

@@ -1,7 +1,5 @@
 //! The life of the process: tasks, lease, certificate, client, drain.
 
-mod answers;
-pub mod client;
 mod client_ca;
 mod leading;
 mod leaf;
@@ -9,7 +7,6 @@ pub mod lease;
 mod logging;
 mod serve;
 mod sight;
-pub mod target;
 pub mod tasks;
 mod watches;
 

@@ -12,28 +12,36 @@ use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    client::{ClientError, client},
     client_ca::keep_client_ca,
     leading,
-    leaf::{LeafKeeper, carriers, find, keep_leaf, with_causes},
+    leaf::{LeafKeeper, Sources, carriers, find, keep_leaf, with_causes},
     lease::{Elector, Leader, LeaseError, Terms},
     sight::tell_sight,
     tasks::{Tasks, TasksError, signals},
     watches,
 };
 use crate::{
-    act::{copies::CopyWriter, hooks::HookWriter, keys::digest_key, report::Reporter, restart::Restarter},
+    act::{
+        copies::CopyWriter,
+        hooks::HookWriter,
+        keys::{KeyKeeper, digest_key},
+        report::Reporter,
+        restart::Restarter,
+        writer::Writer,
+    },
     admit::{self, AdmitState, Parties, Shedding},
     authority::{Authorizer, LocalAuthorizer, ReviewAuthorizer},
+    cluster::{ClientError, Throttle, client},
     config::Config,
-    model::{NamespacedName, Store, World},
+    model::{Store, World},
+    names::NamespacedName,
     observe::{
         content::Contents,
         crds::Definitions,
         served::older_definitions,
         watch::{Observer, Requests},
     },
-    reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies, Throttle},
+    reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies},
     serve::{
         Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
         admin_router, serve_https, serve_plain,
@@ -157,10 +165,11 @@ fn reconcile(
     let Reconciling { client, config, world, queue } = parts;
     let (elector, leader): (Elector, Leader) =
         Elector::new(client.clone(), &config.namespace, &lease(config), &config.host, Terms::default())?;
-    let lead: crate::act::lead::Lead = Arc::new(leader.clone());
+    let writer = Writer::new(client.clone(), Arc::new(leader.clone()));
     let contents = Arc::new(Contents::new(client.clone()));
     let reporter = Reporter::new(client.clone(), &config.host, world.clone());
-    // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being so.
+    // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being
+    // so.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
     let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
@@ -177,17 +186,18 @@ fn reconcile(
         world: world.clone(),
         queue: queue.clone(),
         contents: contents.clone(),
-        copies: CopyWriter::new(client.clone(), contents, lead.clone()),
-        restarter: Restarter::new(client.clone(), lead.clone()),
+        copies: CopyWriter::new(writer.clone(), contents),
+        account: reconciler_user(config),
+        restarter: Restarter::new(writer.clone()),
         hooks: HookWriter::new(
-            client.clone(),
+            writer.clone(),
             config,
-            lead.clone(),
             hooks,
             readiness.remark("authors"),
             readiness.remark("ca"),
         ),
-        lead,
+        digest_key: KeyKeeper::new(writer.clone(), &config.namespace, readiness.remark("digestKey")),
+        writer,
         definitions,
         authorizer,
         trusted_writers: config.trusted_writers.iter().collect(),
@@ -196,6 +206,7 @@ fn reconcile(
         tallies,
         scan_wanted: Notify::new(),
         status_written: Mutex::default(),
+        warned: Mutex::default(),
     });
     // The lease is released only when no worker writes any more.
     let release = CancellationToken::new();
@@ -272,8 +283,8 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
-/// Tells readiness of definitions older than this build. They keep nobody waiting: we serve those of the build before,
-/// and a pod that was not ready for them would leave hooks that fail without an answer.
+/// Tells readiness of definitions older than this build. They keep nobody waiting: we serve those of the
+/// build before, and a pod that was not ready for them would leave hooks that fail without an answer.
 fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
     let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
     tasks.spawn("definitions", async move {
@@ -312,18 +323,23 @@ async fn answer(
         LeafKeeper::new(config, serving, readiness.require("certificate"), readiness.remark("renewal"));
     let stop = tasks.shutdown();
     let (finder, settings, ended) = (client.clone(), config.clone(), stop.clone());
+    let refused = connections.certificates_refused.clone();
     tasks.spawn("certificate", async move {
-        let (find, carriers) = (|| find(&finder, &settings), || carriers(&finder));
-        keep_leaf(keeper, find, carriers, SystemTime::now, ended).await;
+        let sources = Sources {
+            find: || find(&finder, &settings),
+            carriers: || carriers(&finder),
+            refusals: || refused.get(),
+            clock: SystemTime::now,
+        };
+        keep_leaf(keeper, sources, ended).await;
         Ok::<(), Infallible>(())
     });
     let listener = listen(config.webhook_addr, "admission reviews").await?;
-    let reconciler = format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account);
     let state = AdmitState {
         world: world.clone(),
         authorizer: Arc::new(ReviewAuthorizer::new(client.clone())),
         parties: Arc::new(Parties {
-            own: [reconciler].into(),
+            own: [reconciler_user(config)].into(),
             trusted: config.trusted_writers.iter().collect(),
         }),
         shedding: Shedding::new(config.max_in_flight),
@@ -342,6 +358,11 @@ async fn answer(
         Ok::<(), Infallible>(())
     });
     Ok(())
+}
+
+/// The user name that copies are written with.
+fn reconciler_user(config: &Config) -> String {
+    format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account)
 }
 
 /// Demands client certificates, where the configuration says of whom.

@@ -1,7 +1,7 @@
 //! Who may call: whose client certificates are taken, replaceable while serving.
 //!
-//! A connection that was let in outlives the bundle it was let in by, so each asks again at its next request once the
-//! bundle has changed. Sessions are not resumed, since a resumed one is not verified.
+//! A connection that was let in outlives the bundle it was let in by, so each asks again at its next request
+//! once the bundle has changed. Sessions are not resumed, since a resumed one is not verified.
 
 use std::{
     collections::BTreeSet,
@@ -60,7 +60,7 @@ struct Stranger(BTreeSet<String>);
 pub struct ClientTrust(Arc<Gate>);
 
 struct Gate {
-    /// Empty: whoever has a certificate of the authority.
+    /// Empty: every client with a certificate of the authority.
     names: BTreeSet<String>,
     provider: Arc<CryptoProvider>,
     installed: RwLock<Installed>,
@@ -74,8 +74,8 @@ struct Installed {
 }
 
 impl ClientTrust {
-    /// Trusts nobody yet. Of whom it will, only those whose certificate has one of these names (empty: all) as common
-    /// name or as DNS, URI or mail SAN.
+    /// Trusts nobody yet. Later it trusts only clients whose certificate has one of these names (empty: all)
+    /// as common name or as DNS, URI or mail SAN.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self(Arc::new(Gate { names: names.into_iter().collect(), provider, installed: RwLock::default() }))

@@ -31,10 +31,10 @@ use super::slow_header::{Phase, SlowHeader};
 /// How often the log says that a client certificate is refused, at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// Who may call, and how fast. By default anybody, as fast as he can.
+/// Who may call, and how fast. By default anybody, at any rate.
 #[derive(Clone, Debug, Default)]
 pub struct Callers {
-    /// Whose certificates are demanded; `None`: of nobody.
+    /// Whose certificates are demanded; `None`: nobody's.
     pub trust: Option<ClientTrust>,
     /// How fast one address may ask; `None`: no limit.
     pub rate: Option<PeerRate>,
@@ -94,6 +94,9 @@ impl Connections {
         self.metrics.handshakes_failed.inc();
         debug!(%error, "TLS handshake failed");
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::AlertReceived(_)) = cause {
+            self.metrics.certificates_refused.inc();
+        }
         if let Some(cause @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_))) =
             cause
             && self.may_tell()
@@ -102,7 +105,7 @@ impl Connections {
         }
     }
 
-    /// Whoever can connect can fail: he must not fill the log.
+    /// Anybody who can connect can fail, and must not fill the log.
     fn may_tell(&self) -> bool {
         let (mut told, now) = (self.told.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         let may = told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);

@@ -8,15 +8,15 @@ pub struct Limits {
     /// Connections open at once; one more is closed as soon as it is accepted. The API server opens about
     /// as many as it has calls in flight.
     pub max_connections: usize,
-    /// Of those, how many one address may have, so that whoever hoards them leaves room for others. Behind NAT all API
-    /// servers can be one address.
+    /// Of those, how many one address may have, so that an address that hoards them leaves room for others.
+    /// Behind NAT all API servers can be one address.
     pub max_connections_a_peer: usize,
     /// From accepting to the end of the TLS handshake.
     pub handshake: Duration,
     /// From a request's first byte to the end of its header.
     pub header: Duration,
-    /// From one request to the next on a kept connection. Must be longer than the API server's own idle
-    /// limit of about 90 s: whoever closes first must be the client, else a call can be lost on the way.
+    /// From one request to the next on a kept connection. Must be longer than the API server's own idle limit
+    /// of about 90 s: the side that closes first must be the client, else a call can be lost on the way.
     pub idle: Duration,
     /// Read buffer of a connection, and so the largest header, in bytes. hyper wants at least 8,192.
     pub buffer: usize,

@@ -30,8 +30,8 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped. Where `callers`
-/// have to show certificates, `tls` is one that [asks for them](super::ServingCert::server_config).
+/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped. Where
+/// `callers` have to show certificates, `tls` is one that [asks for them](super::ServingCert::server_config).
 pub async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -119,7 +119,7 @@ fn admit(
         shared.metrics.refused.inc();
         return;
     };
-    // A handshake costs more than a request, and who fails it never gets to make one.
+    // A handshake costs more than a request, and a client that fails it never gets to make one.
     if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
         shared.metrics.limited.inc();
         return;

@@ -13,6 +13,8 @@ pub struct ConnectionMetrics {
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
+    /// Those of them that the caller ended, as a caller that does not trust our certificate does.
+    pub certificates_refused: Counter,
     /// Requests and connections turned away since their address asks too fast.
     pub limited: Counter,
     /// Requests refused since the certificate of their connection is not trusted any more.
@@ -34,6 +36,11 @@ impl ConnectionMetrics {
             "handshakes_failed",
             "TLS handshakes that failed or took too long",
             self.handshakes_failed.clone(),
+        );
+        registry.register(
+            "certificates_refused",
+            "TLS handshakes that the caller ended, as one does who does not trust our certificate",
+            self.certificates_refused.clone(),
         );
         registry.register(
             "requests_limited",

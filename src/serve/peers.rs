@@ -1,5 +1,5 @@
-//! How fast one address may ask and how many connections it may have, so that nobody is an oracle's customer for long,
-//! nor keeps the API server waiting.
+//! How fast one address may ask and how many connections it may have, so that nobody is an oracle's customer
+//! for long, nor keeps the API server waiting.
 
 use std::{
     collections::HashMap,
@@ -27,13 +27,13 @@ pub struct PeerRate {
 #[derive(Debug, Default)]
 struct Table {
     used: HashMap<IpAddr, Instant>,
-    /// Of all that are not in the table, once it is full.
+    /// The same for all addresses that are not in the table, once it is full.
     others: Option<Instant>,
     swept: Option<Instant>,
 }
 
 impl PeerRate {
-    /// So many requests a second and address, twice as many at once after a pause; `None` for 0: no limit.
+    /// This many requests a second and address, twice as many at once after a pause; `None` for 0: no limit.
     pub fn new(per_second: u32) -> Option<Self> {
         let price = Duration::from_secs(1).checked_div(per_second)?;
         Some(Self { price, table: Arc::default() })
@@ -159,7 +159,7 @@ mod tests {
         assert!(open.0.lock().unwrap().is_empty());
     }
 
-    /// A flood of addresses costs a bounded table, and nobody in it his rate.
+    /// A flood of addresses costs a bounded table, and no address in it loses its rate.
     #[test]
     fn a_flood_of_addresses_does_not_grow_the_table() {
         let (rate, start) = (PeerRate::new(1).unwrap(), Instant::now());

@@ -1,5 +1,5 @@
-//! What is still missing before we can answer correctly, by name; and what is not in order but keeps nobody from
-//! answering.
+//! What is still missing before we can answer correctly, by name; and what is not in order but keeps nobody
+//! from answering.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,8 @@ impl Readiness {
         Self { missing: Arc::default(), remarks: Arc::default(), checks: Arc::default(), drain }
     }
 
-    /// Adds a condition that is looked at whenever somebody asks: for what ends by itself, while whoever keeps it hangs.
+    /// Adds a condition that is looked at whenever somebody asks: for conditions that end by themselves, even
+    /// while the task that keeps them hangs.
     pub fn check(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.checks.write().unwrap_or_else(PoisonError::into_inner).push((name, Arc::new(holds)));
     }
@@ -44,7 +45,8 @@ impl Readiness {
         condition
     }
 
-    /// A condition that is told of, and keeps nobody waiting. For what can only come to hold once we are ready.
+    /// A condition that is told of, and keeps nobody waiting. For what can only come to hold once we are
+    /// ready.
     pub fn remark(&self, name: &'static str) -> Condition {
         Condition { name, register: self.remarks.clone() }
     }
@@ -76,7 +78,8 @@ impl Condition {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
 
-    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values. Whether that is news.
+    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values. Whether that is
+    /// news.
     pub fn missing(&self, reason: impl Into<String>) -> bool {
         let reason = reason.into();
         let mut register = self.register.write().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +128,8 @@ mod tests {
         assert_eq!(readiness.to_string(), "drain: shutting down\n");
     }
 
-    /// A CA that cannot be read holds up whoever renews the certificate, and says nothing of the day that passes.
+    /// A CA that cannot be read holds up the task that renews the certificate, and that task says nothing of
+    /// the day that passes.
     #[test]
     fn a_check_is_made_whenever_somebody_asks() {
         let (readiness, ended) = (Readiness::new(CancellationToken::new()), Arc::new(AtomicBool::new(false)));

@@ -280,9 +280,9 @@ async fn a_request_beyond_the_limit_is_cut_off_and_told() {
     assert_eq!(metrics.open.get(), 0);
 }
 
-/// Clients that keep connections as the API server does, and stop coming once their endpoints have
-/// changed, which is after they have seen the drain and before the propagation delay is over. Each comes anew once after
-/// it has seen it; the delay is long, for a machine with more to do.
+/// Clients that keep connections as the API server does, and stop coming once their endpoints have changed,
+/// which is after they have seen the drain and before the propagation delay is over. Each comes anew once
+/// after it has seen it; the delay is long, for a machine with more to do.
 #[tokio::test]
 async fn a_drain_under_load_fails_no_request() {
     let server = Server::start(Limits::default(), Duration::from_secs(5)).await;

@@ -125,8 +125,8 @@ impl ServingCert {
     }
 
     /// How to listen with it: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server uses no HTTP/2 to webhooks
-    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered. With `clients`
-    /// whoever connects must show a certificate that they trust.
+    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered. With
+    /// `clients`, every client must show a certificate that they trust.
     ///
     /// # Errors
     /// Only if the built-in provider lacked those versions.

@@ -1,21 +1,25 @@
-//! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a monitor by
-//! [`RESTART_PODS`].
+//! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a
+//! monitor by [`RESTART_PODS`].
 
-use super::{CompiledMonitor, CompiledRule, Globs, Selector, invalid, parse_selector};
+use super::{CompiledMonitor, CompiledRule, Globs, LABEL_MISSING, Selector, invalid, meant, parse_selector};
 use crate::{
     api::{
         ConfigMonitorSpec, CopyratorRuleSpec, Problem, SourceSpec, Strategy, StrategyType, TargetTerm,
         WatchTerm, Workloads,
     },
-    marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS},
-    model::Kind,
+    marks::{
+        AUTHOR, AUTHOR_GROUPS, AUTHORIZED, CA_PUBLISHED, CA_SWITCHED, COPY_TO, COPY_TO_SELECTOR, DECLARES,
+        DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
+        ROTATE, is_mark,
+    },
+    names::{Kind, ObjectKey},
 };
 
 /// As many names as a rule's term takes.
 const MOST_NAMES: usize = 64;
 
-/// The spec of the rule that an object's annotations declare, which copies this object alone; or everything that is
-/// wrong with them. `None` where there are none.
+/// The spec of the rule that an object's annotations declare, which copies this object alone; or everything
+/// that is wrong with them. `None` where there are none.
 pub fn annotated_rule<'a>(
     kind: Kind,
     name: &str,
@@ -27,6 +31,11 @@ pub fn annotated_rule<'a>(
     }
     let mut problems = Vec::new();
     let mut targets = Vec::new();
+    problems.extend(names.and_then(|text| too_long(COPY_TO, text)));
+    problems.extend(selector.and_then(|text| too_long(COPY_TO_SELECTOR, text)));
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
     if let Some(text) = names {
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         if names.len() > MOST_NAMES {
@@ -55,14 +64,18 @@ pub fn annotated_rule<'a>(
     Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
-/// The spec of the monitor that an object's annotation declares, which watches this object alone and deletes the pods with
-/// these labels; or everything that is wrong with it. `None` where there is none.
+/// The spec of the monitor that an object's annotation declares, which watches this object alone and deletes
+/// the pods with these labels; or everything that is wrong with it. `None` where there is none.
 pub fn annotated_monitor<'a>(
     kind: Kind,
     name: &str,
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<Result<(ConfigMonitorSpec, CompiledMonitor), Vec<Problem>>> {
-    let selector = match parse_selector(annotation(RESTART_PODS)?) {
+    let text = annotation(RESTART_PODS)?;
+    if let Some(problem) = too_long(RESTART_PODS, text) {
+        return Some(Err(vec![problem]));
+    }
+    let selector = match parse_selector(text) {
         Ok(selector) => selector,
         Err(wrong) => return Some(Err(vec![invalid(RESTART_PODS, wrong)])),
     };
@@ -80,9 +93,106 @@ pub fn annotated_monitor<'a>(
     Some(CompiledMonitor::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
+/// Nothing is known of a longer text but that it is too long.
+fn too_long(annotation: &str, text: &str) -> Option<Problem> {
+    let is_too_long = text.len() > LONGEST;
+    is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
+}
+
+/// Why annotations of an object without the label [`DECLARES`] count for nothing, and the command that lets
+/// them count.
+pub fn not_declared(object: &ObjectKey) -> Problem {
+    let message = format!(
+        "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
+         {DECLARES}={DECLARES_VALUE}: nothing is written or removed for them ({})",
+        labelling(object)
+    );
+    Problem { reason: LABEL_MISSING.into(), message, ..Problem::default() }
+}
+
+/// The command after which an object's annotations count.
+pub(crate) fn labelling(object: &ObjectKey) -> String {
+    let ObjectKey { kind, namespace, name } = object;
+    let kind = kind.to_string().to_lowercase();
+    format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
+}
+
+/// What is wrong with annotations of a ConfigMap or Secret that begin as ours do and ask for nothing, and
+/// what they were probably meant to be.
+pub(crate) fn misspelt_annotations<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<String> {
+    let wrong = |(key, value): (&'a str, &'a str)| {
+        let name = key.strip_prefix(PREFIX)?;
+        if key == RESTART && value != "false" {
+            return Some(format!("annotation {RESTART} of a ConfigMap or Secret can only say \"false\""));
+        }
+        if key == DECLARES {
+            return Some(format!("{DECLARES} counts as a label, and not as an annotation"));
+        }
+        let is_known = WRITTEN.contains(&key) || is_ours(key);
+        (!is_known).then(|| {
+            let words = WRITTEN.iter().filter_map(|known| known.strip_prefix(PREFIX));
+            let meant = meant(name, words).map(|word| format!("; did you mean {PREFIX}{word}?"));
+            format!("annotation {key} is not known{}", meant.unwrap_or_default())
+        })
+    };
+    annotations.into_iter().filter_map(wrong).collect()
+}
+
+/// Those that people write on ConfigMaps and Secrets.
+const WRITTEN: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, RESTART, RESTART_PODS];
+
+/// Those that we write on them.
+fn is_ours(key: &str) -> bool {
+    const OURS: [&str; 9] = [
+        REMOVE_AFTER,
+        DEFINITION,
+        AUTHORIZED,
+        PODS_APPLIED,
+        AUTHOR,
+        AUTHOR_GROUPS,
+        ROTATE,
+        CA_PUBLISHED,
+        CA_SWITCHED,
+    ];
+    is_mark(key) || OURS.contains(&key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_annotation_that_asks_for_nothing_is_named_with_what_it_was_meant_to_be() {
+        let said = |key: &str, value: &str| misspelt_annotations([(key, value)]).pop();
+        for (key, value, expected) in [
+            ("copyrator.dev/copy-to", "shop", None),
+            ("copyrator.dev/authorized", "x", None),
+            ("copyrator.dev/source", "a/b", None),
+            ("example.com/copy-too", "shop", None),
+            (
+                "copyrator.dev/copy-too",
+                "shop",
+                Some("annotation copyrator.dev/copy-too is not known; did you mean copyrator.dev/copy-to?"),
+            ),
+            ("copyrator.dev/definition", "u", None),
+            (
+                "copyrator.dev/declares",
+                "true",
+                Some("copyrator.dev/declares counts as a label, and not as an annotation"),
+            ),
+            ("copyrator.dev/frequency", "1", Some("annotation copyrator.dev/frequency is not known")),
+            ("copyrator.dev/restart", "false", None),
+            (
+                "copyrator.dev/restart",
+                "yes",
+                Some("annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\""),
+            ),
+        ] {
+            assert_eq!(said(key, value).as_deref(), expected, "{key}={value}");
+        }
+    }
 
     #[test]
     fn restart_pods_is_a_monitor_of_this_object_that_deletes() {
@@ -95,7 +205,7 @@ mod tests {
         assert!(compiled.watches(Kind::ConfigMap, "app").is_some());
         assert!(compiled.watches(Kind::Secret, "app").is_none());
         assert!(spec.workloads.unwrap().pod_selector.is_some());
-        // Nothing selects every pod by a slip.
+        // No slip selects every pod.
         for (text, expected) in [
             ("", "copyrator.dev/restart-pods: is empty"),
             ("app web", "copyrator.dev/restart-pods: \"app web\" is no term"),

@@ -9,7 +9,50 @@ use crate::api::Problem;
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
     literals: Vec<String>,
-    matchers: Vec<GlobMatcher>,
+    matchers: Vec<Matcher>,
+}
+
+/// A glob. Nearly all are plain, and need no regular expression: each key of each write is held against all
+/// of them.
+#[derive(Clone, Debug)]
+enum Matcher {
+    /// One `*` at most, and `?`.
+    Plain(String),
+    Other(GlobMatcher),
+}
+
+impl Matcher {
+    fn is_match(&self, name: &str) -> bool {
+        match self {
+            Self::Plain(glob) => match glob.split_once('*') {
+                None => is_alike(glob.as_bytes(), name.as_bytes()),
+                Some((before, after)) => {
+                    let (name, before, after) = (name.as_bytes(), before.as_bytes(), after.as_bytes());
+                    name.len() >= before.len() + after.len()
+                        && is_alike(before, &name[..before.len()])
+                        && is_alike(after, &name[name.len() - after.len()..])
+                }
+            },
+            Self::Other(glob) => glob.is_match(name),
+        }
+    }
+
+    /// As written.
+    fn text(&self) -> &str {
+        match self {
+            Self::Plain(glob) => glob,
+            Self::Other(glob) => glob.glob().glob(),
+        }
+    }
+}
+
+/// Whether they are the same but for what `?` stands for: one byte, as with the engine.
+fn is_alike(glob: &[u8], name: &[u8]) -> bool {
+    glob.len() == name.len() && glob.iter().zip(name).all(|(glob, name)| *glob == b'?' || glob == name)
+}
+
+fn is_plain(entry: &str) -> bool {
+    !entry.contains(['[', ']', '{', '}', '\\']) && entry.matches('*').count() < 2
 }
 
 impl Globs {
@@ -22,9 +65,11 @@ impl Globs {
                 problems.push(invalid(&at(), "is empty; write a name, or * for all"));
             } else if is_literal(entry) {
                 globs.literals.push(entry.clone());
+            } else if is_plain(entry) {
+                globs.matchers.push(Matcher::Plain(entry.clone()));
             } else {
                 match Glob::new(entry) {
-                    Ok(glob) => globs.matchers.push(glob.compile_matcher()),
+                    Ok(glob) => globs.matchers.push(Matcher::Other(glob.compile_matcher())),
                     Err(error) => problems.push(invalid(
                         &at(),
                         format!(
@@ -51,8 +96,7 @@ impl Globs {
 
     /// Every entry as written.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
-        let globs = self.matchers.iter().map(|matcher| matcher.glob().glob());
-        self.literals.iter().map(String::as_str).chain(globs)
+        self.literals.iter().map(String::as_str).chain(self.matchers.iter().map(Matcher::text))
     }
 
     /// The entries that are plain names.
@@ -61,8 +105,37 @@ impl Globs {
     }
 }
 
-fn is_literal(entry: &str) -> bool {
+pub(super) fn is_literal(entry: &str) -> bool {
     !entry.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
+}
+
+/// A name or glob, in words that the API server's expressions have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameGlob<'e> {
+    /// This name.
+    Literal,
+    /// Every name.
+    Any,
+    /// What begins so.
+    Prefix(&'e str),
+    /// What ends so.
+    Suffix(&'e str),
+    /// What this pattern matches, in RE2's syntax; every name for what is no glob.
+    Pattern(String),
+}
+
+/// Understands a name or glob.
+pub fn name_glob(entry: &str) -> NameGlob<'_> {
+    match (entry.strip_suffix('*'), entry.strip_prefix('*')) {
+        _ if is_literal(entry) => NameGlob::Literal,
+        _ if entry == "*" => NameGlob::Any,
+        (Some(prefix), _) if is_literal(prefix) => NameGlob::Prefix(prefix),
+        (_, Some(suffix)) if is_literal(suffix) => NameGlob::Suffix(suffix),
+        _ => match Glob::new(entry) {
+            Ok(glob) => NameGlob::Pattern(glob.regex().trim_start_matches("(?-u)").to_owned()),
+            Err(_) => NameGlob::Any,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -87,6 +160,43 @@ mod tests {
         assert!(some.literals().is_none());
         assert_eq!(some.entries().collect::<Vec<_>>(), ["shop", "team-*"]);
         assert!(!globs(&[]).0.matches("anything"));
+    }
+
+    #[test]
+    fn plain_globs_mean_what_they_mean_to_the_engine() {
+        let texts =
+            ["", "a", "b", "ab", "aa", "aba", "a.b", "a/b", "a\nb", "!a", "é", "aé", "team-a", "a*b", "a?b"];
+        for glob in [
+            "*", "?", "??", "a*", "*b", "a*a", "a?b", "?*", "*?", "a*b", "?*?", "!a", "!*", "é*", "*é",
+            "te?m-*",
+        ] {
+            let (one, problems) = globs(&[glob]);
+            assert!(problems.is_empty() && matches!(one.matchers[0], Matcher::Plain(_)), "{glob}");
+            let engine = Glob::new(glob).unwrap().compile_matcher();
+            for text in texts {
+                assert_eq!(one.matches(text), engine.is_match(text), "{glob} {text:?}");
+            }
+            assert_eq!(one.entries().collect::<Vec<_>>(), [glob]);
+        }
+        let (others, _) = globs(&["a**", "[ab]*", "{a,b}*"]);
+        assert!(others.matchers.iter().all(|one| matches!(one, Matcher::Other(_))));
+    }
+
+    #[test]
+    fn globs_are_said_in_words_of_the_api_server() {
+        let pattern = |text: &str| NameGlob::Pattern(text.to_owned());
+        for (entry, expected) in [
+            ("app", NameGlob::Literal),
+            ("*", NameGlob::Any),
+            ("app-*", NameGlob::Prefix("app-")),
+            ("*-tls", NameGlob::Suffix("-tls")),
+            ("a*c", pattern("^a.*c$")),
+            ("a.?", pattern("^a\\..$")),
+            ("[a-c]*", pattern("^[a-c].*$")),
+            ("{a,b-*}", pattern("^(?:a|b\\-.*)$")),
+        ] {
+            assert_eq!(name_glob(entry), expected, "{entry}");
+        }
     }
 
     #[test]

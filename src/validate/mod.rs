@@ -2,6 +2,7 @@
 //! Webhook, reconciler and command line all come through here.
 
 mod annotation;
+mod copy_name;
 mod fields;
 mod glob;
 mod monitor;
@@ -9,20 +10,24 @@ mod policy;
 mod rule;
 mod selector;
 mod selector_text;
+mod spelling;
 mod stage;
 mod window;
 
-pub use annotation::{annotated_monitor, annotated_rule};
-pub use fields::{UNSUPPORTED, quarantine_reason, unknown_fields};
-pub use glob::Globs;
+pub use annotation::{annotated_monitor, annotated_rule, not_declared};
+pub(crate) use annotation::{labelling, misspelt_annotations};
+pub use copy_name::{CopyName, Gives};
+pub use fields::{LABEL_MISSING, UNSUPPORTED, quarantine_reason, unknown_fields};
+pub use glob::{Globs, NameGlob, name_glob};
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
     Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Place, RequestFacts, RequestKind,
-    RequestResource, RequestUser, Violation, Write, printable,
+    RequestResource, RequestUser, Violation, Write, in_namespaces, policy_group, printable, requirements,
 };
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
 pub use selector::Selector;
 pub use selector_text::parse_selector;
+pub(crate) use spelling::{did_you_mean, meant};
 pub use stage::CompiledStage;
 pub use window::CompiledWindow;
 

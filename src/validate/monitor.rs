@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{CompiledStage, CompiledWindow, Globs, Selector, invalid};
 use crate::{
-    api::{ConfigMonitorSpec, Problem, Span, StrategyType},
-    model::{Kind, WorkloadKind},
+    api::{ConfigMonitorSpec, Problem, Span, StrategyType, WorkloadKind},
+    names::Kind,
 };
 
 /// How long content must stay unchanged before a restart, where a monitor does not say.

@@ -1,14 +1,17 @@
 //! A `CopyratorRule`, understood.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
-    Globs, Selector, invalid,
+    CopyName, Globs, Selector, invalid,
     selector::{is_label_key, is_label_value},
 };
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
-    model::{Kind, ObjectKey},
+    names::{Kind, ObjectKey},
 };
 
 /// A `CopyratorRule`, understood.
@@ -20,7 +23,7 @@ pub struct CompiledRule {
     pub names: Option<Globs>,
     /// The sources' labels; `None`: any.
     pub object_selector: Option<Selector>,
-    /// Where sources are looked for; empty: the rule's own namespace.
+    /// Where sources are looked for, in order and each once; empty: the rule's own namespace.
     pub source_namespaces: Vec<String>,
     /// The targets.
     pub targets: Vec<CompiledTarget>,
@@ -40,6 +43,15 @@ pub struct CompiledRule {
     pub suspend: bool,
 }
 
+impl CompiledRule {
+    /// Whether it names this namespace itself, as a source's or as a target; a glob or selector does not.
+    pub fn names_namespace(&self, namespace: &str) -> bool {
+        let targets = self.targets.iter().filter_map(|term| term.names.as_ref());
+        let targets = targets.flat_map(|names| names.names());
+        self.source_namespaces.iter().chain(targets).any(|name| name == namespace)
+    }
+}
+
 /// One term of the targets.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
@@ -52,8 +64,8 @@ pub struct CompiledTarget {
 /// How a copy differs from its source.
 #[derive(Clone, Debug)]
 pub struct CompiledShape {
-    /// The copy's name, with placeholders.
-    pub name: String,
+    /// The copy's name.
+    pub name: CopyName,
     /// The copy's kind.
     pub kind: Kind,
     /// Its keys.
@@ -140,7 +152,7 @@ impl CompiledRule {
             kind: source.kind,
             names,
             object_selector,
-            source_namespaces: source.namespaces.clone(),
+            source_namespaces: BTreeSet::from_iter(source.namespaces.clone()).into_iter().collect(),
             targets,
             exclude,
             shape,
@@ -182,7 +194,7 @@ fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Probl
         _ => {}
     }
     CompiledShape {
-        name,
+        name: CopyName::new(&name),
         kind: copy_kind,
         keys,
         labels: compile_meta("spec.copy.labels", shape.labels.as_ref(), true, problems),
@@ -238,7 +250,7 @@ fn compile_meta(
 impl CompiledShape {
     /// The name of a source's copy.
     pub fn copy_name(&self, source: &ObjectKey) -> String {
-        self.name.replace("{name}", &source.name).replace("{namespace}", &source.namespace)
+        self.name.of(&source.namespace, &source.name)
     }
 }
 

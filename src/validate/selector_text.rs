@@ -2,8 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Reads `team=blue,tier!=db,env in (a,b),zone notin (c),old,!new`: the grammar of Kubernetes' `labels.Parse`, but for
-/// `<` and `>`, which a LabelSelector lacks. Whether keys and values are valid is not looked at.
+/// Reads `team=blue,tier!=db,env in (a,b),zone notin (c),old,!new`: the grammar of Kubernetes'
+/// `labels.Parse`, but for `<` and `>`, which a LabelSelector lacks. Whether keys and values are valid is not
+/// looked at.
 ///
 /// # Errors
 /// What is wrong, and what would be right.

@@ -35,7 +35,8 @@ impl CompiledStage {
         says_something.then_some(Self { max_concurrent, soak, order })
     }
 
-    /// The group of a workload with these labels on its pods: that of the first selector that finds it, else the last.
+    /// The group of a workload with these labels on its pods: that of the first selector that finds it, else
+    /// the last.
     pub fn group(&self, labels: &BTreeMap<String, String>) -> usize {
         let finds = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
         self.order.iter().position(finds).unwrap_or(self.order.len())

@@ -67,7 +67,8 @@ impl CompiledWindow {
     }
 }
 
-/// Whether such a time ever comes. Schedules have no years, so that it does not matter from when on one looks.
+/// Whether such a time ever comes. Schedules have no years, so that it does not matter from when on one
+/// looks.
 fn fires(schedule: &Cron) -> bool {
     schedule.find_next_occurrence(&Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC), true).is_ok()
 }

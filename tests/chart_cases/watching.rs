@@ -26,7 +26,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_alert_leads_to_a_heading_of_the_runbook() {
-    let runbook = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let runbook = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alerts.md");
     let anchors = anchors(&fs::read_to_string(runbook).unwrap());
     let values =
         json!({ "prometheusRule": { "enabled": true, "runbookUrl": "https://wiki.example.com/copyrator" } });
@@ -39,7 +39,7 @@ fn each_alert_leads_to_a_heading_of_the_runbook() {
         let anchor =
             url.strip_prefix("https://wiki.example.com/copyrator#").unwrap_or_else(|| panic!("{url}"));
         assert_eq!(anchor, name.to_lowercase());
-        assert!(anchors.contains(anchor), "docs/operations.md has no heading for {name}");
+        assert!(anchors.contains(anchor), "docs/alerts.md has no heading for {name}");
         assert!(alert["annotations"]["summary"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
         assert!(["critical", "warning"].contains(&alert["labels"]["severity"].as_str().unwrap()), "{name}");
         assert!(alert["for"].is_string(), "{name} fires at once");

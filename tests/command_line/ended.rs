@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::{copyrator, text};
+use super::{PROGRAM, copyrator, quiet, text};
 
 /// `copyrator crds | head -1`: no panic, no complaint, no failure, whichever command it is.
 #[test]
@@ -54,8 +54,10 @@ fn an_interrupt_ends_a_command_as_an_interrupt() {
          contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
     );
     fs::write(&kubeconfig, text_of).expect("the file is written");
-    let child = copyrator()
-        .args(["status", "-o", "json"])
+    // Who starts tests in the background may have interrupts ignored, and that is inherited.
+    let mut command = quiet(Command::new("/usr/bin/env"));
+    command.args(["--default-signal=INT", PROGRAM, "status", "-o", "json"]);
+    let child = command
         .env("KUBECONFIG", &kubeconfig)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, binding, config_map, data, namespace, secret, version};
-use crate::bed::{Person, Story, eventually, peaceful, private, rough};
+use crate::bed::{Person, Story, eventually, peaceful, private, rough, same};
 
 const COPY_TO: &str = "copyrator.dev/copy-to";
 const SELECTOR: &str = "copyrator.dev/copy-to-selector";
@@ -12,6 +12,7 @@ const AUTHORIZED: &str = "copyrator.dev/authorized";
 
 fn annotated(mut object: Value, annotations: Value) -> Value {
     object["metadata"]["annotations"] = annotations;
+    object["metadata"]["labels"]["copyrator.dev/declares"] = "true".into();
     object
 }
 
@@ -200,6 +201,78 @@ fn nobody_asks_for_copies_in_anothers_name() {
     assert_ne!(annotation(&after, AUTHOR), Some("bob"));
 }
 
+/// Annotations count beside the label alone: the policies that guard stamps see no other object. So neither a stamp prepared without it,
+/// nor one forged while it was off, nor any change in the write that takes it off is worth anything.
+#[test]
+fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
+    let story = Story::new(peaceful(), "undeclared");
+    let (mine, other) = (story.target("mine"), story.target("other"));
+    for place in [&story.home, &mine] {
+        story.admin().create(&binding(place, "bob", "edit")).ok();
+    }
+    let bob = &story.bed.bob;
+    let groups = "copyrator.dev/author-groups";
+    let forged = json!({ COPY_TO: other, AUTHOR: "admin", groups: "[\"system:masters\"]" });
+    let undeclared = |name: &str| {
+        let mut object = config_map(&story.home, name, [("k", "v")]);
+        object["metadata"]["annotations"] = forged.clone();
+        object
+    };
+    let patched = |name: &str, metadata: Value| {
+        bob.merge("ConfigMap", &story.home, name, &json!({ "metadata": metadata }))
+    };
+    let label = |value: Value| json!({ "labels": { "copyrator.dev/declares": value } });
+
+    // Prepared without the label nobody minds it, and it counts for nothing: an Event says how it would.
+    eventually("bob writes a ConfigMap", || match bob.create(&undeclared("prepared")) {
+        answer if answer.code < 300 => Ok(()),
+        answer => Err(answer.refused()),
+    });
+    let told = until_told(&story, "prepared", "LabelMissing");
+    assert!(
+        told.contains("kubectl -n undeclared-home label configmap prepared copyrator.dev/declares=true"),
+        "{told}"
+    );
+    // With the label it is bob's word, and he may not; whatever it was before.
+    for before in [json!("yes"), json!(null)] {
+        patched("prepared", label(before)).ok();
+        let refusal = patched("prepared", label(json!("true"))).refused();
+        assert!(refusal.contains("user \"bob\" may not") && refusal.contains(&other), "{refusal}");
+    }
+    let own = json!({ "labels": { "copyrator.dev/declares": "true" }, "annotations": { COPY_TO: mine } });
+    let stored = patched("prepared", own).ok();
+    assert_eq!(annotation(&stored, AUTHOR), Some("bob"));
+    assert!(!annotation(&stored, groups).unwrap_or_default().contains("masters"));
+    story.until("ConfigMap", &mine, "prepared", [("k", "v")]);
+
+    // An administrator's word, which bob would turn to his own ends.
+    let declared = annotated(config_map(&story.home, "granted", [("k", "1")]), json!({ COPY_TO: mine }));
+    let stamp = |object: &Value| annotation(object, AUTHOR).map(str::to_owned);
+    let admin = stamp(&story.admin().create(&declared).ok());
+    story.until("ConfigMap", &mine, "granted", [("k", "1")]);
+    // In the write that takes the label off, the stamp is his as soon as he says something else.
+    let off = json!({ "labels": { "copyrator.dev/declares": null }, "annotations": { COPY_TO: other } });
+    assert_eq!(stamp(&patched("granted", off).ok()).as_deref(), Some("bob"));
+    // Without it he forges what he likes, and what was copied stays as it was.
+    patched("granted", json!({ "annotations": { AUTHOR: admin, groups: "[\"system:masters\"]" } })).ok();
+    bob.merge("ConfigMap", &story.home, "granted", &json!({ "data": { "k": "2" } })).ok();
+    until_told(&story, "granted", "LabelMissing");
+    story.marker("then");
+    story.until("ConfigMap", &mine, "granted", [("k", "1")]);
+    let copy = story.admin().get("ConfigMap", &mine, "granted").expect("it stays");
+    assert_eq!(annotation(&copy, "copyrator.dev/remove-after"), None);
+    // Put back, it is his word again, and he may not.
+    let refusal = patched("granted", label(json!("true"))).refused();
+    assert!(refusal.contains("user \"bob\" may not") && refusal.contains(&other), "{refusal}");
+    let back = patched(
+        "granted",
+        json!({ "labels": { "copyrator.dev/declares": "true" }, "annotations": { COPY_TO: mine } }),
+    );
+    assert_eq!(stamp(&back.ok()).as_deref(), Some("bob"));
+    story.until("ConfigMap", &mine, "granted", [("k", "2")]);
+    assert!(story.admin().get("ConfigMap", &other, "granted").is_none());
+}
+
 /// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
 #[test]
 fn a_foreign_account_that_annotates_is_told_by_event_why_nothing_happens() {
@@ -279,15 +352,42 @@ fn a_grant_outlives_its_author_and_our_own_restart() {
     bed.admin.merge("ConfigMap", &story.home, "granted", &again).ok();
     story.until("ConfigMap", &mine, "granted", [("k", "2")]);
     assert!(bed.admin.get("ConfigMap", &mine, "refused").is_none(), "a pasted proof was believed");
-    // A new namespace is served as well: the word still stands.
+    // Another namespace of that name has granted nobody anything.
     bed.admin.delete("Namespace", "", &mine).ok();
     story.until_gone("Namespace", "", &mine);
     bed.admin.create(&namespace(&mine, &data([]))).ok();
+    until_told(&story, "granted", "Forbidden");
+    assert!(bed.admin.get("ConfigMap", &mine, "granted").is_none(), "a grant outlived its namespace");
+    for place in [&story.home, &mine] {
+        bed.admin.create(&binding(place, "bob", "edit")).ok();
+    }
     story.until("ConfigMap", &mine, "granted", [("k", "2")]);
     reconciler.kill();
 }
 
-/// Waits for an Event of this reason about an object in the story's home: its text.
+/// Without the label no webhook is asked, and nobody would say that such a word counts for nothing.
+#[test]
+fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
+    let story = Story::new(peaceful(), "misspelt");
+    let written = json!({ "copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes" });
+    let mut object = config_map(&story.home, "app", [("k", "v")]);
+    object["metadata"]["annotations"] = written;
+    story.admin().create(&object).ok();
+    until_told_of(&story, "app", "MalformedAnnotation", "did you mean copyrator.dev/copy-to?");
+    until_told_of(&story, "app", "MalformedAnnotation", "can only say \"false\"");
+    // Another write with the same slip is no news; another slip is.
+    story.admin().merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "2" } })).ok();
+    let other = json!({ "metadata": { "annotations": { "copyrator.dev/copy-too": null, "copyrator.dev/restart": "no" } } });
+    story.admin().merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "3" } })).ok();
+    story.admin().merge("ConfigMap", &story.home, "app", &other).ok();
+    eventually("each text is told once", || {
+        let events = story.admin().list("Event", &story.home, "");
+        let told = events.iter().filter(|event| event["reason"] == "MalformedAnnotation");
+        let again = told.clone().filter(|event| !event["series"].is_null()).count();
+        same((told.count(), again), (2, 0))
+    });
+}
+
 fn until_told(story: &Story<'_>, name: &str, reason: &str) -> String {
     until_told_of(story, name, reason, "")
 }

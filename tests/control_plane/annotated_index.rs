@@ -10,6 +10,7 @@ fn who_makes_a_namespace_is_told_of_sources_that_ask_by_annotation() {
     let story = Story::new(peaceful(), "indexed");
     let mut source = secret(&story.home, "app", [("k", "swordfish")]);
     source["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": story.called("*") });
+    source["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     story.admin().create(&source).ok();
     let told = |wanted: &[&str]| {
         let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testbed::Role;
 
-use crate::bed::objects::{annotation, condition, config_map, deployment, label, secret};
+use crate::bed::objects::{annotation, binding, condition, config_map, deployment, label, secret};
 use crate::bed::{Story, eventually, peaceful, rough, within};
 
 /// Reloader made 260 ReplicaSets here, wave 121; Reloader#1183 is 80,000 in the wild.
@@ -317,7 +317,7 @@ fn seconds(time: &str) -> Option<i64> {
 fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_them() {
     let (bed, _turn) = rough();
     let webhook = bed.man().webhook;
-    let options = ["--max-rollouts", "2"];
+    let options = ["--max-rollouts", "3"];
     bed.release_lease();
     let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &options).expect("the reconciler starts");
     reconciler.wait_ready().expect("it becomes ready");
@@ -371,22 +371,26 @@ fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_the
         })
     };
     story.admin().apply(&config_map(&big, "app", [("k", "2")])).ok();
-    let first = until_restarted("both places are taken", 2);
+    let first = until_restarted("it has its half of the places", 2);
+    story.marker("and-no-more");
+    assert_eq!(restarted(), first, "more than its half");
     story.admin().apply(&config_map(&small, "app", [("k", "2")])).ok();
+    let third = until_restarted("the other gets the last place", 3);
+    let small = third.iter().find(|name| name.starts_with("small")).expect("it has got one");
     eventually("all others wait for a place", || {
         let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
         let has = |line: &str| metrics.lines().any(|one| one == line);
-        let waiting = has(r#"copyrator_restarts_waiting{reason="Budget"} 4"#);
-        if waiting && has("copyrator_rollouts_under_way 2") { Ok(()) } else { Err(metrics) }
+        let waiting = has(r#"copyrator_restarts_waiting{reason="Budget"} 3"#);
+        if waiting && has("copyrator_rollouts_under_way 3") { Ok(()) } else { Err(metrics) }
     });
-    assert_eq!(restarted(), first, "more than two at one time");
+    assert_eq!(restarted(), third, "more than three at one time");
 
     // Of the namespace that waits longer two restart already.
-    open(&story, first[0], true);
-    let third = until_restarted("a place is free", 3);
-    assert!(third.iter().any(|name| name.starts_with("small")), "{third:?}");
+    open(&story, small, true);
+    let fourth = until_restarted("a place is free", 4);
+    assert!(fourth.contains(&"small-1") && fourth.contains(&"small-2"), "{fourth:?}");
     story.marker("and-then");
-    assert_eq!(restarted(), third, "more than two at one time");
+    assert_eq!(restarted(), fourth, "more than three at one time");
     for (name, _) in workloads {
         open(&story, name, true);
     }
@@ -401,6 +405,50 @@ fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_the
         let revisions = story.admin().list("ReplicaSet", one.1, &format!("app={}", one.0)).len();
         assert_eq!(revisions, 2, "{}", one.0);
     }
+    reconciler.kill();
+    webhook.kill();
+}
+
+/// He may write every mark that says so: the label with the key that everybody can read, the stamp, and the name of our field
+/// manager. And he gives them a day.
+#[test]
+fn deployments_that_pass_for_our_restarts_hold_up_nobody_in_another_namespace() {
+    let (bed, _turn) = rough();
+    let webhook = bed.man().webhook;
+    bed.release_lease();
+    let options = ["--max-rollouts", "2"];
+    let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &options).expect("the reconciler starts");
+    reconciler.wait_ready().expect("it becomes ready");
+    let story = Story::new(bed, "false-restarts");
+    let bobs = story.bystander("bobs");
+    story.admin().create(&binding(&bobs, "bob", "edit")).ok();
+    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
+    story.deploy("web", &["app"]);
+    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
+    let applied = story.until_adopted("web");
+    let (key, _) = applied.split_once('.').expect("it names its key");
+    let before = story.until_running("web");
+    for (number, record) in [format!("{key}.b.c"), "a.b.c".to_owned()].iter().cycle().take(8).enumerate() {
+        let mut hog = gated(&story, &bobs, &format!("hog-{number}"));
+        hog["metadata"]["labels"] = json!({ "copyrator.dev/applied": record });
+        hog["spec"]["progressDeadlineSeconds"] = 86_400.into();
+        let stamp = record.strip_suffix(".c");
+        hog["spec"]["template"]["metadata"]["annotations"] = json!({ "copyrator.dev/restarted-for": stamp });
+        eventually("bob writes it", || match bed.bob.apply_as("copyrator-restart", &hog) {
+            answer if answer.code < 300 => Ok(()),
+            answer => Err(answer.refused()),
+        });
+    }
+    eventually("those that name our key count", || {
+        let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
+        let is_so = metrics.lines().any(|line| line == "copyrator_rollouts_under_way 4");
+        if is_so { Ok(()) } else { Err(metrics) }
+    });
+    story.until_older_than_now("web");
+    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    story.until_restarted("web", &before);
+    // Other stories here have few places, too.
+    story.admin().delete_all("Deployment", &bobs).ok();
     reconciler.kill();
     webhook.kill();
 }

@@ -215,6 +215,38 @@ fn a_torn_ca_secret_that_nobody_remembers_is_replaced_by_a_new_one() {
     crew.webhook.kill();
 }
 
+/// Its key has leaked. To look for another CA every half minute left the API server to refuse us for as long.
+#[test]
+fn a_deleted_ca_is_replaced_without_overlap_and_calls_come_through_again() {
+    let (bed, _turn) = rough();
+    let crew = man(bed, &[]);
+    let story = Story::new(bed, "deleted-ca");
+    let first = certificates(&ca(bed), "ca.crt");
+    let refused = || {
+        let (_, metrics) = crew.webhook.ask("/metrics").unwrap_or_default();
+        let total = "copyrator_webhook_certificates_refused_total ";
+        metrics.lines().find_map(|line| line.strip_prefix(total)?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let before = refused();
+    bed.admin.delete("Secret", NAMESPACE, CA).ok();
+    let begun = std::time::Instant::now();
+    eventually("the hooks carry the next CA, and no other beside", || {
+        let next = bed.admin.get("Secret", NAMESPACE, CA).ok_or("no CA")?;
+        let next = certificates(&next, "ca.crt");
+        let hooks = bed.admin.get("ValidatingWebhookConfiguration", "", "copyrator").ok_or("no hooks")?;
+        let carried = hooks["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+        let carried = STANDARD.decode(carried).map_err(|error| error.to_string())?;
+        let carried = Certificate::all_from_pem(&String::from_utf8_lossy(&carried)).expect("a bundle");
+        same((next != first, carried), (true, next))
+    });
+    println!("the hooks carry the next CA after {:?}", begun.elapsed());
+    bed.until_answered();
+    println!("calls come through after {:?}", begun.elapsed());
+    assert!(refused() > before, "that the API server refuses it has the webhook look");
+    Traffic::judged(&story, "deleted-ca").flows_while(|_| {});
+    end(story, crew);
+}
+
 /// As after a year in which the cluster was off (tidb-operator#5520, consul-k8s#857).
 #[test]
 fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {

@@ -21,7 +21,7 @@ use crate::bed::{Bed, eventually, presenting};
 
 const NAME: &str = "kube-apiserver-webhook-client";
 
-/// The example of docs/operations.md, on a real API server; and a ConfigMap volume, swapped as the kubelet does, which
+/// The example of docs/callers.md, on a real API server; and a ConfigMap volume, swapped as the kubelet does, which
 /// a watch of the file itself sees once (kubewarden policy-server), and controller-runtime never reads again.
 #[test]
 fn the_api_server_alone_is_answered_and_each_swapped_bundle_counts() {
@@ -72,7 +72,7 @@ fn authority(name: &str) -> Authority {
     Authority::issue(name, SystemTime::now(), Duration::from_secs(3600)).unwrap()
 }
 
-/// What whoever runs the control plane writes, as docs/operations.md has it; the user is that of every webhook.
+/// What whoever runs the control plane writes, as docs/callers.md has it; the user is that of every webhook.
 fn admission_configuration(folder: &Path, authority: &Authority) -> PathBuf {
     let issuer = KeyPair::from_pem(authority.key_pem().expose()).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&authority.cert_pem(), issuer).unwrap();

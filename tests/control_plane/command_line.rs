@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, ours, secret};
+use crate::bed::objects::{binding, config_map, ours, secret};
 use crate::bed::{Story, eventually, peaceful, within};
 use crate::plan::run;
 
@@ -254,4 +254,37 @@ fn kubectl_runs_and_completes_its_plugin() {
     assert_eq!(words, ["why", "why-not", ":4"], "{said}");
     let (_, names, said) = kubectl(&["__complete", "copyrator", "plan", "-n", "plugged-"]);
     assert_eq!(names.lines().collect::<Vec<_>>(), [story.home.as_str(), ":4"], "{said}");
+}
+
+/// Of one namespace nobody needs more rights than in it. What is elsewhere is said to be out of sight, and neither guessed
+/// nor missed.
+#[test]
+fn who_holds_edit_in_one_namespace_asks_about_it() {
+    let story = Story::new(peaceful(), "tenant");
+    let (_, other) = chain(&story);
+    let home = &*story.home;
+    story.admin().create(&config_map(home, "own", [("k", "1")])).ok();
+    let own =
+        json!({ "source": { "kind": "ConfigMap", "names": ["own"] }, "targets": [{ "names": [other] }] });
+    story.admin().create(&ours("CopyratorRule", home, "own", own)).ok();
+    story.until("ConfigMap", &other, "own", [("k", "1")]);
+    story.until_condition("CopyratorRule", "own", "Ready", "True", "AllCopied");
+    story.admin().create(&binding(home, "bob", "edit")).ok();
+    let bob = story.bed.testbed.cluster().user("bob").expect("a user of the cluster");
+    let ask = |arguments: &[&str]| run(&story, Some(&bob), arguments, "");
+
+    for arguments in [
+        &["status", "-n", home][..],
+        &["why", "cm/app", "-n", home],
+        &["why", "deploy/web", "-n", home],
+        &["tree", "-n", home],
+        &["tree", "cm/app", "-n", home],
+    ] {
+        let said = ask(arguments);
+        assert_eq!(said.code, Some(0), "{arguments:?}: {}{}", said.text, said.notes);
+        assert!(said.notes.contains(&format!("only namespace {home} is looked at")), "{}", said.notes);
+        assert!(!said.notes.contains("may not list"), "{arguments:?}: {}", said.notes);
+    }
+    let said = ask(&["plan", "-n", home]);
+    assert!(said.text.contains("OutOfSight"), "{}{}", said.text, said.notes);
 }

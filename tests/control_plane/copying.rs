@@ -50,7 +50,7 @@ fn a_source_made_after_its_rule_is_copied() {
     let story = Story::new(peaceful(), "late");
     let target = story.target("a");
     story.admin().create(&story.rule("ConfigMap", &["late"])).ok();
-    story.until_condition("CopyratorRule", "rule", "Ready", "True", "NoSource");
+    story.until_condition("CopyratorRule", "rule", "Ready", "False", "NoSource");
     story.admin().create(&config_map(&story.home, "late", [("k", "v")])).ok();
     story.until("ConfigMap", &target, "late", [("k", "v")]);
 }

@@ -27,6 +27,11 @@ fn missing_labels_and_annotations_are_added_and_present_ones_stay() {
     own["metadata"]["labels"] = json!({ "team": "blue" });
     let made = story.admin().create(&own).ok();
     assert_eq!(label(&made, "team"), Some("blue"));
+    // The API server has not made up its name yet when defaults are added.
+    let mut unnamed = config_map(&place, "", [("k", "v")]);
+    unnamed["metadata"] = json!({ "namespace": place, "generateName": "app-" });
+    let made = story.admin().create(&unnamed).ok();
+    assert_eq!(label(&made, "team"), Some("unknown"));
     let bystander = story.bystander("b");
     let plain = story.admin().create(&config_map(&bystander, "app", [("k", "v")])).ok();
     assert_eq!(label(&plain, "team"), None);

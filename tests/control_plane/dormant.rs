@@ -162,6 +162,7 @@ fn what_is_orphaned_while_we_were_away_goes() {
     }
     let mut annotated = config_map(&story.home, sources[3], [("k", "v")]);
     annotated["metadata"]["annotations"] = json!({ COPY_TO: format!("{kept},{left}") });
+    annotated["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     bed.admin.create(&annotated).ok();
     bed.admin.create(&config_map(&left, "theirs", [("k", "v")])).ok();
     for (target, name) in [&kept, &left].into_iter().flat_map(|target| sources.map(|name| (target, name))) {
@@ -223,11 +224,12 @@ fn with_us_dead_namespaces_and_garbage_go_by_the_controllers_own_accounts() {
     let owner = bed.admin.create(&owner).ok();
     let reference =
         json!([{ "apiVersion": "v1", "kind": "ServiceAccount", "name": "owner", "uid": uid(&owner) }]);
+    // While the reconciler lives it takes owners off.
+    crew.reconciler.kill();
     bed.admin
         .merge("ConfigMap", &owned, "app", &json!({ "metadata": { "ownerReferences": reference } }))
         .ok();
     crew.webhook.kill();
-    crew.reconciler.kill();
     eventually("the API server has the hook, and holds writes up", || {
         let answer = bed.admin.try_create(&config_map(&whole, "probe", [("k", "v")]));
         if answer.code >= 500 { Ok(()) } else { Err(answer.code.to_string()) }

@@ -51,6 +51,7 @@ fn writes(story: &Story<'_>, place: &str) -> Vec<Write> {
     let asking = |name: &str, selector: &str| {
         let mut object = config_map(home, name, [("k", "v")]);
         object["metadata"]["annotations"] = json!({ "copyrator.dev/restart-pods": selector });
+        object["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
         object
     };
     let rule = |name: &str, targets: Value| {

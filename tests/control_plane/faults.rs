@@ -5,9 +5,10 @@ use std::{thread, time::Duration};
 use devcluster::Component;
 use serde_json::json;
 
-use crate::bed::objects::{config_map, data};
+use crate::bed::objects::{annotation, config_map, data, uid};
 use crate::bed::{Bed, Crowd, Story, eventually, shaky};
 
+const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 /// Longer than the lease lasts, so that the leader must have given up.
 const TOO_LONG: Duration = Duration::from_secs(20);
 
@@ -61,6 +62,9 @@ fn an_api_server_that_dies_in_a_fan_out_costs_no_copy() {
     let api_server = bed.testbed.cluster().component(Component::ApiServer);
     bed.admin.apply(&config_map(&story.home, "app", [("round", "0")])).ok();
     bed.admin.create(&story.rule("ConfigMap", &["app"])).ok();
+    crowd.until_all_hold(&data([("round", "0")]));
+    let uids = || crowd.copies().values().map(uid).collect::<Vec<_>>();
+    let first = uids();
     for (round, orderly) in [("1", false), ("2", true)] {
         bed.admin.apply(&config_map(&story.home, "app", [("round", round)])).ok();
         let wanted = data([("round", round)]);
@@ -68,6 +72,9 @@ fn an_api_server_that_dies_in_a_fan_out_costs_no_copy() {
         if orderly { api_server.stop() } else { api_server.kill() }.expect("the API server ends");
         api_server.start().expect("the API server is back");
         crowd.until_all_hold(&wanted);
+        // A list of a server that has just begun is no reason to think that anything has gone.
+        let marked = crowd.copies().into_values().find(|copy| annotation(copy, REMOVE_AFTER).is_some());
+        assert_eq!((uids(), marked), (first.clone(), None), "a copy was made anew, or marked to go");
     }
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     assert!(crew.webhook.is_running() && crew.reconciler.is_running(), "a process of ours ended");
@@ -117,7 +124,12 @@ fn what_an_expired_watch_missed_is_found_by_a_list() {
 /// Source, hand edit and deletion: each by its own watch.
 fn all_changes_arrive(story: &Story<'_>, targets: &[&String; 2], value: &str) {
     let admin = story.admin();
-    admin.apply(&config_map(&story.home, "app", [("k", value)])).ok();
+    // An API server that has lost etcd says that it is ready by what it knew two seconds ago, and fails writes with 500 until its
+    // client has come through again, as people see it, too: they try again.
+    eventually("the API server stores the change", || {
+        let answer = admin.apply(&config_map(&story.home, "app", [("k", value)]));
+        if answer.code < 300 { Ok(()) } else { Err(format!("{} {}", answer.code, answer.body)) }
+    });
     for target in targets {
         story.until("ConfigMap", target, "app", [("k", value)]);
     }

@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE, Role};
 
-use crate::bed::objects::config_map;
+use crate::attacks::are_fended_off;
+use crate::bed::objects::{binding, config_map};
 use crate::bed::{Bed, Story, peaceful, private};
 
 const KUBE: [&str; 2] = ["--kube-version", "1.36.0"];
@@ -229,6 +230,10 @@ fn a_combined_installation_copies_and_refuses() {
     let mut rule = story.rule("ConfigMap", &["app"]);
     bed.admin.create(&rule).ok();
     story.until("ConfigMap", &target, "app", [("k", "v")]);
+    for place in [&story.home, &target] {
+        bed.admin.create(&binding(place, "bob", "edit")).ok();
+    }
+    are_fended_off(&story, &target, "app", "rule");
     rule["metadata"]["name"] = "senseless".into();
     rule["spec"]["targets"][0]["namespaceSelector"]["matchLabels"]["no label"] = "x".into();
     let refusal = bed.admin.create(&rule).refused();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, Role};
 
+use crate::attacks::are_fended_off;
 use crate::bed::objects::{binding, condition, config_map, namespace, ours};
 use crate::bed::{Bed, Request, Story, eventually, namespaced};
 use crate::rights::{Right, by_account, copies, pods, restarts, rights};
@@ -40,6 +41,7 @@ fn everything_is_done_with_roles_alone_and_nothing_is_asked_for_beyond_them() {
     restarts(&story);
     pods(&story);
     every_right_is_used_and_none_is_lacking(&bed);
+    are_fended_off(&story, PLACE, "by-name", "by-name");
     assert!(bed.admin.list("ConfigMap", OUTSIDE, "app.kubernetes.io/managed-by=copyrator").is_empty());
 
     // With everything in place a new process changes nothing.

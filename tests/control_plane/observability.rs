@@ -115,10 +115,14 @@ fn describe_shows_what_we_did() {
     described_in(
         &story.home,
         "deployment/web",
-        "restarted, since ConfigMap app has changed (ConfigMonitor monitor)",
+        "restarted, since ConfigMap app (key k) has changed (ConfigMonitor monitor)",
     );
     described_in(&story.home, "configmap/app", "WorkloadsRestarted");
-    described_in(&story.home, "configmap/app", "Deployment described-home/web restarts for this change");
+    described_in(
+        &story.home,
+        "configmap/app",
+        "Deployment described-home/web restarts for this change (key k)",
+    );
     let slip = json!({ "metadata": { "annotations": { "copyrator.dev/restart": "configmaps/app" } } });
     story.admin().merge("Deployment", &story.home, "web", &slip).ok();
     described_in(

@@ -64,13 +64,12 @@ fn printed_hooks_work_without_a_reconciler_and_are_no_drift_to_one() {
         let answer = bed.admin.try_create(&config_map(&target, "app", [("url", "nonsense")]));
         same(answer.code, 403)
     });
-    let versions = versions(bed);
     bed.release_lease();
     crew.reconciler =
         bed.testbed.operator(Role::Reconciler, 0, &["--owner-cluster-role", ""]).expect("it starts");
     crew.reconciler.wait_ready().expect("it becomes ready");
     story.marker("then");
-    assert_eq!(self::versions(bed), versions, "the reconciler wrote them again");
+    assert_eq!(webhooks(bed), applied, "the reconciler has them otherwise");
     crew.reconciler.kill();
     crew.webhook.kill();
     for name in ["printed", "printed-strict"] {
@@ -155,7 +154,21 @@ fn with_kind(policies: Vec<Value>) -> Vec<Value> {
 }
 
 fn webhooks(bed: &Bed) -> [Value; 2] {
-    KINDS.map(|kind| bed.admin.get(kind, "", "copyrator").expect("it is there")["webhooks"].take())
+    KINDS.map(|kind| {
+        let mut hooks = bed.admin.get(kind, "", "copyrator").expect("it is there")["webhooks"].take();
+        // These follow the rules, monitors and workloads of the moment, and are the reconciler's alone.
+        let is_warning = |hook: &Value| hook["name"].as_str().is_some_and(|name| name.contains(".warnings."));
+        // Without hooks there is no list.
+        if let Some(hooks) = hooks.as_array_mut() {
+            hooks.retain(|hook| !is_warning(hook));
+            // A story before this one may have deleted the CA: for ten minutes the reconciler's hooks carry the one before, too.
+            for hook in hooks {
+                let bundle = hook["clientConfig"]["caBundle"].take();
+                assert!(bundle.is_string(), "a hook without a CA: {hook}");
+            }
+        }
+        hooks
+    })
 }
 
 fn versions(bed: &Bed) -> [String; 2] {

@@ -39,13 +39,16 @@ fn what_is_there_already_shows_in_the_status() {
     admin.create(&secret(&place, "worse", [("url", "hunter2 is no address")])).ok();
     admin.create(&config_map(&place, "good", [("url", "https://example.com")])).ok();
     admin.create(&config_map(&elsewhere, "bad", [("url", "nonsense")])).ok();
-    // A copy is judged at its source, which is in none of the policy's namespaces.
+    // A copy counts where it is, though its source is in none of the policy's namespaces; unless the policy leaves copies out.
     admin.create(&config_map(&story.home, "copied", [("url", "nonsense")])).ok();
     admin.create(&story.rule("ConfigMap", &["copied"])).ok();
     story.until("ConfigMap", &place, "copied", [("url", "nonsense")]);
 
     admin.create(&urls(&story, &["ConfigMap", "Secret"])).ok();
     let (bad, worse) = (format!("ConfigMap {place}/bad"), format!("Secret {place}/worse"));
+    until_told(&story, "standing", &[&bad, &format!("ConfigMap {place}/copied"), &worse]);
+    let without = json!({ "spec": { "match": { "copies": "Exclude" } } });
+    admin.merge("ConfigPolicy", "", "standing", &without).ok();
     let policy = until_told(&story, "standing", &[&bad, &worse]);
     assert!(!policy.to_string().contains("hunter2"), "{policy}");
     let first = &policy["status"]["violations"][0];
@@ -61,6 +64,7 @@ fn what_is_there_already_shows_in_the_status() {
     let row = story.bed.testbed.cluster().kubectl().args(["get", "cfgpol", "standing"]).output();
     let row = String::from_utf8(row.expect("kubectl runs").stdout).expect("text");
     assert!(row.contains("VIOLATIONS") && row.contains(" 2 "), "{row}");
+    assert!(row.contains(" ConfigMap,Secret ") && row.contains(" Deny "), "{row}");
 
     // What is put right is told of no more, and neither is what goes; what comes under the policy is.
     admin.merge("ConfigMap", &place, "bad", &json!({ "data": { "url": "https://example.com" } })).ok();

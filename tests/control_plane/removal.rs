@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{annotation, config_map, uid, version};
+use crate::bed::objects::{annotation, binding, config_map, ours, uid, version};
 use crate::bed::{Story, eventually, peaceful};
 
 const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
@@ -115,6 +115,59 @@ fn a_retained_copy_stays_as_an_ordinary_object() {
         let marks = (&copy["metadata"]["labels"], &copy["metadata"]["annotations"]);
         if marks.0.is_null() && marks.1.is_null() { Ok(()) } else { Err(format!("{marks:?}")) }
     });
+}
+
+/// bob may edit his own namespace and nothing else; the platform's rule lives there. Whatever he makes of it, its copies elsewhere
+/// stay, protected, until somebody who may delete them says so.
+#[test]
+fn who_edits_a_rule_removes_nothing_where_he_may_not() {
+    let story = Story::new(peaceful(), "bob-narrows");
+    let (bob, admin) = (&story.bed.bob, story.admin());
+    let (plain, retained) = (story.target("plain"), story.target("retained"));
+    admin.create(&binding(&story.home, "bob", "edit")).ok();
+    admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let rule_of = |name: &str, target: &str, policy: &str| {
+        let mut rule = story.rule("ConfigMap", &["app"]);
+        rule["metadata"]["name"] = name.into();
+        rule["spec"]["targets"] = json!([{ "names": [target] }]);
+        rule["spec"]["deletionPolicy"] = policy.into();
+        rule
+    };
+    let rules = [rule_of("plain", &plain, "Delete"), rule_of("retained", &retained, "Retain")];
+    rules.iter().for_each(|rule| drop(admin.create(rule).ok()));
+    let copies = [&plain, &retained].map(|target| story.until("ConfigMap", target, "app", [("k", "v")]));
+
+    let narrowed =
+        json!({ "targets": [{ "names": [story.home] }], "deletionPolicy": "Delete", "deletionGrace": "0s" });
+    for name in ["plain", "retained"] {
+        eventually("bob may edit rules of his namespace", || {
+            let answer = bob.merge("CopyratorRule", &story.home, name, &json!({ "spec": narrowed }));
+            if answer.code < 300 { Ok(()) } else { Err(answer.body.to_string()) }
+        });
+        let rule = story.until_condition("CopyratorRule", name, "Degraded", "True", "Forbidden");
+        let said = rule["status"]["problems"][0]["message"].as_str().unwrap_or_default().to_owned();
+        let target = story.called(name);
+        for part in [
+            format!("user \"bob\" may not delete configmaps in namespace {target:?}"),
+            format!("-n {target} && kubectl create rolebinding"),
+        ] {
+            assert!(said.contains(&part), "{part:?} is missing in: {said}");
+        }
+    }
+    // Nor by another rule of the same name.
+    let again = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": narrowed["targets"], "deletionGrace": "0s" });
+    bob.delete("CopyratorRule", &story.home, "retained").ok();
+    bob.create(&ours("CopyratorRule", &story.home, "retained", again)).ok();
+    story.marker("looked");
+    let still = admin.get("ConfigMap", &plain, "app").expect("bob's edit of a rule deleted a copy");
+    assert_eq!(version(&still), version(&copies[0]), "the copy was written");
+    assert!(admin.get("ConfigMap", &retained, "app").is_some(), "a copy that was meant to stay is gone");
+
+    // Granted, it goes, by the word that is gentler: that of the copy and of the rule agree here.
+    admin.create(&binding(&plain, "bob", "edit")).ok();
+    let edited = json!({ "spec": { "excludeTargets": ["nowhere"] } });
+    bob.merge("CopyratorRule", &story.home, "plain", &edited).ok();
+    story.until_gone("ConfigMap", &plain, "app");
 }
 
 #[test]

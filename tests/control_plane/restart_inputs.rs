@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::objects::{as_saved, config_map, deployment, label, uid};
-use crate::bed::{Request, Story, eventually, peaceful, rough};
+use crate::bed::{Request, Story, eventually, peaceful, rough, same};
 
 /// The Secret with the key of digests.
 const KEY: &str = "copyrator-digest-key";
@@ -147,14 +147,19 @@ fn a_lost_key_restarts_nobody() {
     let secret = bed.admin.get("Secret", testbed::NAMESPACE, KEY).expect("the key is kept");
     story.until_later(1);
 
-    // While we run nothing hangs on it.
+    // While we run it is put back, and nothing hangs on it.
     bed.admin.delete("Secret", testbed::NAMESPACE, KEY).ok();
+    eventually("the same key is there again", || {
+        let key = |secret: &Value| secret["data"]["key"].clone();
+        same(bed.admin.get("Secret", testbed::NAMESPACE, KEY).as_ref().map(key), Some(key(&secret)))
+    });
     change("changed", "2");
     let changed = story.until_restarted("changed", &before[4]);
     story.marker("without");
     assert_eq!(keys(), first);
 
     crew.reconciler.kill();
+    bed.admin.delete("Secret", testbed::NAMESPACE, KEY).ok();
     bed.release_lease();
     let begun = jiff::Timestamp::now();
     crew.reconciler = bed.reconciler(0);

@@ -14,6 +14,7 @@ const AUTHORIZED: &str = "copyrator.dev/authorized";
 
 fn annotated(mut object: Value, annotations: Value) -> Value {
     object["metadata"]["annotations"] = annotations;
+    object["metadata"]["labels"]["copyrator.dev/declares"] = "true".into();
     object
 }
 
@@ -102,8 +103,7 @@ fn a_user_without_the_right_is_refused() {
     for part in ["user \"alice\" may not delete pods", &story.home, "kubectl create role"] {
         assert!(refusal.contains(part), "{part:?} is missing in: {refusal}");
     }
-    let mut of_all = secret(&story.home, "app", [("k", "1")]);
-    of_all["metadata"]["annotations"] = json!({ RESTART_PODS: "" });
+    let of_all = annotated(secret(&story.home, "app", [("k", "1")]), json!({ RESTART_PODS: "" }));
     let refusal = story.bed.alice.create(&of_all).refused();
     assert!(refusal.contains("copyrator.dev/restart-pods: is empty"), "{refusal}");
     // Whoever adds a wish to another's stands for both; content is nobody's business.

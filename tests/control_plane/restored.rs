@@ -18,6 +18,7 @@ fn a_source_replaced_by_force_leaves_no_copy_absent() {
     let by_rule = config_map(&story.home, "app", [("k", "1")]);
     let mut by_annotation = secret(&story.home, "token", [("k", "1")]);
     by_annotation["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": target });
+    by_annotation["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     let sources = [by_rule, by_annotation];
     sources.iter().for_each(|source| drop(story.admin().create(source).ok()));
     story.admin().create(&rule).ok();

@@ -226,6 +226,7 @@ pub(crate) fn copies(story: &Story<'_>, target: &str) {
     }
     let mut asking = config_map(&story.home, "asking", [("k", "v")]);
     asking["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": target });
+    asking["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     story.admin().create(&asking).ok();
     story.until("ConfigMap", target, "asking", [("k", "v")]);
 }

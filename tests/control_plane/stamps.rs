@@ -46,6 +46,7 @@ fn where_the_api_server_does_not_stamp_a_hook_does_and_nobody_is_forged() {
     assert_eq!(rule["status"]["identity"], "user alice");
     let mut asks = config_map(&story.home, "annotated", [("k", "v")]);
     asks["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": target, AUTHOR: "bob" });
+    asks["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     let stamped = bed.alice.create(&asks).ok();
     assert_eq!(annotation(&stamped, AUTHOR), Some("alice"));
     story.until("ConfigMap", &target, "annotated", [("k", "v")]);

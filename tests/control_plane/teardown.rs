@@ -1,22 +1,20 @@
 //! However the installation goes, what it made for people stays.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::bed::objects::{annotation, as_saved, config_map, uid, version};
 use crate::bed::{Bed, Story, eventually, private};
 
 const RULES: &str = "copyratorrules.copyrator.dev";
 
-/// `kubectl delete crd` looks like every rule being deleted, and must not be taken for it. When the kind and the rules
-/// come back, from a backup say, everything is as before.
+/// `kubectl delete crd` looks like every rule being deleted, and must not be taken for it, whatever the grace. A rule that comes back
+/// keeps its copies, and can be deleted then; those of a rule that does not are held until somebody decides.
 #[test]
 fn deleting_the_crds_removes_no_copy() {
     let bed = private("crds");
     let mut crew = bed.man();
-    let (target, copy) = copied(&bed, "bereft");
+    let [(target, copy), (lost_in, lost)] = ["bereft", "forsaken"].map(|name| copied(&bed, name));
     let home = "bereft-home";
-    // Between the kind's return and the rules' nobody wants the copies: that is what the grace is for.
-    let copy = with_grace(&bed, home, &target, &copy, "5m");
     let record = bed.admin.record("ConfigMap", &copy);
 
     let saved = |kind, place, name| as_saved(bed.admin.get(kind, place, name).expect("it is there"));
@@ -30,18 +28,49 @@ fn deleting_the_crds_removes_no_copy() {
     });
     // Who saw the rules go goes on, and takes up the kind again where it comes back.
     bed.admin.create(&definition).ok();
+    let uid_of_rules = uid(&bed.admin.get("CustomResourceDefinition", "", RULES).expect("it is back"));
+    let story = Story::at_home(&bed, "bereft");
     eventually("rules are served, and taken", || {
-        let answer = bed.admin.create(&rule);
+        let answer = bed.admin.create(&marker(&story));
         if answer.code < 300 { Ok(()) } else { Err(answer.body.to_string()) }
     });
-    bed.admin.apply(&config_map(home, "app", [("k", "2")])).ok();
-    let copy = eventually("the copy follows its source again", || {
-        let copy = bed.admin.get("ConfigMap", &target, "app").ok_or("it is gone")?;
-        let leaves = annotation(&copy, "copyrator.dev/remove-after").is_some();
-        if copy["data"]["k"] == "2" && !leaves { Ok(copy) } else { Err(copy.to_string()) }
+    story.until("ConfigMap", &target, "marker", [("seen", "yes")]);
+    // Everything has been looked at with the rules that are there, and a grace of nothing.
+    still_there(&bed, &target, &copy);
+    still_there(&bed, &lost_in, &lost);
+    let told = eventually("doctor says how many are held, and how they are let go", || {
+        let output = bed.testbed.copyrator(&["doctor", "-n", testbed::NAMESPACE, "-o", "json"]).output();
+        let report: Value = serde_json::from_slice(&output.expect("it runs").stdout).unwrap_or_default();
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        let held = findings.into_iter().find(|finding| finding["id"] == "copies-held");
+        held.filter(|held| held["what"].to_string().contains("2 copies")).ok_or_else(|| report.to_string())
     });
-    let copy = with_grace(&bed, home, &target, &copy, "0s");
 
+    bed.admin.create(&rule).ok();
+    let noted = eventually("that its rule is back is noted on the copy", || {
+        let copy = bed.admin.get("ConfigMap", &target, "app").ok_or("it is gone")?;
+        let under = annotation(&copy, "copyrator.dev/definition").map(str::to_owned);
+        if under.as_ref() == Some(&uid_of_rules) { Ok(copy) } else { Err(copy["metadata"].to_string()) }
+    });
+    assert_eq!(uid(&noted), uid(&copy), "the copy was made anew");
+    record.never_gone(&noted);
+    still_there(&bed, &lost_in, &lost);
+
+    // It is a rule like any other: deleted, it takes its copies along, also if who saw it come back is gone.
+    drop(crew.reconciler);
+    bed.release_lease();
+    bed.admin.delete("CopyratorRule", home, "rule").ok();
+    crew.reconciler = bed.reconciler(0);
+    story.until_gone("ConfigMap", &target, "app");
+    still_there(&bed, &lost_in, &lost);
+    let command: Vec<&str> = told["fix"].as_str().expect("a command").split(' ').collect();
+    assert_eq!(command[0], "kubectl", "{told}");
+    bed.kubectl(&command[1..], &Value::Null);
+    story.until_gone("ConfigMap", &lost_in, "app");
+
+    bed.admin.create(&rule).ok();
+    let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     for plural in ["copyratorrules", "configmonitors", "configpolicies"] {
         bed.admin.delete("CustomResourceDefinition", "", &format!("{plural}.copyrator.dev")).ok();
     }
@@ -56,7 +85,6 @@ fn deleting_the_crds_removes_no_copy() {
         if code == 503 && body.contains("CopyratorRules") { Ok(()) } else { Err(format!("{code} {body}")) }
     });
     still_there(&bed, &target, &copy);
-    record.never_gone(&copy);
 }
 
 #[test]
@@ -85,14 +113,12 @@ fn copied(bed: &Bed, name: &'static str) -> (String, Value) {
     (target, copy)
 }
 
-/// The copy, once it carries another grace of its rule.
-fn with_grace(bed: &Bed, home: &str, target: &str, copy: &Value, grace: &str) -> Value {
-    bed.admin.merge("CopyratorRule", home, "rule", &json!({ "spec": { "deletionGrace": grace } })).ok();
-    eventually("the copy carries the grace", || {
-        let now = bed.admin.get("ConfigMap", target, "app").ok_or("it is gone")?;
-        let says = annotation(&now, "copyrator.dev/on-removal").unwrap_or_default().to_owned();
-        if says == format!("Delete/{grace}") && uid(&now) == uid(copy) { Ok(now) } else { Err(says) }
-    })
+/// A rule whose copy shows that the operator has taken up rules again.
+fn marker(story: &Story<'_>) -> Value {
+    story.bed.admin.apply(&config_map(&story.home, "marker", [("seen", "yes")])).ok();
+    let mut rule = story.rule("ConfigMap", &["marker"]);
+    rule["metadata"]["name"] = "marker".into();
+    rule
 }
 
 fn still_there(bed: &Bed, target: &str, copy: &Value) {

@@ -28,6 +28,68 @@ fn who_makes_a_namespace_is_told_what_will_appear_in_it() {
 }
 
 #[test]
+fn who_writes_a_rule_is_told_what_will_not_come() {
+    let story = Story::new(peaceful(), "in-vain");
+    let absent = story.called("absent");
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["targets"] = json!([{ "names": [absent] }]);
+    let told = format!("copyrator: namespace {absent} does not exist: copies appear there when it is made");
+    assert!(story.admin().create(&rule).warnings.contains(&told));
+    // The source is not there, and the status says so; where a webhook does not see it, that is what the next writer is told.
+    story.until_condition("CopyratorRule", "rule", "Ready", "False", "NoSource");
+    let told = story
+        .admin()
+        .merge("CopyratorRule", &story.home, "rule", &json!({ "spec": { "deletionPolicy": "Retain" } }))
+        .warnings;
+    let source = format!("source ConfigMap {}/app not found", story.home);
+    assert!(told.iter().any(|warning| warning.contains(&source)), "{told:?}");
+    // Nothing is said once both are there.
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    story.admin().create(&namespace(&absent, &data([]))).ok();
+    story.until("ConfigMap", &absent, "app", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    let patch = json!({ "spec": { "deletionPolicy": "Delete" } });
+    let told = story.admin().merge("CopyratorRule", &story.home, "rule", &patch).warnings;
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
+    let story = Story::new(peaceful(), "relabelling");
+    story.admin().create(&config_map(&story.home, "one", [("k", "v")])).ok();
+    let mut rule = story.rule("ConfigMap", &["one"]);
+    rule["spec"]["deletionGrace"] = json!("5m");
+    story.admin().create(&rule).ok();
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "NoTarget");
+    let target = story.bystander("there");
+    let label = |value: serde_json::Value| {
+        let patch = json!({ "metadata": { "labels": { "story": value } } });
+        story.admin().merge("Namespace", "", &target, &patch).warnings
+    };
+    eventually("the warning is given", || {
+        label(json!(null));
+        same(
+            label(json!("relabelling")),
+            vec!["copyrator: 1 object will appear in this namespace (1 rule)".to_owned()],
+        )
+    });
+    story.until("ConfigMap", &target, "one", [("k", "v")]);
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    eventually("what goes is told, too", || {
+        label(json!("relabelling"));
+        let gone = "copyrator: copies of 1 rule will be deleted here after their grace";
+        same(label(json!(null)), vec![gone.to_owned()])
+    });
+    label(json!("relabelling"));
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    let told = story.admin().delete("CopyratorRule", &story.home, "rule").warnings;
+    assert_eq!(
+        told,
+        ["copyrator: 1 copy of this rule will be deleted in 5m; deletionPolicy: Retain keeps them"]
+    );
+}
+
+#[test]
 fn who_changes_a_source_is_told_how_far_it_reaches() {
     let story = Story::new(peaceful(), "reaching");
     let source = story.bystander("source");

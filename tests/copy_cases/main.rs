@@ -17,8 +17,9 @@ use std::{
 
 use copyrator::{
     act::outcome::Outcome,
-    model::{Bytes, NamespacedName, ObjectKey, World},
-    plan::{Key, Need, plan_slot, slots_to_check},
+    model::{Bytes, Store, World},
+    names::{NamespacedName, ObjectKey},
+    plan::{Key, Need, copy::plan_slot, slots_to_check},
 };
 
 use copy_model::{
@@ -57,6 +58,9 @@ impl Case {
         acting::relist(&mut server, &mut world);
         acting::authorize(&server, &mut world);
         world.only_rule = self.only_rule.as_ref().map(|name| NamespacedName::parse(name).unwrap());
+        if self.doubt {
+            world.in_doubt.insert((Store::CopyratorRules, None));
+        }
         if self.incomplete {
             world.complete.clear();
         }
@@ -71,12 +75,14 @@ impl Case {
     fn rest(&self, server: &mut Server, world: &mut World, slot: &ObjectKey, now: i64) -> Option<String> {
         let mut text: Vec<String> = Vec::new();
         let mut written = 0;
+        server.now = now;
         loop {
             let plan = plan_slot(world, slot, at(now));
             if !plan.needs.is_empty() {
                 text.extend(plan.needs.iter().filter_map(|need| match need {
                     Need::Fingerprint(object) if object != slot && !self.unread => None,
                     Need::Fingerprint(object) => Some(format!("reads {}", name(object))),
+                    Need::Deletion(rule, ..) => Some(format!("asks whether {rule} may delete there")),
                     other => panic!("{}: {other:?}", self.name),
                 }));
                 assert!(acting::fetch(server, world, &plan.needs), "{}: {:?}", self.name, plan.needs);

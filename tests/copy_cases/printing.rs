@@ -1,8 +1,9 @@
 //! Plans as text.
 
 use copyrator::{
-    model::{ForeignField, Kind, ObjectKey, World},
-    plan::{CopyAction, SlotPlan, SlotState, rule_status},
+    model::{ForeignField, World},
+    names::{Kind, ObjectKey},
+    plan::copy::{CopyAction, SlotPlan, SlotState, rule_status},
 };
 use jiff::Timestamp;
 
@@ -67,6 +68,9 @@ pub fn print(action: &CopyAction) -> String {
             if let Some(taken) = write.take_over.as_ref().filter(|_| updates) {
                 text += &format!(", take over{}", fields(taken));
             }
+            if updates && write.disown {
+                text += ", disown";
+            }
             if updates && !write.surplus.is_empty() {
                 text += &format!(", strip{}", fields(&write.surplus));
             }
@@ -74,6 +78,7 @@ pub fn print(action: &CopyAction) -> String {
         }
         CopyAction::MarkRemoval(_, after) => format!("mark removal at {}", after.as_second()),
         CopyAction::Unmark(_) => "unmark".into(),
+        CopyAction::Vouch(_, definition) => format!("vouch under {definition}"),
         CopyAction::Delete(_) => "delete".into(),
         CopyAction::Release(_) => "release".into(),
     }

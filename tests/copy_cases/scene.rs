@@ -1,12 +1,12 @@
 //! Cases as written: what is there, and what then happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::{
     digest::DigestKey,
     marks,
-    model::{Kind, NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +40,9 @@ pub struct Case {
     /// A store whose first list is not complete.
     #[serde(default)]
     pub incomplete: bool,
+    /// A watch of rules that has failed.
+    #[serde(default)]
+    pub doubt: bool,
     pub only_rule: Option<String>,
     /// From then on annotations do not count.
     #[serde(default)]
@@ -60,6 +63,12 @@ pub struct Scene {
     created: BTreeMap<String, i64>,
     /// Whether its identity may do what a rule declares.
     authority: BTreeMap<String, Answer>,
+    /// The only namespaces in which the identity of a rule may do anything.
+    rights: BTreeMap<String, BTreeSet<String>>,
+    /// The UID of the definition of rules; another one is another definition.
+    definition: Option<String>,
+    /// Rules that go and come back with this spec, before anybody notices.
+    anew: BTreeMap<String, Value>,
     /// Objects whose writes the API server refuses.
     refuses: Vec<String>,
 }
@@ -104,6 +113,8 @@ enum How {
     Anew,
     /// A patch that writes the old managedFields back.
     Forged,
+    /// An owner put on that does not exist.
+    Owned,
     /// A finalizer put on.
     Held,
     /// Deletion, which a finalizer holds up.
@@ -170,6 +181,13 @@ impl Scene {
             json_patch::merge(&mut spec, patch);
             server.set_rule(&name, spec, self.created.get(&name.to_string()).copied().unwrap_or(0));
         }
+        server.definition = self.definition.clone().or(server.definition.take());
+        for (name, spec) in &self.anew {
+            let name = rule_name(name);
+            server.remove_rule(&name);
+            server.set_rule(&name, spec.clone(), 0);
+        }
+        server.rights.extend(self.rights.iter().map(|(rule, places)| (rule_name(rule), places.clone())));
         server.answers.extend(self.authority.iter().map(|(rule, answer)| (rule_name(rule), *answer)));
         server.refuses.extend(self.refuses.iter().map(|name| object_key(name)));
     }
@@ -202,6 +220,10 @@ impl ObjectScene {
                 let entries = server.objects[key].entries.clone();
                 server.update(key, by, &edit).unwrap();
                 server.set_entries(key, entries, None).unwrap();
+            }
+            How::Owned => {
+                server.update(key, by, &edit).unwrap();
+                server.own(key, true, None).unwrap();
             }
             How::Held => server.hold(key, true),
             How::DeletionHeld => {

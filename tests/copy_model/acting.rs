@@ -1,15 +1,19 @@
 //! What `act/copies.rs` does, on the model of the API server; and what watches and fetches then show of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use copyrator::{
     act::outcome::Outcome,
-    api::CopyratorRule,
+    api::{ConfigPolicy, CopyratorRule},
     digest::DigestKey,
     marks,
-    model::{Attempt, Authority, ForeignField, Kind, NamespacedName, ObjectKey, Store, World},
+    model::{Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Store, World},
+    names::{Kind, NamespacedName, ObjectKey},
     observe::{AsWritten, object::Slim, watched::Watched},
-    plan::{Changed, CopyAction, CopyWrite, Need, Version, spread},
+    plan::{
+        Changed, Need,
+        copy::{CopyAction, CopyWrite, REFUSED_BY_POLICY, Version, judged_by, spread},
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -68,12 +72,19 @@ impl Writer<'_> {
             CopyAction::Unmark(version) => {
                 self.patch(marks::REMOVAL_MANAGER, &removal_mark(None), version).map(drop)
             }
+            CopyAction::Vouch(version, definition) => {
+                let definition = Some(definition.as_bytes().to_vec());
+                let change = BTreeMap::from([(Field::Annotation(marks::DEFINITION.into()), definition)]);
+                self.patch(marks::REMOVAL_MANAGER, &change, version).map(drop)
+            }
             CopyAction::Delete(version) => self.delete(version),
             CopyAction::Release(version) => {
                 let labels = [marks::MANAGED_BY, marks::RULE_LABEL].map(|key| Field::Label(key.into()));
                 let there = self.server.objects.get(self.slot).map(|object| object.annotations());
                 let ours = there.unwrap_or_default().into_keys();
-                let ours = ours.filter(|key| marks::is_mark(key) || key == marks::REMOVE_AFTER);
+                let ours = ours.filter(|key| {
+                    marks::is_mark(key) || [marks::REMOVE_AFTER, marks::DEFINITION].contains(&key.as_str())
+                });
                 let nulls = labels.into_iter().chain(ours.map(Field::Annotation)).map(|field| (field, None));
                 self.patch(marks::REMOVAL_MANAGER, &nulls.collect(), version).map(drop)
             }
@@ -96,6 +107,10 @@ impl Writer<'_> {
             let entry = Entry { manager: marks::COPY_MANAGER.into(), apply: true, fields };
             self.guard()?;
             existing = Some(self.server.set_entries(self.slot, vec![entry], Some(version))?);
+        }
+        if let (Some(version), true) = (&existing, write.disown) {
+            self.guard()?;
+            existing = Some(self.server.own(self.slot, false, Some(version))?);
         }
         if let (Some(version), false) = (&existing, write.surplus.is_empty()) {
             let nulls = write.surplus.iter().filter_map(field).map(|field| (field, None)).collect();
@@ -128,7 +143,7 @@ fn field(field: &ForeignField) -> Option<Field> {
     }
 }
 
-fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields {
+pub fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields {
     let intent = &write.intent;
     let mut fields = Fields::new();
     for (from, to) in &intent.keys {
@@ -144,6 +159,8 @@ fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields {
     fields.extend(intent.labels.iter().map(|(key, value)| (Field::Label(key.clone()), text(value))));
     fields
         .extend(intent.annotations.iter().map(|(key, value)| (Field::Annotation(key.clone()), text(value))));
+    let definition = write.definition.iter().map(|uid| uid.as_bytes().to_vec());
+    fields.extend(definition.map(|uid| (Field::Annotation(marks::DEFINITION.into()), uid)));
     fields.extend(intent.type_.iter().map(|type_| (Field::Type, text(type_))));
     fields.extend(intent.immutable.then(|| (Field::Immutable, b"true".to_vec())));
     fields
@@ -173,6 +190,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         reason,
         message: message.clone(),
         retry_at: at(now + REFUSED_AGAIN),
+        judged_by: (reason == REFUSED_BY_POLICY).then(|| judged_by(world, slot)),
     };
     world.attempts.insert(slot.clone(), attempt);
 }
@@ -193,6 +211,7 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
     match changed {
         Changed::Namespace(_) => take::<Namespace>(world, changed, state),
         Changed::Rule(_) => take::<AsWritten<CopyratorRule>>(world, changed, state),
+        Changed::Policy(_) => take::<AsWritten<ConfigPolicy>>(world, changed, state),
         Changed::Object(ObjectKey { kind: Kind::ConfigMap, .. }) => {
             take::<Slim<ConfigMap>>(world, changed, state)
         }
@@ -204,7 +223,14 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
 /// Fetches what a plan lacks; whether the world has it now (the API server may be ahead of the watch).
 pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
     needs.iter().all(|need| {
-        let Need::Fingerprint(key) = need else { panic!("{need:?} is not modelled") };
+        let key = match need {
+            Need::Fingerprint(key) => key,
+            Need::Deletion(rule, kind, namespace) => {
+                ask_deletion(server, world, (rule, *kind, namespace));
+                return true;
+            }
+            other => panic!("{other:?} is not modelled"),
+        };
         let Some(object) = server.objects.get(key) else { return false };
         let print = object.fingerprint(key.kind, &digest_key());
         world.fingerprints.insert(key.clone(), print);
@@ -212,13 +238,30 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
     })
 }
 
+fn ask_deletion(
+    server: &Server,
+    world: &mut World,
+    (rule, kind, namespace): (&NamespacedName, Kind, &Arc<str>),
+) {
+    let Some(facts) = world.rules.get(rule) else { return };
+    let (uid, generation) = (facts.uid.clone(), facts.generation);
+    for place in [EVERYWHERE.into(), namespace.clone()] {
+        let answer = server.may(rule, &place).then_some(()).ok_or_else(|| "somebody may not".to_owned());
+        let answer = DeletionAnswer { answer, asked: at(server.now) };
+        world.note_deletion(rule, (&uid, generation), (kind, place), answer);
+    }
+}
+
 /// Brings the world up to the server's state, as a complete list does.
 pub fn relist(server: &mut Server, world: &mut World) {
     server.log.clear();
+    let definition = server.definition.as_deref();
+    world.definition = definition.map(|uid| Definition { uid: uid.into(), created: at(0) });
     let there = server.all();
     let known = (world.namespaces.keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))
-        .chain(<AsWritten<CopyratorRule> as Watched>::known(world));
+        .chain(<AsWritten<CopyratorRule> as Watched>::known(world))
+        .chain(<AsWritten<ConfigPolicy> as Watched>::known(world));
     let gone: Vec<_> = known.filter(|changed| !there.contains(changed)).collect();
     for changed in there.iter().chain(&gone) {
         observe(world, changed, server.state(changed).as_ref());
@@ -246,11 +289,19 @@ pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) 
     let Some(facts) = world.rules.get(rule) else { return before.is_some() };
     let answer = match server.answers.get(rule) {
         Some(Answer::Unasked) => return world.rule_authority.remove(rule).is_some(),
-        Some(Answer::Refused) => Err(("Forbidden".to_owned(), "no".to_owned())),
-        Some(Answer::Allowed) | None => Ok(()),
+        Some(Answer::Allowed) | None if server.allows(rule) => Ok(()),
+        Some(Answer::Refused | Answer::Allowed) | None => Err(("Forbidden".to_owned(), "no".to_owned())),
     };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
-    let authority = Authority { uid, generation, identity: "user alice".into(), answer, asked: at(0) };
+    let authority = Authority {
+        uid,
+        generation,
+        identity: "user alice".into(),
+        answer,
+        asked: at(0),
+        questions: 0,
+        refusals: 0,
+    };
     let is_new = before.as_ref() != Some(&authority);
     world.rule_authority.insert(rule.clone(), authority);
     is_new

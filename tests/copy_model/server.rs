@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use copyrator::{
     act::outcome::Outcome,
+    authority::{Subject, rule_questions},
     marks,
-    model::{Kind, NamespacedName, ObjectKey},
-    plan::{Changed, Version},
+    names::{Kind, NamespacedName, ObjectKey},
+    plan::{Changed, copy::Version},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,10 +21,20 @@ pub struct Rule {
     pub generation: i64,
     pub created: i64,
     pub spec: Value,
+    pub status: Option<Value>,
+}
+
+/// A ConfigPolicy.
+#[derive(Clone)]
+pub struct Policy {
+    pub uid: u64,
+    pub spec: Value,
 }
 
 #[derive(Clone)]
 pub struct Namespace {
+    /// Made anew under its name it has another.
+    pub uid: u64,
     pub labels: BTreeMap<String, String>,
     pub terminating: bool,
 }
@@ -46,8 +57,15 @@ pub struct Server {
     pub namespaces: BTreeMap<String, Namespace>,
     pub objects: BTreeMap<ObjectKey, Stored>,
     pub rules: BTreeMap<NamespacedName, Rule>,
+    pub policies: BTreeMap<String, Policy>,
     /// Rules that are not simply allowed.
     pub answers: BTreeMap<NamespacedName, Answer>,
+    /// The only namespaces in which the identities of these rules may do anything.
+    pub rights: BTreeMap<NamespacedName, BTreeSet<String>>,
+    /// The UID of the definition of rules, where it may be read.
+    pub definition: Option<String>,
+    /// What the clock says, in seconds.
+    pub now: i64,
     /// What has changed, in order, as a watch would tell it.
     pub log: VecDeque<(Changed, Option<Value>)>,
     /// Objects that a quota or another webhook refuses to have written.
@@ -63,16 +81,23 @@ impl Server {
     }
 
     pub fn set_namespace(&mut self, name: &str, labels: BTreeMap<String, String>, terminating: bool) {
-        self.namespaces.insert(name.into(), Namespace { labels, terminating });
+        let uid = self.next();
+        let uid = self.namespaces.get(name).map_or(uid, |old| old.uid);
+        self.namespaces.insert(name.into(), Namespace { uid, labels, terminating });
         self.tell(Changed::Namespace(name.into()));
     }
 
-    /// The namespace goes, with all that is in it.
+    /// The namespace goes, with all that is in it, and with the rights that somebody had there.
     pub fn remove_namespace(&mut self, name: &str) {
         let inside: Vec<_> = self.objects.keys().filter(|key| &*key.namespace == name).cloned().collect();
         for key in inside {
             self.hold(&key, false);
             drop(self.remove(&key, None));
+        }
+        let rules: Vec<_> = self.rules.keys().filter(|rule| &*rule.namespace == name).cloned().collect();
+        rules.iter().for_each(|rule| self.remove_rule(rule));
+        for places in self.rights.values_mut() {
+            places.remove(name);
         }
         self.namespaces.remove(name);
         self.tell(Changed::Namespace(name.into()));
@@ -80,10 +105,10 @@ impl Server {
 
     pub fn set_rule(&mut self, name: &NamespacedName, spec: Value, created: i64) {
         let uid = self.next();
+        let new = Rule { uid, generation: 1, created, spec: Value::Null, status: None };
         let old = self.rules.remove(name);
-        let (uid, generation, created) =
-            old.map_or((uid, 1, created), |old| (old.uid, old.generation + 1, old.created));
-        self.rules.insert(name.clone(), Rule { uid, generation, created, spec });
+        let rule = old.map_or(new, |old| Rule { generation: old.generation + 1, ..old });
+        self.rules.insert(name.clone(), Rule { spec, ..rule });
         self.tell(Changed::Rule(name.clone()));
     }
 
@@ -195,6 +220,13 @@ impl Server {
         }
     }
 
+    /// Merge patch of the owners: somebody's is put on, or all are taken off.
+    pub fn own(&mut self, key: &ObjectKey, owned: bool, version: Option<&Version>) -> Written {
+        let Some(old) = self.objects.get(key) else { return Err(Outcome::Done) };
+        let new = Stored { owned, ..old.clone() };
+        self.commit(key, version, new)
+    }
+
     /// A finalizer of somebody's keeps the object until he takes it off.
     pub fn remove(&mut self, key: &ObjectKey, version: Option<&Version>) -> Result<(), Outcome> {
         let Some(old) = self.objects.get(key) else { return Ok(()) };
@@ -249,7 +281,7 @@ impl Server {
             return Err(outcome);
         }
         if self.refuses.contains(key) {
-            return Err(Outcome::Refused { reason: "Forbidden", message: "exceeded quota".into() });
+            return Err(Outcome::Refused { reason: "Refused", message: "exceeded quota".into() });
         }
         if old.is_none() {
             new.uid = self.next();
@@ -261,9 +293,22 @@ impl Server {
         Ok(version)
     }
 
-    fn tell(&mut self, changed: Changed) {
+    pub fn tell(&mut self, changed: Changed) {
         let state = self.state(&changed);
         self.log.push_back((changed, state));
+    }
+
+    /// Whether the identity of a rule may do something in a namespace; the empty name: in all of them.
+    pub fn may(&self, rule: &NamespacedName, namespace: &str) -> bool {
+        self.rights.get(rule).is_none_or(|places| places.contains(namespace))
+    }
+
+    /// Whether it may do what its rule declares.
+    pub fn allows(&self, rule: &NamespacedName) -> bool {
+        let spec = self.rules.get(rule).map(|rule| serde_json::from_value(rule.spec.clone()));
+        let Some(Ok(spec)) = spec else { return true };
+        let questions = rule_questions(&rule.namespace, &spec, &Subject::default());
+        questions.iter().all(|question| self.may(rule, &question.namespace))
     }
 
     /// What a watch would show of it now.
@@ -272,15 +317,22 @@ impl Server {
             Changed::Namespace(name) => self.namespaces.get(&**name).map(|namespace| {
                 let phase = if namespace.terminating { "Terminating" } else { "Active" };
                 serde_json::json!({"apiVersion": "v1", "kind": "Namespace",
-                    "metadata": {"name": &**name, "labels": namespace.labels}, "status": {"phase": phase}})
+                    "metadata": {"name": &**name, "uid": namespace.uid.to_string(), "labels": namespace.labels},
+                    "status": {"phase": phase}})
             }),
             Changed::Object(key) => self.objects.get(key).map(|object| object.metadata(key)),
             Changed::Rule(name) => self.rules.get(name).map(|rule| {
                 let created = jiff::Timestamp::from_second(rule.created).unwrap().to_string();
                 serde_json::json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule", "spec": rule.spec,
+                    "status": rule.status,
                     "metadata": {"name": &*name.name, "namespace": &*name.namespace, "uid": rule.uid.to_string(),
                         "resourceVersion": rule.generation.to_string(), "generation": rule.generation,
-                        "creationTimestamp": created}})
+                        "creationTimestamp": created,
+                        "annotations": {marks::AUTHOR: "alice", marks::AUTHOR_GROUPS: "[]"}}})
+            }),
+            Changed::Policy(name) => self.policies.get(&**name).map(|policy| {
+                serde_json::json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "ConfigPolicy", "spec": policy.spec,
+                    "metadata": {"name": &**name, "uid": policy.uid.to_string(), "resourceVersion": "1", "generation": 1}})
             }),
             other => panic!("{other:?} is not modelled"),
         }
@@ -291,7 +343,8 @@ impl Server {
         let namespaces = self.namespaces.keys().map(|name| Changed::Namespace(name.as_str().into()));
         let objects = self.objects.keys().cloned().map(Changed::Object);
         let rules = self.rules.keys().cloned().map(Changed::Rule);
-        namespaces.chain(objects).chain(rules).collect()
+        let policies = self.policies.keys().map(|name| Changed::Policy(name.as_str().into()));
+        namespaces.chain(objects).chain(rules).chain(policies).collect()
     }
 }
 

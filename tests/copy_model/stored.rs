@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::{
     act::outcome::Outcome,
-    digest::DigestKey,
+    digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
-    model::{Fingerprint, KeyPrint, Kind, ObjectKey},
-    plan::Version,
+    names::{Kind, ObjectKey},
+    plan::copy::Version,
 };
 use serde_json::{Value, json};
 
@@ -43,11 +43,13 @@ pub struct Stored {
     /// A finalizer that is not ours.
     pub held: bool,
     pub deleting: bool,
+    /// Somebody's owner reference.
+    pub owned: bool,
 }
 
 impl PartialEq for Stored {
     fn eq(&self, other: &Self) -> bool {
-        self.values == other.values && self.entries == other.entries
+        (&self.values, &self.entries, self.owned) == (&other.values, &other.entries, other.owned)
     }
 }
 
@@ -144,7 +146,10 @@ impl Stored {
     pub fn metadata(&self, key: &ObjectKey) -> Value {
         let Version { uid, resource_version } = self.version();
         let gone = self.deleting.then_some("1970-01-01T00:00:00Z");
+        let owners: &[Value] = if self.owned { &[json!({"kind": "Pod", "name": "none"})] } else { &[] };
+        let finalizers: &[&str] = if self.held { &["example.com/held"] } else { &[] };
         json!({"metadata": {
+            "ownerReferences": owners, "finalizers": finalizers,
             "name": &*key.name, "namespace": &*key.namespace, "uid": uid, "resourceVersion": resource_version,
             "creationTimestamp": "1970-01-01T00:00:00Z", "deletionTimestamp": gone, "labels": self.labels(), "annotations": self.annotations(),
             "managedFields": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
@@ -197,6 +202,9 @@ impl Stored {
                 Field::Immutable if value == "true" => words.push("immutable".into()),
                 _ => {}
             }
+        }
+        if self.owned {
+            words.push("owned".into());
         }
         if words.is_empty() { "empty".into() } else { words.join(", ") }
     }

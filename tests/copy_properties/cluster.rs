@@ -1,21 +1,23 @@
 //! What becomes of a cluster when something happens to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     digest::DigestKey,
     marks,
-    model::{Kind, NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
+    plan::Changed,
 };
 
 use crate::{
     copy_model::{
         acting::{Edit, REFUSED_AGAIN, at},
-        server::Server,
+        server::{Policy, Server},
         stored::{Entry, Field, Stored},
     },
     events::{Change, Event, How, Marking, NamespaceIs, Turn, Which},
-    rules::{COPY_TO, Rule, SELECTORS, declared, home_of, rule_name},
+    policies::Policies,
+    rules::{COPY_TO, Rule, SELECTORS, Target, declared, home_of, rule_name},
 };
 
 /// A cluster, and the rules in it as they were drawn, with those that annotations declare.
@@ -23,10 +25,34 @@ use crate::{
 pub struct Cluster {
     pub server: Server,
     pub rules: BTreeMap<NamespacedName, Rule>,
+    pub policies: Policies,
+    /// The UID of the namespace that each object was made in, by its own.
+    pub born: BTreeMap<u64, u64>,
+    /// The UIDs of the namespaces in which the identity of a rule ever had rights, of rules that may not do everything.
+    pub granted: BTreeMap<NamespacedName, BTreeSet<u64>>,
     pub now: i64,
 }
 
 impl Cluster {
+    /// Keeps what nobody can tell later.
+    fn keep_in_mind(&mut self) {
+        let uid = |name: &str| Some(self.server.namespaces.get(name)?.uid);
+        let born = self.server.objects.iter().filter_map(|(key, it)| Some((it.uid, uid(&key.namespace)?)));
+        self.born.extend(born);
+        for (rule, places) in &self.server.rights {
+            let places = places.iter().filter_map(|place| uid(place));
+            self.granted.entry(rule.clone()).or_default().extend(places);
+        }
+    }
+
+    /// Of a rule that is written only where its namespace is.
+    fn write_rule(&mut self, name: NamespacedName, rule: Rule) {
+        if self.server.namespaces.contains_key(&*name.namespace) {
+            self.server.set_rule(&name, rule.spec(), rule.created);
+            self.rules.insert(name, rule);
+        }
+    }
+
     /// Takes in what annotations say by now.
     pub fn declare(&mut self) {
         self.rules.retain(|_, rule| rule.annotated.is_none());
@@ -35,7 +61,10 @@ impl Cluster {
 
     /// What the API server does not allow does not happen.
     pub fn happen(&mut self, event: &Event) {
+        self.keep_in_mind();
         self.occur(event);
+        self.keep_in_mind();
+        self.server.now = self.now;
         self.declare();
     }
 
@@ -45,7 +74,10 @@ impl Cluster {
             Event::Namespace(name, is) => {
                 let label = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
                 match is {
-                    NamespaceIs::Gone => server.remove_namespace(name),
+                    NamespaceIs::Gone => {
+                        server.remove_namespace(name);
+                        self.rules.retain(|rule, _| &*rule.namespace != *name);
+                    }
                     NamespaceIs::Plain => server.set_namespace(name, BTreeMap::new(), false),
                     NamespaceIs::Blue => server.set_namespace(name, label("team", "blue"), false),
                     NamespaceIs::Refusing => {
@@ -61,13 +93,21 @@ impl Cluster {
             Event::Rule(index, Some(rule)) => {
                 let name = rule_name(*index);
                 let created = self.rules.get(&name).map_or(rule.created, |old| old.created);
-                server.set_rule(&name, rule.spec(), created);
-                self.rules.insert(name, Rule { created, ..(**rule).clone() });
+                self.write_rule(name, Rule { created, ..(**rule).clone() });
             }
             Event::Turn(index, turn) => {
                 let Some(rule) = turn.of(*index, &self.rules) else { return };
-                server.set_rule(&rule_name(*index), rule.spec(), rule.created);
-                self.rules.insert(rule_name(*index), rule);
+                self.write_rule(rule_name(*index), rule);
+            }
+            Event::Policy(name, policy) => {
+                let uid = server.next();
+                server.policies.remove(*name);
+                self.policies.remove(name);
+                if let Some(policy) = policy {
+                    server.policies.insert((*name).into(), Policy { uid, spec: policy.spec() });
+                    self.policies.insert(name, *policy);
+                }
+                server.tell(Changed::Policy((*name).into()));
             }
             Event::Answer(index, answer) => drop(server.answers.insert(rule_name(*index), *answer)),
             Event::Edit(which, how, changes) => {
@@ -76,6 +116,11 @@ impl Cluster {
                 }
             }
             Event::Delete(which) => drop(which.key(server).map(|key| server.remove(&key, None))),
+            Event::Own(which, owned) => {
+                if let Some(key) = which.key(server) {
+                    drop(server.own(&key, *owned, None));
+                }
+            }
             Event::Hold(which, held) => drop(which.key(server).map(|key| server.hold(&key, *held))),
             Event::Mark(which, marking) => {
                 if let Some(key) = which.key(server) {
@@ -91,6 +136,11 @@ impl Cluster {
                 // Until then what was refused is not tried again.
                 self.now += REFUSED_AGAIN;
             }
+            Event::Rights(index, places) => {
+                let places = places.iter().filter(|place| server.namespaces.contains_key(**place));
+                let places = places.map(ToString::to_string).collect();
+                server.rights.insert(rule_name(*index), places);
+            }
             Event::Pass(seconds) => self.now += seconds,
         }
     }
@@ -105,6 +155,9 @@ impl Turn {
                 Self::Broken(on) => rule.broken = on,
                 Self::Excluding(on) => rule.exclude = if on { &["a", "b*"] } else { &[] },
                 Self::Conflict(policy) => rule.conflict = policy,
+                Self::Retain(on) => rule.retain = on,
+                Self::Grace(grace) => rule.grace = grace,
+                Self::Into(places) => rule.targets = vec![Target::Names(places)],
                 Self::Rival(_) => {}
             }
         }
@@ -151,9 +204,10 @@ impl Change {
         let Self::Asks(names, selector) = self else { return vec![self.edit(kind)] };
         let names = names.map(|at| COPY_TO[at].0);
         let selector = selector.map(|at| SELECTORS[at].0);
-        [(marks::COPY_TO, names), (marks::COPY_TO_SELECTOR, selector)]
-            .map(|(key, text)| (Field::Annotation(key.into()), text.map(Into::into)))
-            .to_vec()
+        let annotations = [(marks::COPY_TO, names), (marks::COPY_TO_SELECTOR, selector)]
+            .map(|(key, text)| (Field::Annotation(key.into()), text.map(Into::into)));
+        let label = (Field::Label(marks::DECLARES.into()), Some(marks::DECLARES_VALUE.into()));
+        annotations.into_iter().chain([label]).collect()
     }
 
     fn edit(&self, kind: Kind) -> (Field, Option<Vec<u8>>) {

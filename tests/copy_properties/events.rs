@@ -1,10 +1,11 @@
 //! What happens to a cluster, as it is drawn.
 
-use copyrator::{marks, model::Kind};
+use copyrator::{marks, names::Kind};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::{
     copy_model::server::Answer,
+    policies::{BAD, Policy, any_policy},
     rules::{COPY_TO, RULES, Rule, SELECTORS, any_rule, rarely},
 };
 
@@ -12,13 +13,19 @@ use crate::{
 pub enum Event {
     Namespace(&'static str, NamespaceIs),
     Rule(usize, Option<Box<Rule>>),
+    /// A ConfigPolicy, or that it goes.
+    Policy(&'static str, Option<Policy>),
     /// One word of a rule changes.
     Turn(usize, Turn),
     Answer(usize, Answer),
+    /// The only namespaces in which the identity of a rule may do anything.
+    Rights(usize, &'static [&'static str]),
     Edit(Which, How, Vec<Change>),
     Delete(Which),
     /// Somebody's finalizer.
     Hold(Which, bool),
+    /// Somebody's owner reference.
+    Own(Which, bool),
     Mark(Which, Marking),
     /// A quota or another webhook.
     Refuse(Which, bool),
@@ -41,6 +48,10 @@ pub enum Turn {
     Broken(bool),
     Excluding(bool),
     Conflict(&'static str),
+    Retain(bool),
+    Grace(Option<u32>),
+    /// Its only targets.
+    Into(&'static [&'static str]),
     /// It wants what another wants.
     Rival(usize),
 }
@@ -84,7 +95,7 @@ pub enum Marking {
     RemoveAt(i64),
 }
 
-const NAMESPACES: [&str; 5] = ["home", "a", "b", "c", "kube-system"];
+pub const NAMESPACES: [&str; 5] = ["home", "a", "b", "c", "kube-system"];
 const MARKS: [&str; 7] = [
     marks::RULE,
     marks::SOURCE,
@@ -107,6 +118,62 @@ pub fn flapping_story() -> impl Strategy<Value = Vec<Event>> {
     });
     let pass = select(&[0, 1, 3, 6][..]).prop_map(Event::Pass);
     story_of(vec(prop_oneof![4 => change, 4 => pass, 1 => event()], 0..60))
+}
+
+/// The same, where whoever writes rules may do something in a few namespaces, and edits them so that they leave others, at
+/// once and for good.
+pub fn tenants_story() -> impl Strategy<Value = Vec<Event>> {
+    let rights = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Rights(at, places));
+    let turn = prop_oneof![
+        2 => places().prop_map(Turn::Into),
+        1 => any::<bool>().prop_map(Turn::Retain),
+        1 => select(&[Some(0), Some(5), None][..]).prop_map(Turn::Grace),
+    ];
+    let turn = (0..RULES.len(), turn).prop_map(|(at, turn)| Event::Turn(at, turn));
+    let gone = (0..RULES.len()).prop_map(|at| Event::Rule(at, None));
+    let pass = select(&[1, 40, 400][..]).prop_map(Event::Pass);
+    story_of(vec(prop_oneof![3 => rights, 5 => turn, 1 => gone, 3 => event(), 4 => pass], 0..40))
+}
+
+/// The same, where namespaces are deleted and made anew for somebody else, who has his own sources there and gives rights
+/// as he likes.
+pub fn owners_story() -> impl Strategy<Value = Vec<Event>> {
+    let rights = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Rights(at, places));
+    let into = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Turn(at, Turn::Into(places)));
+    let anew = (select(&["a", "b", "c", "home"][..]), any_kind(), any::<bool>(), select(&["x", "y"][..]));
+    let anew = anew.prop_map(|(place, kind, is_seen, name)| {
+        let changes = vec![Change::Data("a", Some("3")), Change::Label("app", true)];
+        let source = Event::Edit(Which::At(kind, place, name), How::Patch("kubectl"), changes);
+        let seen = is_seen.then_some(Event::Pass(1));
+        let gone = Event::Namespace(place, NamespaceIs::Gone);
+        let back = Event::Namespace(place, NamespaceIs::Blue);
+        [gone].into_iter().chain(seen).chain([back, source]).collect::<Vec<_>>()
+    });
+    let one = |event: Event| vec![event];
+    let pass = select(&[1, 40, 400][..]).prop_map(Event::Pass);
+    let later = vec(
+        prop_oneof![2 => rights.prop_map(one), 3 => into.prop_map(one), 3 => anew, 2 => event().prop_map(one),
+            5 => pass.prop_map(one)],
+        0..40,
+    );
+    story_of(later.prop_map(|later| later.concat()))
+}
+
+/// The same, where policies come and go that refuse some of what sources then say.
+pub fn policies_story() -> impl Strategy<Value = Vec<Event>> {
+    let policy = (select(&["one", "two"][..]), proptest::option::weighted(0.7, any_policy()));
+    let policy = policy.prop_map(|(name, policy)| Event::Policy(name, policy));
+    let change = (source(), select(&["1", "2", BAD, BAD][..])).prop_map(|(which, value)| {
+        Event::Edit(which, How::Patch("kubectl"), vec![Change::Data("a", Some(value))])
+    });
+    let pass = select(&[0, 1, 40, 400][..]).prop_map(Event::Pass);
+    story_of(vec(prop_oneof![2 => policy, 4 => change, 2 => event(), 4 => pass], 0..40))
+}
+
+/// Of a few namespaces.
+fn places() -> impl Strategy<Value = &'static [&'static str]> {
+    const PLACES: [&[&str]; 4] = [&["home"], &["home", "a"], &["a", "b"], &["home", "b", "c"]];
+    select(&PLACES[..])
 }
 
 fn story_of(later: impl Strategy<Value = Vec<Event>>) -> impl Strategy<Value = Vec<Event>> {
@@ -152,6 +219,7 @@ fn event() -> impl Strategy<Value = Event> {
         7 => written(),
         3 => which().prop_map(Event::Delete),
         1 => (which(), any::<bool>()).prop_map(|(which, held)| Event::Hold(which, held)),
+        2 => (which(), any::<bool>()).prop_map(|(which, owned)| Event::Own(which, owned)),
         3 => ((0..99_usize).prop_map(Which::Nth), marking()).prop_map(|(which, how)| Event::Mark(which, how)),
         1 => (which(), any::<bool>()).prop_map(|(which, refused)| Event::Refuse(which, refused)),
         5 => select(&[0, 3, 400][..]).prop_map(Event::Pass),

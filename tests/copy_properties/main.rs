@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its world has failed")]
 
+mod asking;
 mod cluster;
 #[path = "../copy_model/mod.rs"]
 mod copy_model;
 mod events;
 mod operator;
 mod oracle;
+mod others;
+mod policies;
 mod queue;
 mod rules;
 mod watches;
@@ -20,8 +23,12 @@ use std::{
 
 use copyrator::{
     marks,
-    model::{Kind, ObjectKey, Store},
-    plan::{Key, SlotState, plan_slot, rule_status},
+    model::Store,
+    names::{Kind, ObjectKey},
+    plan::{
+        Key,
+        copy::{SlotState, plan_slot, rule_status},
+    },
 };
 use proptest::{
     collection::vec,
@@ -36,9 +43,9 @@ use copy_model::{
     acting::{at, authorize, fetch, new_world, observe},
     stored::Stored,
 };
-use events::{Event, flapping_story, story};
+use events::{Event, flapping_story, story, tenants_story};
 use operator::{Looked, Operator, braked_until, slots};
-use oracle::copy_of;
+use oracle::{Wish, copy_of};
 use queue::Queue;
 use rules::rule_name;
 use watches::Watches;
@@ -162,7 +169,15 @@ fn what_a_status_says_is_so() {
                 let status = rule_status(&operator.world, rule, at(cluster.now)).unwrap();
                 let is = |word: &str| status.conditions.iter().any(|condition| condition.type_ == word);
                 prop_assert_eq!(status.current, current, "{}", rule);
-                prop_assert!(!is("Reconciling") && !is("Stalled"), "{}: {:?}", rule, status.conditions);
+                // What is named and not there is waited for.
+                let waits = status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "False");
+                prop_assert!(!waits || status.sources == 0, "{}: {:?}", rule, status.conditions);
+                prop_assert!(
+                    is("Reconciling") == waits && !is("Stalled"),
+                    "{}: {:?}",
+                    rule,
+                    status.conditions
+                );
                 prop_assert!(is("Degraded") || current == status.desired, "{}: {:?}", rule, status);
             }
             Ok(())
@@ -242,6 +257,90 @@ fn a_rule_that_writes_nothing_keeps_its_copies() {
         })
         .map(drop)
     });
+}
+
+/// The definition of rules is deleted and made anew, whatever else happens, with the rules or without: no copy goes for it, nor is
+/// marked or released. A rule that is back and then deleted lets its copies go, also after a restart.
+#[test]
+fn nothing_goes_with_the_definition_of_rules() {
+    let held = Cell::new(0);
+    always((story(), vec(any::<bool>(), rules::RULES.len())), |(story, back)| {
+        let mut cluster = Cluster::default();
+        cluster.server.definition = Some("before".into());
+        let mut operator = Operator::start(&mut cluster.server);
+        for event in &story {
+            cluster.happen(event);
+            if let Event::Pass(_) = event {
+                operator.settle(&mut cluster, &mut || true).unwrap();
+            }
+        }
+        let before = cluster.clone();
+        (0..back.len()).for_each(|rule| cluster.happen(&Event::Rule(rule, None)));
+        cluster.server.definition = Some("anew".into());
+        cluster.happen(&LONG);
+        let mut operator = Operator::start(&mut cluster.server);
+        operator.settle(&mut cluster, &mut || true).unwrap();
+        let kept = |key: &ObjectKey, old: &Stored| {
+            let Some((rule, true)) = copy_of(key, old).filter(|(rule, _)| rule.annotated().is_none()) else {
+                return Ok(());
+            };
+            held.set(held.get() + 1);
+            let is_taken = cluster.wishes(key).iter().any(|wish| !cluster.is_inert(wish.name));
+            let same = cluster.server.objects.get(key).is_some_and(|new| new.values == old.values);
+            prop_assert!(same || is_taken || old.deleting, "{} of {} went with the definition", key, rule);
+            Ok(())
+        };
+        before.server.objects.iter().try_for_each(|(key, old)| kept(key, old))?;
+
+        for rule in (0..back.len()).filter(|rule| back[*rule]) {
+            let Some(drawn) = before.rules.get(&rule_name(rule)) else { continue };
+            cluster.happen(&Event::Rule(rule, Some(Box::new(drawn.clone()))));
+        }
+        operator.settle(&mut cluster, &mut || true).unwrap();
+        let returned = cluster.clone();
+        (0..back.len()).for_each(|rule| cluster.happen(&Event::Rule(rule, None)));
+        let mut operator = Operator::start(&mut cluster.server);
+        for _ in 0..2 {
+            cluster.happen(&LONG);
+            operator.settle(&mut cluster, &mut || true).unwrap();
+        }
+        for (key, old) in &returned.server.objects {
+            let Some((rule, true)) = copy_of(key, old) else { continue };
+            let its = |wish: &Wish<'_>| *wish.name == rule && !returned.is_inert(&rule);
+            let was_current = returned.wishes(key).iter().any(its) && !returned.server.refuses.contains(key);
+            let there =
+                cluster.server.objects.get(key).filter(|new| !new.deleting && copy_of(key, new).is_some());
+            let stays = cluster.server.namespaces.get(&*key.namespace).is_none_or(|it| it.terminating);
+            let is_held = rule.annotated().is_none() && was_current && there.is_some() && !stays;
+            prop_assert!(
+                !is_held || !cluster.wishes(key).is_empty(),
+                "{} of {} is held though it was back",
+                key,
+                rule
+            );
+        }
+        Ok(())
+    });
+    assert!(held.get() > 0, "no copy was there: this test looks at nothing");
+}
+
+/// Tenants narrow rules, change policy and grace, delete rules and make them anew: no copy goes, is marked or released where
+/// whoever wrote the rule may not delete it; where he may, it does not stay.
+#[test]
+fn no_rule_takes_away_what_its_identity_may_not() {
+    let refused = Cell::new(0);
+    let story = tenants_story().prop_map(|story| [story, vec![LONG, LONG]].concat());
+    always(story, |story| {
+        play(&story, |before, cluster, operator| {
+            none(&cluster.trespassed(before))?;
+            none(&cluster.wrong(before))?;
+            let no = operator.world.deletions.values().flat_map(|known| known.answers.values());
+            refused.set(refused.get() + no.filter(|known| known.answer.is_err()).count());
+            Ok(())
+        })
+        .map(drop)
+    });
+    assert!(refused.get() > 0, "nobody was ever refused: this test looks at nothing");
 }
 
 #[test]

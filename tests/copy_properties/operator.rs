@@ -4,17 +4,24 @@ use std::{collections::BTreeSet, time::Duration};
 
 use copyrator::{
     act::outcome::Outcome,
-    model::{ObjectKey, World},
-    plan::{CopyAction, Key, SlotState, plan_slot, slots_to_check},
+    model::World,
+    names::ObjectKey,
+    plan::{
+        Key,
+        copy::{CopyAction, REFUSED_BY_POLICY, SlotState, plan_slot},
+        slots_to_check,
+    },
 };
 use jiff::Timestamp;
 
 use crate::{
+    asking,
     cluster::Cluster,
     copy_model::{
         acting::{act, at, authorize, catch_up, fetch, new_world, relist, remember},
         server::Server,
     },
+    policies::refusal,
 };
 
 /// Whatever has happened, more rounds over all slots than this are not needed.
@@ -24,6 +31,8 @@ pub struct Operator {
     pub world: World,
     /// Whether our own kinds are all served.
     pub intact: bool,
+    /// Whether it asks whose rights suffice as rarely as the reconciler does; else whenever it does anything.
+    pub asks_seldom: bool,
 }
 
 /// What a look at a slot came to.
@@ -54,7 +63,7 @@ impl Operator {
     pub fn start_braked(server: &mut Server) -> Self {
         let mut world = new_world();
         relist(server, &mut world);
-        Self { world, intact: true }
+        Self { world, intact: true, asks_seldom: false }
     }
 
     pub fn look_at(
@@ -80,7 +89,14 @@ impl Operator {
         if action.removes() && !self.intact {
             return Looked::NotIntact;
         }
-        let outcome = act(server, slot, &action, leads);
+        let refused = match &action {
+            CopyAction::Write(write) => refusal(server, &self.world, slot, write, now),
+            _ => None,
+        };
+        let outcome = match refused {
+            Some(message) => Outcome::Refused { reason: REFUSED_BY_POLICY, message },
+            None => act(server, slot, &action, leads),
+        };
         remember(&mut self.world, slot, &action, &outcome, now);
         Looked::Acted(action, outcome)
     }
@@ -97,13 +113,17 @@ impl Operator {
         let mut last = Vec::new();
         for _ in 0..ROUNDS {
             catch_up(server, &mut self.world);
-            authorize(server, &mut self.world);
+            match self.asks_seldom {
+                true => asking::authorize(server, &mut self.world, now),
+                false => authorize(server, &mut self.world),
+            }
             last.clear();
             for slot in slots(&self.world) {
                 let looked = self.look_at(server, &slot, now, leads);
                 catch_up(server, &mut self.world);
                 match looked {
                     Looked::Rest(_) | Looked::NotIntact => {}
+                    Looked::Acted(_, Outcome::Refused { reason: REFUSED_BY_POLICY, .. }) => {}
                     Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains(&slot) => {}
                     Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
                     other => last.push((slot, other)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use copyrator::{
     marks,
-    model::{NamespacedName, ObjectKey},
+    names::{NamespacedName, ObjectKey},
 };
 
 use crate::{
@@ -23,6 +23,13 @@ pub struct Wish<'c> {
     pub name: &'c NamespacedName,
     pub rule: &'c Rule,
     source: &'c ObjectKey,
+}
+
+impl Wish<'_> {
+    /// What the copy would hold.
+    pub fn content(&self, cluster: &Cluster) -> Fields {
+        self.rule.wants(&cluster.server.objects[self.source])
+    }
 }
 
 /// The rule that an object is a copy for, and whether its proof is of the key we have: with that key lost, the labels
@@ -43,7 +50,8 @@ pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool
 impl Cluster {
     /// Writes nothing at present.
     pub fn is_inert(&self, name: &NamespacedName) -> bool {
-        let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed);
+        let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed)
+            && self.server.allows(name);
         self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
     }
 
@@ -155,6 +163,7 @@ impl Cluster {
                 "lacks its label",
             ),
             (annotations.contains_key(marks::REMOVE_AFTER), "is still marked for removal"),
+            (object.owned, "has an owner, with whom it would go"),
         ];
         let fault = faults.iter().find(|(is_wrong, _)| *is_wrong)?.1;
         Some(format!("{} {fault}; {} wants a copy of {}", object.text(), winner.name, winner.source))
@@ -167,7 +176,27 @@ impl Cluster {
             self.server.namespaces.get(&*slot.namespace).is_none_or(|namespace| namespace.terminating);
         let time = object.annotations().get(marks::REMOVE_AFTER).and_then(|time| time.parse().ok());
         let waits = time.is_some_and(|time: jiff::Timestamp| time > at(self.now));
-        (!stays && !waits && !self.is_inert(&rule)).then(|| format!("nobody wants this copy of {rule}"))
+        let may = !self.server.rules.contains_key(&rule) || self.server.may(&rule, &slot.namespace);
+        (!stays && !waits && may && !self.is_inert(&rule))
+            .then(|| format!("nobody wants this copy of {rule}"))
+    }
+
+    /// Copies that a rule took away where its identity may do nothing.
+    pub fn trespassed(&self, before: &Self) -> Vec<String> {
+        let taken = |(key, old): (&ObjectKey, &Stored)| {
+            let (rule, true) = copy_of(key, old)? else { return None };
+            let is_its_own = before.server.rules.contains_key(&rule);
+            if !is_its_own || self.server.may(&rule, &key.namespace) || old.deleting {
+                return None;
+            }
+            // Whoever may write there may take the place.
+            if before.wishes(key).iter().chain(&self.wishes(key)).any(|wish| !self.is_inert(wish.name)) {
+                return None;
+            }
+            let same = self.server.objects.get(key).is_some_and(|new| new.values == old.values);
+            (!same).then(|| format!("{rule} touched {key}, where its identity may do nothing"))
+        };
+        before.server.objects.iter().filter_map(taken).collect()
     }
 
     /// Whatever of other people's was touched without being asked for.

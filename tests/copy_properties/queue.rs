@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     act::outcome::Outcome,
-    model::ObjectKey,
-    plan::{Changed, CopyAction, Key, affected, everything, slots_to_check},
+    names::ObjectKey,
+    plan::{Changed, Key, affected, copy::CopyAction, everything, slots_to_check},
 };
 
 use crate::{
@@ -43,8 +43,9 @@ impl Queue {
         let watches = Some(Watches::begin(&mut cluster.server));
         let mut world = new_world();
         world.complete.clear();
+        world.spread_limits.min_interval = std::time::Duration::ZERO;
         let dice = dice.into_iter().cycle();
-        let operator = Operator { world, intact: true };
+        let operator = Operator { world, intact: true, asks_seldom: false };
         Self { operator, keys: BTreeSet::new(), later: BTreeSet::new(), due: BTreeMap::new(), watches, dice }
     }
 

@@ -2,7 +2,7 @@
 
 use copyrator::{
     marks,
-    model::{Kind, NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
 };
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};

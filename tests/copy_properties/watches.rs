@@ -8,7 +8,8 @@ use std::{
 
 use copyrator::{
     api::CopyratorRule,
-    model::{Kind, World},
+    model::World,
+    names::Kind,
     observe::{
         AsWritten,
         object::Slim,

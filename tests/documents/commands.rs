@@ -72,10 +72,10 @@ fn to_type(notes: &str) -> String {
 
 /// "Some namespaces only": the administrator's command, then the others as somebody who has rights in three namespaces alone.
 pub(crate) fn run_some_namespaces() {
-    let page = document("docs/operations.md");
+    let page = document("docs/namespaces.md");
     let block = |words: &str| {
         let mut found = page.blocks.iter().filter(|block| block.is_command() && block.text.contains(words));
-        found.next().unwrap_or_else(|| panic!("docs/operations.md has no commands with {words}"))
+        found.next().unwrap_or_else(|| panic!("docs/namespaces.md has no commands with {words}"))
     };
     let ground = Ground::empty("some-namespaces");
     script(&ground, &page.name, block("copyrator crds --kube-version"));

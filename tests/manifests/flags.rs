@@ -1,4 +1,4 @@
-//! docs/operations.md lists the flags of `copyrator serve`.
+//! docs/flags.md lists the flags of `copyrator serve`.
 
 use std::{collections::BTreeMap, fs};
 
@@ -22,15 +22,14 @@ fn the_documents_list_every_flag_of_serve() {
         })
         .collect();
 
-    let text = fs::read_to_string(path("docs/operations.md")).unwrap();
-    let (_, section) = text.split_once("\n## Flags of `copyrator serve`\n").expect("the section of flags");
-    let rows = section.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| `--"));
+    let text = fs::read_to_string(path("docs/flags.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `--"));
     let rows: Vec<Vec<&str>> = rows.map(|row| row.split('|').map(str::trim).collect()).collect();
     let row = |flag: &str| rows.iter().find(|row| row[1].split(", ").any(|one| one == format!("`{flag}`")));
     for (flag, env) in &flags {
-        let row = row(flag).unwrap_or_else(|| panic!("docs/operations.md lacks {flag}"));
+        let row = row(flag).unwrap_or_else(|| panic!("docs/flags.md lacks {flag}"));
         let named = env.as_ref().is_none_or(|env| row[2].contains(&format!("`{env}`")));
-        assert!(named, "docs/operations.md does not say that {flag} is also {env:?}");
+        assert!(named, "docs/flags.md does not say that {flag} is also {env:?}");
     }
     for listed in rows.iter().flat_map(|row| row[1].split(", ")) {
         assert!(flags.contains_key(listed.trim_matches('`')), "there is no {listed}");

@@ -70,6 +70,13 @@ fn argo_cd_sees_each_state_as_it_is() {
             "Degraded",
             "says Stalled",
         ),
+        // A source that is named and not there yet is waited for.
+        (
+            json!({}),
+            vec![("Ready", "False", "NoSource", 2), ("Reconciling", "True", "NoSource", 2)],
+            "Progressing",
+            "says Reconciling",
+        ),
         // A monitor whose circuit is open watches all the same.
         (json!({}), vec![ready, ("Stalled", "True", "CircuitOpen", 2)], "Degraded", "says Stalled"),
         (json!({}), vec![ready, ("Degraded", "True", "Conflict", 2)], "Degraded", "says Degraded"),

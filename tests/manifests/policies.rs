@@ -83,3 +83,22 @@ fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
     assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
 }
+
+#[test]
+fn statuses_are_guarded_where_the_charts_role_for_reporting_is() {
+    let (name, text) =
+        files("webhook-config/policies").into_iter().find(|(name, _)| name == "statuses.yaml").unwrap();
+    let of = documents(&name, &text).remove(1)["spec"]["paramRef"].clone();
+    assert_eq!(of["parameterNotFoundAction"], "Allow");
+    let (_, role) = files("charts/copyrator/templates")
+        .into_iter()
+        .find(|(name, _)| name == "clusterrole-report.yaml")
+        .unwrap();
+    for (key, value) in of["selector"]["matchLabels"].as_object().unwrap() {
+        assert!(role.contains(&format!("    {key}: {}\n", value.as_str().unwrap())), "{key}");
+    }
+    let statuses =
+        policy("statuses.yaml")["spec"]["matchConstraints"]["resourceRules"][0]["resources"].clone();
+    let named: Vec<&str> = statuses.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert!(role.contains(&format!("  resources: [{}]\n  verbs: [patch]\n", named.join(", "))), "{role}");
+}

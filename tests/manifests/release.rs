@@ -286,7 +286,7 @@ fn the_dockerfile_makes_what_the_scripts_make() {
 fn programs_for_images_are_pinned_in_one_place() {
     let named = Regex::new(r"cargo-(auditable|cyclonedx)@[0-9]").unwrap();
     for file in
-        [".ci/run", "Dockerfile", "Makefile", "release/prepare.sh", "CONTRIBUTING.md", "docs/operations.md"]
+        [".ci/run", "Dockerfile", "Makefile", "release/prepare.sh", "CONTRIBUTING.md", "docs/image.md"]
     {
         assert!(!named.is_match(&text(file)), "{file} names a version: leave that to image/tools.sh");
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
 
 mod outlook;
+mod places;
 mod simulation;
 mod stages;
 mod status;
@@ -13,11 +14,12 @@ mod world;
 use std::{collections::BTreeMap, fs, path::Path};
 
 use copyrator::{
-    model::{Rollout, TrackRecord, WorkloadFacts, WorkloadKey, World},
-    plan::{
-        Around, Content, Inputs, Removal, RemovePod, RestartAction, RestartCourse, SelectedPodsAction,
-        SelectedPodsState, WorkloadState, foresee_workload, monitors_reaching, plan_selected_pods,
-        plan_workload, workload_outlook, workloads_using,
+    explain::{Around, RestartCourse, foresee_workload, workload_outlook},
+    model::{Rollout, TrackRecord, WorkloadFacts, World},
+    names::WorkloadKey,
+    plan::restart::{
+        Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
+        WorkloadState, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
     },
 };
 
@@ -265,6 +267,6 @@ fn case(text: &str) -> Case {
     serde_saphyr::from_str(text).unwrap()
 }
 
-fn object(name: &str) -> copyrator::model::ObjectKey {
-    copyrator::model::ObjectKey::new(copyrator::model::Kind::ConfigMap, world::NAMESPACE, name)
+fn object(name: &str) -> copyrator::names::ObjectKey {
+    copyrator::names::ObjectKey::new(copyrator::names::Kind::ConfigMap, world::NAMESPACE, name)
 }

@@ -1,6 +1,9 @@
 //! What `copyrator plan` and `status`, and the Events on changed objects, say of restarts.
 
-use copyrator::plan::{Around, foresee_workload, restarting_for, workload_outlook, workloads_using};
+use copyrator::{
+    explain::{Around, foresee_workload, workload_outlook},
+    plan::restart::{restarting_for, workloads_using},
+};
 
 use crate::{case, object, world::at};
 

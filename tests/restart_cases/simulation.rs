@@ -2,10 +2,10 @@
 //! distance, the last content runs in the end, and then nothing happens any more.
 
 use copyrator::{
-    model::{
-        Fingerprint, KeyPrint, Kind, ObjectFacts, ObjectKey, PodFacts, PodsSeen, Rollout, WorkloadKey, World,
-    },
-    plan::{RestartAction, WorkloadState, plan_workload},
+    digest::{Fingerprint, KeyPrint},
+    model::{ObjectFacts, PodFacts, PodsSeen, Rollout, World},
+    names::{Kind, ObjectKey, WorkloadKey},
+    plan::restart::{RestartAction, WorkloadState, plan_workload},
 };
 use proptest::prelude::*;
 

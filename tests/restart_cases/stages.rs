@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
-    model::{PodFacts, PodsSeen, Restarted, Rollout, WorkloadKey, World},
-    plan::{Need, RestartAction, WorkloadPlan, WorkloadState, monitor_status, plan_workload, whose_turn},
+    model::{PodFacts, PodsSeen, Restarted, Rollout, World},
+    names::WorkloadKey,
+    plan::{
+        Need,
+        restart::{RestartAction, WorkloadPlan, WorkloadState, monitor_status, plan_workload, whose_turn},
+    },
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use copyrator::{
     model::{PodRemoved, RestartAttempt, World},
-    plan::{monitor_status, plan_workload},
+    plan::restart::{monitor_status, plan_workload},
 };
 
 use crate::{
@@ -29,7 +29,7 @@ fn a_status_is_not_patched_back_and_forth_while_content_is_read_again() {
     assert_eq!((first.up_to_date, first.waiting), (0, 1), "a first word is better than none");
     reading.monitors.get_mut(&Case::monitor_key()).unwrap().status = Some(said);
     assert_eq!(monitor_status(&reading, &Case::monitor_key(), at(51)), None);
-    reading.unread.insert(object("a"), "no answer".into());
+    reading.unread.insert(object("a"), ("Failed", "no answer".into()));
     let unread = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((unread.up_to_date, unread.waiting), (0, 1));
     reading.unread.clear();

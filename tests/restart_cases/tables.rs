@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use copyrator::{
     model::{Rollout, World},
     observe::workload::Workload,
-    plan::{
+    plan::restart::{
         Removal, RemovePod, RestartAction, SelectedPodsAction, WorkloadState, plan_selected_pods,
         plan_workload,
     },

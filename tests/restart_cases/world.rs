@@ -8,14 +8,14 @@ use std::{
 };
 
 use copyrator::{
-    api::ConfigMonitorSpec,
-    digest::DigestKey,
+    api::{ConfigMonitorSpec, WorkloadKind},
+    digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
-        Authority, Declared, Fingerprint, KeyPrint, Kind, NamespacedName, ObjectFacts, ObjectKey, PodFacts,
-        PodRemoved, PodsSeen, Reference, RestartAttempt, Restarted, Rollout, Store, Taken, TrackRecord, Went,
-        WorkloadFacts, WorkloadKey, WorkloadKind, World,
+        Authority, Declared, ObjectFacts, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt,
+        Restarted, Rollout, Store, Taken, TrackRecord, Went, WorkloadFacts, World,
     },
-    plan::{Content, Inputs, WaitReason},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::{Content, Inputs, WaitReason},
     validate::CompiledMonitor,
 };
 use jiff::Timestamp;

@@ -1,5 +1,6 @@
 //! Annotations that ask for copies: understood, authorized, and counted where their object changes.
 
+use copyrator::{api::CopyratorRuleStatus, names::NamespacedName};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, recorded};
@@ -10,6 +11,7 @@ fn asking(name: &str, old: Value, new: Value) -> Value {
     for (version, annotations) in [("oldObject", old), ("object", new)] {
         if review["request"][version].is_object() {
             review["request"][version]["metadata"]["annotations"] = annotations;
+            review["request"][version]["metadata"]["labels"] = json!({"copyrator.dev/declares": "true"});
         }
     }
     review
@@ -70,9 +72,35 @@ async fn whoever_adds_a_wish_is_asked_about_all_of_them() {
     app.send_value("/validate/annotations", &taken_back).await.allowed();
 }
 
+/// A dry run that is refused is answered by every hook all the same.
+#[tokio::test]
+async fn what_is_refused_or_was_never_asked_is_not_counted() {
+    let far = json!({"match": {"kinds": ["ConfigMap"]}, "warnAbove": {"copies": 0, "restarts": 0}});
+    let policy = |cluster: Cluster| cluster.policy("far", far.clone());
+    let index = json!([{"kind": "ConfigMap", "namespace": "shop", "name": "web", "copyTo": "team-*"}]);
+    for app in [policy(Cluster::new()).app(), policy(Cluster::new()).indexed(index).app()] {
+        let mut created = recorded("configmap-create");
+        let claims = json!({"copyrator.dev/copy-to": "*", "copyrator.dev/restart-pods": "!old",
+            "copyrator.dev/authorized": "x", "copyrator.dev/author": "bob", "copyrator.dev/author-groups": "[]"});
+        created["request"]["object"]["metadata"]["annotations"] = claims;
+        assert!(app.send_value("/validate/policies", &created).await.warnings().is_empty());
+    }
+    // A rule of which nothing is said yet, or something of an earlier spec, or that it may not.
+    let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"names": ["team-*"]}]});
+    let told = async |change: fn(&mut CopyratorRuleStatus)| {
+        let mut cluster = Cluster::new().rule("shop", "r", spec.clone());
+        let status = cluster.world.rules.status_mut(&NamespacedName::new("shop", "r")).unwrap();
+        change(status.as_mut().unwrap());
+        cluster.app().send("/validate/warnings", "configmap-update").await.warnings()
+    };
+    assert_eq!(told(|_| ()).await, ["copyrator: this change reaches 2 copies"]);
+    assert!(told(|status| status.conditions.clear()).await.is_empty());
+    assert!(told(|status| status.conditions[0].observed_generation = Some(0)).await.is_empty());
+    assert!(told(|status| status.conditions[0].status = "False".into()).await.is_empty());
+}
+
 #[tokio::test]
 async fn copies_by_annotation_are_counted_once_they_may_be_made() {
-    let app = Cluster::new().app();
     let asks = |more: Value| {
         let mut asks = json!({"copyrator.dev/copy-to": "team-*"});
         json_patch::merge(&mut asks, &more);
@@ -83,11 +111,19 @@ async fn copies_by_annotation_are_counted_once_they_may_be_made() {
             "copyrator.dev/authorized": "proof", "copyrator.dev/author": author, "copyrator.dev/author-groups": "[]",
         }))
     };
+    let source = |asks: Value| {
+        let mut source = json!({"kind": "ConfigMap", "namespace": "shop", "name": "web"});
+        json_patch::merge(&mut source, &asks);
+        Cluster::new().indexed(json!([source]))
+    };
     let granted = by("alice");
+    let app = source(json!({"copyTo": "team-*"})).app();
     let told = app.send_value("/validate/warnings", &granted).await.warnings();
     assert_eq!(told, ["copyrator: this change reaches 2 copies"]);
     // The workload's pods have these labels: `!old` is true of all.
-    let app = Cluster::new().deployment("shop", "web", copyrator::model::Kind::Secret, "another").app();
+    let pods =
+        |cluster: Cluster| cluster.deployment("shop", "web", copyrator::names::Kind::Secret, "another").app();
+    let app = pods(source(json!({"restartPods": "!old"})));
     let restarts = json!({"copyrator.dev/restart-pods": "!old", "copyrator.dev/copy-to": null});
     let mut granted = granted;
     for version in ["oldObject", "object"] {
@@ -95,9 +131,10 @@ async fn copies_by_annotation_are_counted_once_they_may_be_made() {
     }
     let told = app.send_value("/validate/warnings", &granted).await.warnings();
     assert_eq!(told, ["copyrator: 1 workload restarts after this change"]);
-    let app = Cluster::new().app();
-    // Who was never asked learns nothing by it of what there is.
-    for unasked in [asks(json!({})), by("system:serviceaccount:flux:applier")] {
+    // What an object says of itself is nothing, whatever it says: who was never asked would learn by it what there is.
+    let app = pods(Cluster::new());
+    let both = granted.clone();
+    for unasked in [asks(json!({})), by("alice"), by("system:serviceaccount:flux:applier"), both] {
         assert!(app.send_value("/validate/warnings", &unasked).await.warnings().is_empty());
     }
 }

@@ -148,13 +148,15 @@ fn what_no_hook_is_asked_about_is_not_judged() {
         ("ConfigMap", "a", "kube-system", ""),
         ("ConfigMap", "a", "copyrator-system", ""),
         ("ConfigMap", "kube-root-ca.crt", "shop", ""),
-        ("Secret", "sh.helm.release.v1.a.v1", "shop", "type: helm.sh/release.v1\n"),
+        ("Secret", "sh.helm.release.v1.a.v1", "shop", "type: helm.sh/release.v1\nstringData: {release: x}\n"),
         ("Secret", "token", "shop", "type: kubernetes.io/service-account-token\n"),
     ] {
+        let annotations =
+            if name == "token" { ", annotations: {kubernetes.io/service-account.name: a}" } else { "" };
         text += &format!(
-            "---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n{more}"
+            "---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}{annotations}}}\n{more}"
         );
-        text += if kind == "Secret" { "stringData: {url: nonsense}\n" } else { "data: {url: nonsense}\n" };
+        text += if kind == "Secret" { "" } else { "data: {url: nonsense}\n" };
     }
     text += "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\nkind: ConfigMap\napiVersion: v2\n";
     let files = [("-", &*text), ("p.yaml", POLICY)];
@@ -262,4 +264,50 @@ fn the_order_of_files_changes_nothing() {
         "the policy is judged, too: {}",
         forth.text
     );
+}
+
+/// A misspelt version or kind was left out, and the check passed.
+#[test]
+fn what_looks_like_ours_and_is_not_judged_does_not_pass() {
+    let rule = |version: &str, kind: &str| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: r, namespace: shop}}\nspec: {{}}\n")
+    };
+    for (version, kind, meant) in [
+        ("copyrator.dev/v1", "CopyratorRule", "apiVersion copyrator.dev/v1alpha1, kind CopyratorRule?"),
+        ("copyrator.dev/v1alpha1", "CopyratorRul", "apiVersion copyrator.dev/v1alpha1, kind CopyratorRule?"),
+        ("copyrator.dev/v1alpha1", "Rule", "kind CopyratorRule, ConfigMonitor, ConfigPolicy?"),
+        ("v1", "Configmap", "apiVersion v1, kind ConfigMap?"),
+    ] {
+        let said = check(&[("a.yaml", &rule(version, kind))], &["-f", "a.yaml"]);
+        assert_eq!(said.code, 1, "{version} {kind}: {}{}", said.text, said.notes);
+        assert!(
+            said.text.contains(&format!("did you mean {meant}")) || said.text.contains(meant),
+            "{}",
+            said.text
+        );
+    }
+    for (version, kind) in [("apps/v1", "Deployment"), ("example.com/v1", "Namespace"), ("v1", "Service")] {
+        let said = check(&[("a.yaml", &rule(version, kind))], &["-f", "a.yaml"]);
+        assert_eq!(said.code, 0, "{version} {kind}: {}", said.text);
+    }
+    // Every field that nobody knows, and not the first alone.
+    let slips = "apiVersion: copyrator.dev/v1alpha1\nkind: CopyratorRule\nmetadata: {name: r, namespace: shop}\n\
+                 spec: {source: {kind: Secret, name: a}, target: [{names: [b]}]}\n";
+    let said = check(&[("a.yaml", slips)], &["-f", "a.yaml"]);
+    for part in ["spec.source.name: ", "did you mean names?", "spec.target: ", "did you mean targets?"] {
+        assert!(said.text.contains(part), "{part}: {}", said.text);
+    }
+    // An annotation that asks for nothing.
+    let typo = config_map("web", "https://example.com")
+        .replace("namespace: shop", "namespace: shop, annotations: {copyrator.dev/copy-too: shop}");
+    let said = check(&[("a.yaml", &typo)], &["-f", "a.yaml"]);
+    assert!(said.text.contains("did you mean copyrator.dev/copy-to?"), "{}", said.text);
+}
+
+#[test]
+fn nothing_to_judge_is_a_mistake() {
+    for text in ["", "---\n# nothing\n"] {
+        let said = check(&[("-", text)], &["-f", "-"]);
+        assert_eq!((said.code, &*said.text), (2, ""), "{}", said.notes);
+    }
 }

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use copyrator::{
-    admit::PATHS,
-    model::{Kind, NamespaceFacts},
-};
+use copyrator::{admit::PATHS, model::NamespaceFacts, names::Kind};
 use serde_json::{Value, json};
 
 use crate::harness::{App, Cluster, Table, recorded};
@@ -39,7 +36,7 @@ fn crowded() -> Cluster {
         .deployment("hidden", "hidden-web", Kind::ConfigMap, "web")
         .deployment("hidden", "hidden-registry", Kind::Secret, "registry");
     let labels = [("team".to_owned(), "hidden".to_owned())].into();
-    cluster.world.namespaces.insert("hidden".into(), NamespaceFacts { labels, terminating: false });
+    cluster.world.namespaces.insert("hidden".into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
     cluster
 }
 

@@ -8,17 +8,23 @@ use std::{
 use axum::{Router, body::Body};
 use copyrator::{
     admit::{AdmitState, Metrics, Parties, Shedding, router},
-    api::{ConfigMonitorSpec, ConfigPolicySpec, CopyratorRuleSpec},
-    authority::{AskError, Authorizer, Question},
-    model::{
-        Declared, Kind, NamespaceFacts, NamespacedName, Reference, Rollout, WorkloadFacts, WorkloadKey,
-        WorkloadKind, World,
+    api::{
+        ConfigMonitorSpec, ConfigMonitorStatus, ConfigPolicySpec, CopyratorRuleSpec, CopyratorRuleStatus,
+        WorkloadKind, set_condition,
     },
+    authority::{AskError, Authorizer, Question},
+    model::{Declared, NamespaceFacts, Reference, Rollout, WorkloadFacts, World},
+    names::{Kind, NamespacedName, WorkloadKey},
+    observe::watched::Watched as _,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use k8s_openapi::{
+    api::core::v1::ConfigMap,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +83,7 @@ impl Cluster {
         world.annotations = true;
         for name in ["platform", "shop", "team-b", "team-c"] {
             let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-            world.namespaces.insert(name.into(), NamespaceFacts { labels, terminating: false });
+            world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
         }
         Self { world, table: Arc::default(), metrics: Metrics::default(), most: 8 }
     }
@@ -96,21 +102,34 @@ impl Cluster {
         let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
         assert!(compiled.is_ok(), "{compiled:?}");
-        self.world.policies.insert(name.into(), declared(spec, compiled));
+        self.world.policies.insert(name.into(), declared(spec, compiled, None));
         self
     }
 
     pub fn rule(mut self, namespace: &str, name: &str, spec: Value) -> Self {
         let spec: CopyratorRuleSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledRule::compile(&spec).map(Arc::new);
-        self.world.rules.insert(NamespacedName::new(namespace, name), declared(spec, compiled));
+        let status = CopyratorRuleStatus { conditions: allowed(), ..CopyratorRuleStatus::default() };
+        self.world.rules.insert(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
         self
     }
 
     pub fn monitor(mut self, namespace: &str, name: &str, spec: Value) -> Self {
         let spec: ConfigMonitorSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledMonitor::compile(&spec).map(Arc::new);
-        self.world.monitors.insert(NamespacedName::new(namespace, name), declared(spec, compiled));
+        let status = ConfigMonitorStatus { conditions: allowed(), ..ConfigMonitorStatus::default() };
+        self.world
+            .monitors
+            .insert(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
+        self
+    }
+
+    /// What the reconciler's index says of annotated sources.
+    pub fn indexed(mut self, sources: Value) -> Self {
+        let index = json!({"sources": sources, "omitted": 0}).to_string();
+        let index =
+            ConfigMap { data: Some([("sources.json".to_owned(), index)].into()), ..ConfigMap::default() };
+        index.put(&mut self.world, "2026-01-01T00:00:00Z".parse().unwrap());
         self
     }
 
@@ -159,9 +178,18 @@ impl Cluster {
     }
 }
 
+/// What the reconciler says of a spec that was allowed.
+fn allowed() -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let now = Time("2026-01-01T00:00:00Z".parse().unwrap());
+    set_condition(&mut conditions, "Authorized", Some((true, "Allowed", String::new())), 1, &now);
+    conditions
+}
+
 fn declared<Spec, Compiled, Status>(
     spec: Spec,
     compiled: Result<Arc<Compiled>, Vec<copyrator::api::Problem>>,
+    status: Option<Status>,
 ) -> Declared<Spec, Compiled, Status> {
     Declared {
         uid: "u".into(),
@@ -171,7 +199,7 @@ fn declared<Spec, Compiled, Status>(
         annotations: BTreeMap::new(),
         spec,
         compiled,
-        status: None,
+        status,
     }
 }
 

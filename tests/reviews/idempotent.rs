@@ -49,7 +49,10 @@ fn metadata() -> impl Strategy<Value = Value> {
     let keys: &'static [&'static str] = &ASKING;
     (option::of(map(&KEYS)), option::of((map(&KEYS), map(keys)))).prop_map(|(labels, annotations)| {
         let mut metadata = json!({ "name": "app", "namespace": "shop" });
-        if let Some(labels) = labels {
+        if let Some(mut labels) = labels {
+            let declares =
+                labels.remove("x").map(|_| ("copyrator.dev/declares".to_owned(), "true".to_owned()));
+            labels.extend(declares);
             metadata["labels"] = json!(labels);
         }
         if let Some((plain, asking)) = annotations {

@@ -1,6 +1,6 @@
 //! Policies about the cluster around an object: what workloads use is not taken from them, and who reaches far is told.
 
-use copyrator::model::{Kind, WorkloadFacts};
+use copyrator::{model::WorkloadFacts, names::Kind};
 use serde_json::{Value, json};
 
 use crate::harness::{App, Cluster, recorded};
@@ -121,7 +121,7 @@ async fn what_goes_anyway_is_let_go() {
     passes(&gone.app(), &deleted).await;
     let mut copy = deleted.clone();
     let metadata = &mut copy["request"]["oldObject"]["metadata"];
-    let rule = copyrator::marks::rule_label(&copyrator::model::NamespacedName::new("a", "b"));
+    let rule = copyrator::marks::rule_label(&copyrator::names::NamespacedName::new("a", "b"));
     metadata["labels"] = json!({"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": rule});
     metadata["annotations"] =
         json!({"copyrator.dev/mark": "k.m", "copyrator.dev/rule": "a/b", "copyrator.dev/source": "a/web"});

@@ -1,6 +1,6 @@
 //! What is added to an object, and what its writer is told.
 
-use copyrator::model::{Bytes, Kind};
+use copyrator::{model::Bytes, names::Kind};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, recorded};

@@ -100,3 +100,74 @@ async fn a_canary_shows_that_calls_arrive() {
     review["request"]["dryRun"] = json!(false);
     app.send_value("/validate/own-kinds", &review).await.allowed();
 }
+
+/// What it costs to find out is bounded, for one review and for all of a namespace: also for who sends them himself.
+#[tokio::test(start_paused = true)]
+async fn no_namespace_has_all_the_questions_asked() {
+    let app = Cluster::new().refuse("get secrets").app();
+    let names = |stem: &str| (0..64).map(|at| format!("{stem}-{at}")).collect::<Vec<_>>();
+    let mut wide = recorded("rule-create");
+    wide["request"]["object"]["spec"] = json!({
+        "source": {"kind": "Secret", "names": names("s"), "namespaces": names("n")}, "targets": [{"names": names("t")}],
+    });
+    let refusal = app.send_value("/validate/own-kinds", &wide).await.refused(403, "Forbidden");
+    assert!(refusal.contains("takes 4096 questions") && refusal.contains("write several rules"), "{refusal}");
+    let asked = app.table.asked.lock().unwrap().len();
+    assert!(asked < 200, "{asked} questions for one review");
+
+    let mut answers = Vec::new();
+    for _ in 0..20 {
+        answers.push(app.send_value("/validate/own-kinds", &wide).await);
+    }
+    let refusal = answers.pop().unwrap().refused(429, "TooManyRequests");
+    assert!(refusal.contains("try again in a moment"), "{refusal}");
+    assert!(app.table.asked.lock().unwrap().len() <= 1024, "{}", app.table.asked.lock().unwrap().len());
+    let mut other = recorded("rule-create");
+    other["request"]["namespace"] = json!("team-b");
+    let told = app.send_value("/validate/own-kinds", &other).await.response();
+    assert!(told["status"]["code"] != 429, "another namespace waits for the first: {told}");
+    tokio::time::advance(std::time::Duration::from_secs(10)).await;
+    app.send_value("/validate/own-kinds", &wide).await.refused(403, "Forbidden");
+}
+
+/// What becomes of its copies is told, and nobody is ever kept from deleting a rule.
+#[tokio::test]
+async fn who_deletes_a_rule_is_told_what_goes_with_it() {
+    let app = Cluster::new().app();
+    let mut deletion = recorded("rule-create");
+    let request = &mut deletion["request"];
+    request["operation"] = json!("DELETE");
+    let mut rule = request["object"].take();
+    for (policy, grace, current, told) in [
+        (
+            "Delete",
+            json!("5m"),
+            12,
+            Some("12 copies of this rule will be deleted in 5m; deletionPolicy: Retain keeps them"),
+        ),
+        (
+            "Delete",
+            json!(null),
+            1,
+            Some(
+                "1 copy of this rule will be deleted after the default grace; deletionPolicy: Retain keeps them",
+            ),
+        ),
+        (
+            "Retain",
+            json!(null),
+            2,
+            Some("2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)"),
+        ),
+        ("Delete", json!("5m"), 0, None),
+    ] {
+        rule["spec"]["deletionPolicy"] = json!(policy);
+        rule["spec"]["deletionGrace"] = grace;
+        rule["status"] = json!({ "current": current, "desired": current, "sources": 1 });
+        deletion["request"]["oldObject"] = rule.clone();
+        let answer = app.send_value("/validate/warnings", &deletion).await;
+        answer.allowed();
+        let told: Vec<String> = told.into_iter().map(|told| format!("copyrator: {told}")).collect();
+        assert_eq!(answer.warnings(), told);
+    }
+}

@@ -137,8 +137,12 @@ fn objects() -> Vec<Value> {
     let mut annotated = object("ConfigMap", "annotated", json!({}));
     annotated["metadata"]["annotations"] =
         json!({ "copyrator.dev/copy-to": "Not A Name", "copyrator.dev/restart-pods": "app in (" });
+    annotated["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
+    let mut undeclared = object("ConfigMap", "annotated-only", json!({}));
+    undeclared["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": "Not A Name" });
     let mut good = object("ConfigMap", "annotated-well", json!({}));
     good["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": "team-*" });
+    good["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     let namespace = |name: &str, labels: Value| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } });
     let ours = |kind: &str, spec: Value| {
         let metadata = match kind {
@@ -325,7 +329,8 @@ async fn webhook_and_check_say_the_same_in_the_same_words() {
     let folder = tempfile::tempdir().unwrap();
     let [judged, context] = ["objects", "policies"].map(|name| folder.path().join(name));
     [&judged, &context].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
-    let mut cluster = Cluster::new();
+    // Which namespaces there are the command does not know.
+    let mut cluster = Cluster::new().refuse("list namespaces");
     for (name, spec) in policies() {
         let policy = json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": "ConfigPolicy", "metadata": { "name": name }, "spec": spec });
         fs::write(context.join(format!("{name}.json")), policy.to_string()).unwrap();

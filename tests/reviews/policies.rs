@@ -310,20 +310,23 @@ async fn an_expression_stands_already_where_what_it_mentions_is_left_alone() {
     }
 }
 
+/// Whatever hook asks: an earlier version had hooks for one policy each, and during an upgrade both versions answer.
 #[tokio::test]
-async fn a_policy_that_fails_has_a_path_of_its_own() {
-    let rule = |name: &str| json!({"match": {"kinds": ["ConfigMap"]}, "data": [{"name": name, "keys": ["url"], "format": "url"}]});
-    let app = Cluster::new().policy("team.blue", rule("one")).policy("other", rule("two")).app();
-    let message = app
-        .send("/validate/policies/team.blue?timeout=2s", "configmap-create-bad")
-        .await
-        .refused(403, "Forbidden");
-    assert!(message.contains("policy team.blue, rule one") && !message.contains("rule two"), "{message}");
-    let message = app.send("/validate/policies", "configmap-create-bad").await.refused(403, "Forbidden");
-    assert!(message.contains("rule one") && message.contains("rule two"), "{message}");
-    // A policy that is gone judges nothing, until its hook is gone too.
-    app.send("/validate/policies/gone", "configmap-create-bad").await.allowed();
-    for path in ["/", "/Upper", "/a/b", "/a%2Fb", "/a%20b", "/..", "/-a", &format!("/{}", "a".repeat(254))] {
+async fn every_policy_judges_whatever_hook_asks() {
+    let rule = |name: &str, failure: &str| {
+        json!({
+            "match": {"kinds": ["ConfigMap"]}, "failurePolicy": failure,
+            "data": [{"name": name, "keys": ["url"], "format": "url"}],
+        })
+    };
+    let app =
+        Cluster::new().policy("first", rule("one", "Fail")).policy("second", rule("two", "Ignore")).app();
+    for path in ["", "/first", "/second", "/gone.a-1"] {
+        let path = format!("/validate/policies{path}?timeout=2s");
+        let message = app.send(&path, "configmap-create-bad").await.refused(403, "Forbidden");
+        assert!(message.contains("rule one:") && message.contains("rule two:"), "{path}: {message}");
+    }
+    for path in ["/", "/Upper", "/a/b", "/a%2Fb", "/-a", "/a.", "/.."] {
         let answer = app.send(&format!("/validate/policies{path}"), "configmap-create-bad").await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }

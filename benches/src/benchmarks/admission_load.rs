@@ -3,10 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use testbed::Role;
 
 use crate::Outcome;
-use crate::arena::Arena;
+use crate::arena::{Arena, IN_FLIGHT};
+use crate::bare_webhook::BareWebhook;
 use crate::exposition::Histogram;
 use crate::figures::{Budget, Figures};
 use crate::load::{Seen, Stream};
@@ -16,8 +18,13 @@ use crate::reviews;
 use crate::sizes::Sizes;
 use crate::statistics::Summary;
 use crate::wire::Endpoint;
+use crate::writes;
 
-const PATH: &str = "/validate/policies";
+pub(super) const PATH: &str = "/validate/policies";
+const POLICIES: &str = "/apis/copyrator.dev/v1alpha1/configpolicies";
+/// What a review may take of the processor, beside a webhook that does not think.
+const UNSPOKEN: f64 = 1.5;
+const SPOKEN: f64 = 2.5;
 /// Fewer than the webhook takes at once (`--max-in-flight`, 64 by default), and more.
 const FEW: u32 = 32;
 const MANY: u32 = 256;
@@ -38,12 +45,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut arena = Arena::start(&program.for_any_peer(), sizes).await?;
-    arena.create("/apis/copyrator.dev/v1alpha1/configpolicies", reviews::policies("Ignore")).await?;
     let endpoint = arena.webhook_endpoint().await?;
-    until_refused(&endpoint)?;
-    arena.settle().await?;
-    let bench = Bench { arena, endpoint, lasting: Duration::from_secs(sizes.load_seconds) };
+    let bare = BareWebhook::start()?;
     let mut figures = Figures::default();
+    arena.create(POLICIES, reviews::policies_of_others("Ignore")).await?;
+    arena.settle().await?;
+    let lasting = Duration::from_secs(sizes.load_seconds);
+    let mut bench = Bench { arena, endpoint, bare, lasting };
+    for _ in 0..sizes.rounds {
+        bench.beside_bare(&mut figures, "no policy speaks of it", UNSPOKEN)?;
+    }
+    let of_all = json!({"spec": {"match": {"names": null}}});
+    let path =
+        |policy: &Value| format!("{POLICIES}/{}", policy["metadata"]["name"].as_str().unwrap_or_default());
+    let merged: Outcome<Vec<_>> =
+        reviews::policies("Ignore").iter().map(|policy| writes::merge(&path(policy), &of_all)).collect();
+    writes::send_all(&bench.arena.admin, merged?, IN_FLIGHT).await?;
+    until_refused(&bench.endpoint)?;
+    bench.arena.settle().await?;
+    for _ in 0..sizes.rounds {
+        bench.beside_bare(&mut figures, "24 policies", SPOKEN)?;
+    }
     for round in 0..sizes.rounds {
         eprintln!("  round {} of {}", round + 1, sizes.rounds);
         bench.small(&mut figures, &sizes.rates)?;
@@ -57,6 +79,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
 struct Bench {
     arena: Arena,
     endpoint: Endpoint,
+    bare: BareWebhook,
     lasting: Duration,
 }
 
@@ -70,6 +93,28 @@ struct Used {
 }
 
 impl Bench {
+    /// As fast as few connections go: ours and the bare one in turn, ours ÷ bare.
+    fn beside_bare(&self, figures: &mut Figures, about: &str, budget: f64) -> Outcome<()> {
+        let small = reviews::small()?;
+        let [mut ours, mut bare] = [0.0, 0.0];
+        for is_ours in [true, false, false, true] {
+            let (endpoint, pid) =
+                if is_ours { (&self.endpoint, self.pid()?) } else { (&self.bare.endpoint, self.bare.pid()) };
+            let requests: Vec<_> = small.iter().map(|body| endpoint.post(PATH, body)).collect();
+            let stream = Stream { endpoint, requests: &requests, rate: ENDLESS, connections: FEW };
+            let opened = stream.open()?;
+            let before = cpu(pid)?;
+            let seen = stream.send(opened, self.lasting)?;
+            let used = (cpu(pid)? - before).as_secs_f64() * 1e6 / seen.answered().max(1) as f64;
+            *(if is_ours { &mut ours } else { &mut bare }) += used / 2.0;
+        }
+        let about = format!("beside a bare webhook, {about}");
+        figures.add_with(format!("{about}: CPU, ours ÷ bare"), "×", Budget::median(budget), ours / bare);
+        figures.add(format!("{about}: CPU for 1,000, ours"), "ms", ours);
+        figures.add(format!("{about}: CPU for 1,000, bare"), "ms", bare);
+        Ok(())
+    }
+
     fn small(&self, figures: &mut Figures, rates: &[u32]) -> Outcome<()> {
         let requests = self.requests(reviews::small()?);
         for &rate in rates {
@@ -215,7 +260,7 @@ impl Bench {
 }
 
 /// Waits until the webhook has heard of the policies.
-fn until_refused(endpoint: &Endpoint) -> Outcome<()> {
+pub(super) fn until_refused(endpoint: &Endpoint) -> Outcome<()> {
     let bad = endpoint.post(PATH, &reviews::bad()?);
     let begun = Instant::now();
     let mut wire = endpoint.connect()?;

@@ -1,5 +1,6 @@
 //! One source to many namespaces, created and changed: ours and a bare client, in turns (A B B A …). While the bare
-//! client writes, the reconciler doesn't run: it has the machine for itself.
+//! client writes, the reconciler doesn't run and the API server has neither hooks nor policies of ours: it has the machine for
+//! itself, as before the chart.
 
 use std::time::Duration;
 
@@ -170,7 +171,7 @@ impl Field {
     async fn warm_ours(&mut self) -> Outcome<()> {
         if !self.is_ours_warm {
             if self.is_bare_warm {
-                self.arena.restart(Role::Reconciler)?;
+                self.arena.come_back().await?;
             }
             self.arena.settle().await?;
             let change = replace(&path(HOME, "secrets", "warm-ours"), &self.fresh("warm-ours"))?;
@@ -184,7 +185,7 @@ impl Field {
     /// Has the bare client alone, with open connections.
     async fn warm_bare(&mut self) -> Outcome<()> {
         if !self.is_bare_warm {
-            self.arena.stop(Role::Reconciler)?;
+            self.arena.leave().await?;
             let size = WARM.min(self.namespaces.len());
             let writes = self.bare_writes("warm-bare", size, &Expected::Anything)?;
             send_all(&self.arena.account, writes, IN_FLIGHT).await?;

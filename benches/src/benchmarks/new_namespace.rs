@@ -1,14 +1,18 @@
 //! From a new namespace to the last of its copies. Namespaces come on a schedule, whether or not the last one is done
-//! with, and count from the moment they were meant to be created (an open loop: who is slow isn't asked less).
+//! with, and count from the moment they were meant to be created (an open loop: who is slow isn't asked less). Ours and a bare
+//! client, in turns: while that one writes, the reconciler does not run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use testbed::Role;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
+use super::bare::Template;
+use super::new_namespace_bare::{fan_out, fill, prepare};
 use crate::Outcome;
 use crate::arena::Arena;
 use crate::audit::Request;
@@ -25,6 +29,18 @@ const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITH_MANY: Duration = Duration::from_millis(200);
 /// From one change of the source that fans out to the next: less than a fan-out takes.
 const CHANGE_EVERY: Duration = Duration::from_millis(400);
+
+/// What ours is to the bare client at most, as in a fan-out.
+const BUDGET: f64 = 1.2;
+/// The source that fans out, and what stands for it where the bare client does.
+const LOADS: [&str; 2] = ["load", "load-bare"];
+
+/// Who writes the copies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Ours,
+    Bare,
+}
 
 /// One way to measure.
 struct Scene {
@@ -65,25 +81,24 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let all = json!({"names": ["team-*"]});
     spread(&mut arena, "copy-00", all.clone(), sizes.namespaces).await?;
     let olds = json!({"namespaceSelector": {"matchLabels": {"old": "yes"}}});
-    spread(&mut arena, "load", olds, sizes.namespaces).await?;
+    spread(&mut arena, LOADS[0], olds, sizes.namespaces).await?;
 
     let mut figures = Figures::default();
     let mut present = sizes.namespaces;
+    let scenes = [
+        scene("1 copy, idle".to_owned(), 1, EVERY, false, (15.0, 60.0)),
+        scene("1 copy, during a fan-out".to_owned(), 1, EVERY, true, (25.0, 120.0)),
+    ];
     for round in 0..sizes.rounds {
-        for scene in [
-            scene("1 copy, idle".to_owned(), 1, EVERY, false, (15.0, 60.0)),
-            scene("1 copy, during a fan-out".to_owned(), 1, EVERY, true, (25.0, 120.0)),
-        ] {
-            present += sizes.samples;
-            measure(&mut arena, &scene, round, sizes, &mut figures).await?;
-        }
+        present += sizes.samples * scenes.len();
+        compare(&mut arena, &scenes, round, sizes, &mut figures).await?;
     }
     for number in 1..many {
         spread(&mut arena, &format!("copy-{number:02}"), all.clone(), present).await?;
     }
-    let scene = scene(format!("{many} copies, idle"), many, EVERY_WITH_MANY, false, (25.0, 100.0));
+    let scenes = [scene(format!("{many} copies, idle"), many, EVERY_WITH_MANY, false, (25.0, 100.0))];
     for round in 0..sizes.rounds {
-        measure(&mut arena, &scene, round, sizes, &mut figures).await?;
+        compare(&mut arena, &scenes, round, sizes, &mut figures).await?;
     }
     Ok(figures)
 }
@@ -97,56 +112,125 @@ async fn spread(arena: &mut Arena, name: &str, target: serde_json::Value, namesp
     arena.settle().await.map(drop)
 }
 
-async fn measure(
+/// Each scene by ours, then each by the bare client.
+async fn compare(
     arena: &mut Arena,
-    scene: &Scene,
+    scenes: &[Scene],
     round: usize,
     sizes: &Sizes,
     figures: &mut Figures,
 ) -> Outcome<()> {
-    eprintln!("  {}, round {}", scene.what, round + 1);
-    let stem = format!("team-{}-{round}-", scene.what.replace([' ', ','], "").to_lowercase());
-    let mut load = JoinSet::new();
-    if scene.during_a_fan_out {
-        load.spawn(change_again_and_again(arena.admin.clone()));
-        // The first fan-out is under way when the first namespace comes.
-        tokio::time::sleep(CHANGE_EVERY).await;
+    let mut ours = Vec::new();
+    for scene in scenes {
+        ours.push(measure(arena, scene, Side::Ours, round, sizes, figures).await?);
     }
+    arena.stop(Role::Reconciler)?;
+    for (scene, ours) in scenes.iter().zip(ours) {
+        let bare = measure(arena, scene, Side::Bare, round, sizes, figures).await?;
+        let what = format!("{}: p50, ours ÷ bare", scene.what);
+        figures.add_with(what, "×", Budget::median(BUDGET), ours / bare);
+    }
+    arena.restart(Role::Reconciler)?;
+    // What a start opens and asks is over.
+    writes::send(
+        &arena.admin,
+        replace(&path(HOME, "secrets", LOADS[0]), &source(LOADS[0], &round.to_string()))?,
+    )
+    .await?;
+    arena.settle().await.map(drop)
+}
+
+/// The median of what it took, in ms.
+async fn measure(
+    arena: &mut Arena,
+    scene: &Scene,
+    side: Side,
+    round: usize,
+    sizes: &Sizes,
+    figures: &mut Figures,
+) -> Outcome<f64> {
+    let (about, group) = match side {
+        Side::Ours => (scene.what.clone(), "team"),
+        // No rule means these.
+        Side::Bare => (format!("{}, bare", scene.what), "bare"),
+    };
+    eprintln!("  {about}, round {}", round + 1);
+    let stem = format!("{group}-{}-{round}-", scene.what.replace([' ', ','], "").to_lowercase());
+    let load = LOADS[usize::from(side == Side::Bare)];
+    let mut work = begin(arena, scene, side, &stem, sizes).await?;
+    // The first fan-out is under way when the first namespace comes.
+    sleep(CHANGE_EVERY).await;
     let meant = create_on_schedule(arena, &stem, sizes.samples, scene.every).await?;
-    load.shutdown().await;
     let of_round = |it: &Request| {
         it.is_done_write()
             && (Arena::is_ours(it) && it.namespace.starts_with(&stem) && it.resource == "secrets"
                 || it.resource == "namespaces" && it.verb == "create" && it.name.starts_with(&stem)
-                || Arena::is_ours(it) && it.name == "load" && it.namespace != HOME)
+                || Arena::is_ours(it) && it.name == load && it.namespace != HOME)
     };
     let mut seen = Vec::new();
     let is_done = |seen: &[Request]| {
         seen.iter().filter(|it| it.namespace.starts_with(&stem) && it.resource == "secrets").count()
     };
     while is_done(&seen) < sizes.samples * scene.copies {
+        if let Some(ended) = work.try_join_next() {
+            ended??;
+        }
         seen.extend(arena.collect(&stem, 1, of_round).await?);
     }
-    let loaded = seen.iter().filter(|it| it.name == "load").count();
+    work.shutdown().await;
+    let loaded = seen.iter().filter(|it| it.name == load).count();
     arena.settle().await?;
 
     let arrivals = arrivals(&meant, &seen, scene.copies)?;
     let of = |part: fn(&Arrival) -> f64| arrivals.iter().map(part).collect::<Vec<f64>>();
     let complete = of(|arrival| arrival.complete);
-    let mut add = |what: &str, budget, value| {
-        figures.add_with(format!("{}: {what}", scene.what), "ms", budget, value);
+    let mut add = |what: &str, budget: Option<Budget>, value| {
+        let budget = budget.filter(|_| side == Side::Ours);
+        figures.add_with(format!("{about}: {what}"), "ms", budget, value);
     };
-    add("p50", Budget::median(scene.budgets.0), percentile(&complete, 50.0));
+    let median = percentile(&complete, 50.0);
+    add("p50", Budget::median(scene.budgets.0), median);
     add("p99", Budget::median(scene.budgets.1), percentile(&complete, 99.0));
     add("worst", None, percentile(&complete, 100.0));
     add("p50 until the namespace is created", None, percentile(&of(|it| it.created), 50.0));
-    add("p50 from there to our first write", None, percentile(&of(|it| it.noticed - it.created), 50.0));
+    add("p50 from there to the first write", None, percentile(&of(|it| it.noticed - it.created), 50.0));
     add("p50 from there to the last copy", None, percentile(&of(|it| it.complete - it.noticed), 50.0));
     if scene.during_a_fan_out {
-        let what = format!("{}: copies that the fan-out wrote meanwhile", scene.what);
-        figures.add(what, "", loaded as f64);
+        figures.add(format!("{about}: copies that the fan-out wrote meanwhile"), "", loaded as f64);
     }
-    Ok(())
+    Ok(median)
+}
+
+/// What goes on while namespaces come: the bare client where it is its turn, and the fan-out.
+async fn begin(
+    arena: &Arena,
+    scene: &Scene,
+    side: Side,
+    stem: &str,
+    sizes: &Sizes,
+) -> Outcome<JoinSet<Outcome<()>>> {
+    let mut work = JoinSet::new();
+    if side == Side::Ours {
+        if scene.during_a_fan_out {
+            work.spawn(change_again_and_again(arena.admin.clone()));
+        }
+        return Ok(work);
+    }
+    let like = path("team-00000", "secrets", "copy-00");
+    let stored = arena.admin.request(http::Request::get(like).body(Vec::new())?).await?;
+    let template = Template::of(&stored);
+    let names: Vec<String> = (0..scene.copies).map(|number| format!("copy-{number:02}")).collect();
+    let namespaces: Vec<String> = (0..sizes.samples).map(|number| new_namespace(stem, number)).collect();
+    work.spawn(fill(arena.account.clone(), prepare(&template, &names, &namespaces)?));
+    if scene.during_a_fan_out {
+        let old = (0..sizes.namespaces).map(|number| format!("team-{number:05}")).collect();
+        work.spawn(fan_out(arena.account.clone(), template, LOADS[1], old));
+    }
+    Ok(work)
+}
+
+fn new_namespace(stem: &str, number: usize) -> String {
+    format!("{stem}{number:04}")
 }
 
 /// Creates namespaces, each at its time: when each was meant to be created, by name.
@@ -160,7 +244,7 @@ async fn create_on_schedule(
     let mut meant = BTreeMap::new();
     let mut creations = JoinSet::new();
     for number in 0..samples {
-        let name = format!("{stem}{number:04}");
+        let name = new_namespace(stem, number);
         let at = every * u32::try_from(number)?;
         let request = create("/api/v1/namespaces", &namespace(&name, &[]))?;
         let client = arena.admin.clone();
@@ -180,8 +264,8 @@ async fn create_on_schedule(
 async fn change_again_and_again(client: kube::Client) -> Outcome<()> {
     for version in 1.. {
         let seed = format!("{version} {}", Timestamp::now());
-        writes::send(&client, replace(&path(HOME, "secrets", "load"), &source("load", &seed))?).await?;
-        tokio::time::sleep(CHANGE_EVERY).await;
+        writes::send(&client, replace(&path(HOME, "secrets", LOADS[0]), &source(LOADS[0], &seed))?).await?;
+        sleep(CHANGE_EVERY).await;
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
-//! One Secret, changed, to many Deployments that use it: ours and a bare client, in turns (A B B A …). While the bare client
-//! writes, the reconciler does not run; while either does, the controllers of Kubernetes stand still: what they make of
-//! the new templates is the same for both, and not what is measured.
+//! One Secret, changed, to many Deployments that use it: ours and a bare client, in turns (A B B A …). While the bare
+//! client writes, the reconciler does not run and the API server has neither hooks nor policies of ours; while either
+//! does, the controllers of Kubernetes stand still: what they make of the new templates is the same for both, and not
+//! what is measured.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use copyrator::marks::{ADOPT_MANAGER, RESTART_MANAGER};
 use devcluster::Component;
-use serde_json::{Value, json};
+use serde_json::Value;
 use testbed::Role;
 
 use super::restart_bare::{Like, shape};
@@ -19,7 +20,7 @@ use crate::objects::path;
 use crate::processes::cpu;
 use crate::program::Program;
 use crate::sizes::Sizes;
-use crate::workloads::{content, deployments, monitor, running, until_all};
+use crate::workloads::{content, deployments, until_all};
 use crate::writes::{replace, send, send_all};
 
 /// Deployments by which connections are warmed.
@@ -80,14 +81,9 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
 async fn populate(arena: &Arena, name: &str, size: usize) -> Outcome<Pair> {
     let pair = Pair { ours: format!("ours-{name}"), bare: format!("bare-{name}"), size };
     for team in [&pair.ours, &pair.bare] {
-        arena.create_namespace(team).await?;
-        arena.create_content(content("Secret", team, "shared", "0")).await?;
-        let uses = json!([{"secretRef": {"name": "shared"}}]);
-        let workload = |number: usize| running(team, &format!("app-{number:05}"), &uses);
-        arena.create(&deployments(team), (0..size).map(workload)).await?;
+        arena.create_users(team, size).await?;
     }
-    let pace = json!({"quietPeriod": "0s", "minInterval": "0s"});
-    arena.create_monitor(monitor(&pair.ours, "Secret", "shared", pace)).await?;
+    arena.watch_users(&pair.ours).await?;
     until_all(&arena.admin, &pair.bare, "runs", |one| one.is_running).await?;
     until_all(&arena.admin, &pair.ours, "runs", |one| one.is_running && one.applied.is_some()).await?;
     let adopted = Like::of(&stored(arena, &pair.ours).await?, ADOPT_MANAGER)?;
@@ -122,7 +118,7 @@ impl Field {
     async fn ours(&mut self, pair: &Pair) -> Outcome<Taken> {
         if !self.is_ours_warm {
             if self.is_bare_warm {
-                self.arena.restart(Role::Reconciler)?;
+                self.arena.come_back().await?;
             }
             let (team, size) = (self.warm.ours.clone(), self.warm.size);
             self.time_ours(&team, size).await?;
@@ -139,7 +135,7 @@ impl Field {
             Err(_) => Like::of(&stored(&self.arena, &self.warm.ours).await?, RESTART_MANAGER)?,
         };
         if !self.is_bare_warm {
-            self.arena.stop(Role::Reconciler)?;
+            self.arena.leave().await?;
             let (team, size) = (self.warm.bare.clone(), self.warm.size);
             self.time_bare(&like, &team, size).await?;
         }

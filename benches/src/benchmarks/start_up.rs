@@ -114,12 +114,12 @@ fn look_back(figures: &mut Figures, requests: &[Request]) -> Outcome<()> {
 }
 
 /// How often a reconciler has begun to lead, as its log says.
-fn times_led(arena: &Arena) -> Outcome<usize> {
+pub(super) fn times_led(arena: &Arena) -> Outcome<usize> {
     Ok(arena.process(Role::Reconciler)?.log().matches("looking at everything").count())
 }
 
 /// Waits until the reconciler leads once more than `led` times, and has looked at everything.
-async fn until_idle(arena: &Arena, led: usize) -> Outcome<()> {
+pub(super) async fn until_idle(arena: &Arena, led: usize) -> Outcome<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (_, metrics) = arena.process(Role::Reconciler)?.ask("/metrics")?;

@@ -106,6 +106,7 @@ spec:
         - --deletion-grace={{ $values.deletionGrace }}
         - --min-spread-interval={{ $values.minSpreadInterval }}
         - --max-spread-bytes={{ $values.maxSpreadBytes }}
+        - --max-copies-per-rule={{ int64 $values.maxCopiesPerRule }}
         - --max-writes-in-flight={{ int $values.maxWritesInFlight }}
         - --max-rollouts={{ int64 $values.maxRollouts }}
         - --sweep-interval={{ $values.sweepInterval }}

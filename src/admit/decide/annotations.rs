@@ -1,6 +1,6 @@
-//! Annotations that ask for copies of their object, or for restarts when it changes: understood by the one validator, and
-//! written by somebody who may do all that the object asks for, since all of it is done with his rights from now on. Of
-//! the object nothing but its metadata is read.
+//! Annotations that ask for copies of their object, or for restarts when it changes: understood by the one
+//! validator, and written by an author who may do all that the object asks for, since all of it is done with
+//! the author's rights from now on. Only the metadata of the object is read.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::{DecideError, Decision, Parties, Verdict, own_kinds};
 use crate::{
     admit::decode::{Operation, Review},
     authority::{Subject, monitor_questions, rule_questions},
-    marks::ASKING,
-    model::Kind,
-    validate::{CandidateError, annotated_monitor, annotated_rule},
+    marks::{ASKING, DECLARES, DECLARES_VALUE, declares},
+    names::Kind,
+    validate::{CandidateError, annotated_monitor, annotated_rule, misspelt_annotations},
 };
 
 #[derive(Deserialize)]
@@ -26,12 +26,35 @@ struct Object {
 #[serde(default)]
 struct Metadata {
     annotations: Option<BTreeMap<String, Option<String>>>,
+    labels: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// The values of the annotations that count here.
-type Asked = [Option<String>; ASKING.len()];
+/// The values of the annotations that count here, and whether they do.
+#[derive(Default, PartialEq)]
+struct Asked {
+    declared: bool,
+    values: [Option<String>; ASKING.len()],
+}
 
+/// The verdict; and a word about annotations that look like ours and are none, which would be passed over in
+/// silence.
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
+    let mut decision = judge(review, parties)?;
+    let verdict = match &mut decision {
+        Decision::Now(verdict) => verdict,
+        Decision::Ask(inquiry) => &mut inquiry.allow,
+    };
+    if let Some(object) = review.object.filter(|_| verdict.allowed) {
+        let annotations = metadata(object, "object")?.annotations.unwrap_or_default();
+        let written = annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));
+        misspelt_annotations(written)
+            .into_iter()
+            .for_each(|wrong| verdict.warn(format!("copyrator: {wrong}")));
+    }
+    Ok(decision)
+}
+
+fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
     let kind = match (&*review.kind.group, &*review.kind.kind) {
         ("", "ConfigMap") => Kind::ConfigMap,
         ("", "Secret") => Kind::Secret,
@@ -43,14 +66,22 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
         _ => return Ok(Decision::Now(Verdict::allow())),
     };
     let asked = asked(review.object, "object")?;
-    if asked == before {
+    if asked == before || asked.values.iter().all(Option::is_none) {
         return Ok(Decision::Now(Verdict::allow()));
+    }
+    if !asked.declared {
+        let mut verdict = Verdict::allow();
+        verdict.warn(format!(
+            "copyrator: without the label {DECLARES}={DECLARES_VALUE} its annotations do not count"
+        ));
+        return Ok(Decision::Now(verdict));
     }
     let annotation = |key: &str| {
         let at = ASKING.iter().position(|asking| *asking == key)?;
-        asked.get(at)?.as_deref()
+        asked.values.get(at)?.as_deref()
     };
-    // A generated name is not known yet. Nobody can hold a right to it by name, but to all of them.
+    // A generated name is not known yet. An author cannot hold a right to it by name, only a right to all
+    // names.
     let name = if review.name.is_empty() { "*" } else { &review.name };
     let rule = annotated_rule(kind, name, annotation).transpose();
     let monitor = annotated_monitor(kind, name, annotation).transpose();
@@ -72,11 +103,16 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
 }
 
 fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Asked, DecideError> {
-    let raw = raw.ok_or(DecideError::Missing(what))?;
+    let Metadata { annotations, labels } = metadata(raw.ok_or(DecideError::Missing(what))?, what)?;
+    let (mut annotations, labels) = (annotations.unwrap_or_default(), labels.unwrap_or_default());
+    let declared = declares(|key| labels.get(key)?.as_deref());
+    Ok(Asked { declared, values: ASKING.map(|key| annotations.remove(key).flatten()) })
+}
+
+fn metadata(raw: &RawValue, what: &'static str) -> Result<Metadata, DecideError> {
     let object: Object = serde_json::from_str(raw.get()).map_err(|error| DecideError::Unreadable {
         what,
         source: CandidateError::Unreadable { line: error.line(), column: error.column() },
     })?;
-    let mut annotations = object.metadata.annotations.unwrap_or_default();
-    Ok(ASKING.map(|key| annotations.remove(key).flatten()))
+    Ok(object.metadata)
 }

@@ -1,5 +1,5 @@
-//! Who wrote an object, stamped on it where the API server has no policy of ours that does it: the same stamps as
-//! `author.yaml` and `annotations.yaml` of `webhook-config/policies` make. `author-honest.yaml` and
+//! Who wrote an object, stamped on it where the API server has no policy of ours that does it: the same
+//! stamps as `author.yaml` and `annotations.yaml` of `webhook-config/policies` make. `author-honest.yaml` and
 //! `annotations-honest.yaml` check the outcome of either.
 
 use std::collections::BTreeMap;
@@ -11,12 +11,13 @@ use super::{DecideError, Edit, MetaMap};
 use crate::{
     admit::decode::{Operation, Review, UserInfo},
     api::GROUP,
-    marks::{ASKING, AUTHOR, AUTHOR_GROUPS},
+    marks::{ASKING, AUTHOR, AUTHOR_GROUPS, declares},
 };
 
 type Annotations = BTreeMap<String, String>;
 
-/// What of an object a stamp hangs on: the spec of our own kinds, of others annotations that ask for something.
+/// The part of an object that a stamp depends on: for our own kinds the spec, for others the annotations that
+/// ask for something.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Object {
@@ -28,6 +29,13 @@ struct Object {
 #[serde(default)]
 struct Metadata {
     annotations: Option<Annotations>,
+    labels: Option<Annotations>,
+}
+
+impl Metadata {
+    fn declares(&self) -> bool {
+        declares(|key| self.labels.as_ref()?.get(key).map(String::as_str))
+    }
 }
 
 /// The edits that stamp an object of our own kinds.
@@ -50,12 +58,16 @@ pub(super) fn edits(review: &Review<'_>) -> Result<Vec<Edit>, DecideError> {
         return Ok(stamp(&before, annotations, anew, &review.user_info));
     }
     let Some(annotations) = annotations else { return Ok(Vec::new()) };
+    let declared = old.as_ref().is_some_and(|old| old.metadata.declares());
+    if !declared && !object.metadata.declares() {
+        return Ok(Vec::new());
+    }
     let before = old.and_then(|old| old.metadata.annotations).unwrap_or_default();
     let asked = |of: &Annotations| ASKING.map(|key| of.get(key).cloned());
     let (asks, asked_before) = (asked(annotations), asked(&before));
     match asks.iter().any(Option::is_some) {
         true => {
-            let anew = review.operation == Operation::Create || asks != asked_before;
+            let anew = !declared || asks != asked_before;
             let kept = if anew { Annotations::new() } else { before };
             let mut edits = stamp(&kept, Some(annotations), anew, &review.user_info);
             if !anew {
@@ -74,8 +86,8 @@ fn unstamp(annotations: &Annotations, before: &Annotations) -> Vec<Edit> {
     extra.map(|key| Edit::Remove(MetaMap::Annotations, key.into())).collect()
 }
 
-/// The edits that put the right stamp on an object with these annotations: the writer's where what is stamped was
-/// written `anew`, and otherwise what was there `before`.
+/// The edits that put the right stamp on an object with these annotations: the writer's where what is stamped
+/// was written `anew`, and otherwise what was there `before`.
 fn stamp(
     before: &Annotations,
     annotations: Option<&Annotations>,
@@ -106,8 +118,8 @@ fn is_written_anew(spec: &Map<String, Value>, old: &Map<String, Value>) -> bool 
     spec != old && !(suspended && spec.keys().chain(old.keys()).all(same))
 }
 
-/// A JSON list. Groups with control characters, which the policy cannot escape, are left out: that takes rights away
-/// and never adds any.
+/// A JSON list. Groups with control characters, which the policy cannot escape, are left out: that takes
+/// rights away and never adds any.
 fn groups(writer: &UserInfo) -> String {
     let plain = |group: &&String| !group.bytes().any(|byte| byte.is_ascii_control());
     Value::from(writer.groups.iter().filter(plain).map(String::as_str).collect::<Vec<_>>()).to_string()
@@ -128,7 +140,7 @@ mod tests {
     use super::*;
     use crate::{
         admit::{decode::decode, respond::patch},
-        marks::{COPY_TO, RESTART_PODS},
+        marks::{COPY_TO, DECLARES, RESTART_PODS},
     };
 
     /// The cases that the policy is tried with on a real API server, too.
@@ -149,18 +161,9 @@ mod tests {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": review});
         let body = body.to_string();
         let review_of = decode(body.as_bytes()).unwrap();
-        let mut annotations = review["object"]["metadata"]["annotations"].clone();
-        for edit in patch(&edits(&review_of).unwrap()).as_array().unwrap() {
-            let path = edit["path"].as_str().unwrap();
-            match path.strip_prefix("/metadata/annotations/") {
-                Some(key) if edit["op"] == "remove" => {
-                    annotations.as_object_mut().unwrap().remove(&key.replace("~1", "/")).unwrap();
-                }
-                Some(key) => annotations[key.replace("~1", "/")] = edit["value"].clone(),
-                None => annotations = json!({}),
-            }
-        }
-        annotations
+        let mut object = review["object"].clone();
+        json_patch::patch(&mut object, &patch(&edits(&review_of).unwrap())).unwrap();
+        object["metadata"]["annotations"].take()
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
             (Some(with(first(), Some("a"))), with(first(), Some("b")), with(second(), Some("b"))),
             (Some(with(first(), Some("a"))), with(first(), None), none()),
             (Some(with(none(), Some("a"))), with(first(), Some("a")), with(none(), Some("a"))),
-            // Whoever adds another wish stands for all of them.
+            // The user who adds another request stands for all of them.
             (
                 Some(with(first(), Some("a"))),
                 restarting(with(none(), Some("a"))),
@@ -227,13 +230,43 @@ mod tests {
             let mut review = json!({
                 "uid": "u", "kind": {"group": "", "version": "v1", "kind": "Secret"}, "operation": "CREATE",
                 "userInfo": {"username": "second", "groups": ["seconds"]},
-                "object": {"metadata": {"annotations": written}},
+                "object": {"metadata": {"annotations": written, "labels": {DECLARES: "true"}}},
             });
             if let Some(before) = &before {
                 review["operation"] = "UPDATE".into();
-                review["oldObject"] = json!({"metadata": {"annotations": before}});
+                review["oldObject"] =
+                    json!({"metadata": {"annotations": before, "labels": {DECLARES: "true"}}});
             }
             assert_eq!(patched(&review), expected, "{before:?} {written}");
+        }
+    }
+
+    /// The user who sets the label answers for annotations that nobody guarded.
+    #[test]
+    fn the_label_makes_a_stamp_and_its_end_none() {
+        let asks =
+            |author: &str| json!({COPY_TO: "a", AUTHOR: author, AUTHOR_GROUPS: format!(r#"["{author}s"]"#)});
+        let (label, other, none) = (json!({DECLARES: "true"}), json!({DECLARES: "yes"}), json!({}));
+        for (before, after, written, expected) in [
+            (Some(&none), &label, asks("admin"), asks("second")),
+            (Some(&other), &label, asks("admin"), asks("second")),
+            (Some(&label), &label, asks("admin"), asks("first")),
+            // Stamps of what does not count are nobody's business, but for the write that ends it.
+            (Some(&none), &none, asks("admin"), asks("admin")),
+            (None, &none, asks("admin"), asks("admin")),
+            (None, &other, asks("admin"), asks("admin")),
+            (Some(&label), &none, asks("admin"), asks("first")),
+        ] {
+            let mut review = json!({
+                "uid": "u", "kind": {"group": "", "version": "v1", "kind": "Secret"}, "operation": "CREATE",
+                "userInfo": {"username": "second", "groups": ["seconds"]},
+                "object": {"metadata": {"annotations": written, "labels": after}},
+            });
+            if let Some(before) = before {
+                review["operation"] = "UPDATE".into();
+                review["oldObject"] = json!({"metadata": {"annotations": asks("first"), "labels": before}});
+            }
+            assert_eq!(patched(&review), expected, "{before:?} {after} {written}");
         }
     }
 

@@ -19,13 +19,14 @@ struct Meta {
     annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
 }
 
-/// Annotation of a canary that no hook of ours stamps: whether it has an author tells whether the API server stamps by
-/// itself. `webhook-config/mutating.yaml` exempts it.
+/// Annotation of a canary that no hook of ours stamps: whether it has an author tells whether the API server
+/// stamps by itself. `webhook-config/mutating.yaml` exempts it.
 pub const STAMP_PROBE: &str = "copyrator.dev/stamp-probe";
 /// What follows the token in the answer to a canary that nobody stamped.
 pub const UNSTAMPED: &str = ", unstamped";
 
-/// What a canary is answered: its token, and whether it came without its author's stamp. Only a dry run is one, whoever sends it: nothing is stored and nothing is told.
+/// What a canary is answered: its token, and whether it came without its author's stamp. Only a dry run is a
+/// canary, no matter which user sends it: nothing is stored and nothing is told.
 pub fn canary_answer(review: &Review<'_>) -> Option<String> {
     if !review.is_dry_run() {
         return None;

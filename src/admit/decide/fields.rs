@@ -1,17 +1,48 @@
 //! Fields of a spec that nobody knows, and the place of one that cannot be read.
 
-use serde::Serialize;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use serde_json::Value;
 
-use crate::{api::Problem, validate::unknown_fields};
+use crate::{api::Problem, validate::did_you_mean};
 
-/// The fields that were given and are not part of the spec: what decoding and encoding loses.
-pub(super) fn unknown(raw: &str, spec: &impl Serialize) -> Vec<Problem> {
-    let (Ok(given), Ok(known)) = (serde_json::from_str::<Value>(raw), serde_json::to_value(spec)) else {
-        return Vec::new();
-    };
-    let paths = unknown_fields(&given, &known).into_iter();
-    paths.map(|path| finding(&path, "is no field of this kind in this version; check its spelling")).collect()
+/// The fields that were given and that the definition of the kind does not have, all of them.
+pub(super) fn unknown(raw: &str, definition: &CustomResourceDefinition) -> Vec<Problem> {
+    let Ok(given) = serde_json::from_str::<Value>(raw) else { return Vec::new() };
+    let version = definition.spec.versions.first();
+    let schema = version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
+    let spec = schema.and_then(|schema| schema.properties.as_ref()?.get("spec"));
+    let mut problems = Vec::new();
+    if let Some(spec) = spec {
+        compare("spec", &given, spec, &mut problems);
+    }
+    problems
+}
+
+fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut Vec<Problem>) {
+    match (given, &schema.properties, &schema.items) {
+        (Value::Object(given), Some(known), _) => {
+            for (key, value) in given {
+                let path = format!("{path}.{key}");
+                match known.get(key) {
+                    Some(schema) => compare(&path, value, schema, problems),
+                    None => {
+                        let meant = did_you_mean(key, known.keys().map(String::as_str));
+                        let what = if meant.is_empty() { "; check its spelling" } else { &meant };
+                        problems
+                            .push(finding(&path, &format!("is no field of this kind in this version{what}")));
+                    }
+                }
+            }
+        }
+        (Value::Array(given), _, Some(JSONSchemaPropsOrArray::Schema(schema))) => {
+            for (index, value) in given.iter().enumerate() {
+                compare(&format!("{path}[{index}]"), value, schema, problems);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The finding about a spec that cannot be read, naming the field at the parser's place.
@@ -19,7 +50,14 @@ pub(super) fn undecodable(raw: &str, error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let offset = offset_of(raw, error.line(), error.column());
-    finding(&format!("spec{}", path_at(raw, offset)), &format!("cannot be read: {message}"))
+    let mut path = path_at(raw, offset);
+    // What is missing is missing in the structure that ends there, and not in its last field.
+    if message.starts_with("missing field") {
+        path.truncate(path.rfind('.').unwrap_or(0));
+    }
+    let message =
+        message.replace("a sequence", "a list").replace("invalid type: sequence", "invalid type: list");
+    finding(&format!("spec{path}"), &format!("cannot be read: {message}"))
 }
 
 fn finding(field: &str, message: &str) -> Problem {
@@ -89,8 +127,10 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use kube::CustomResourceExt as _;
+
     use super::*;
-    use crate::api::CopyratorRuleSpec;
+    use crate::api::{CopyratorRule, CopyratorRuleSpec};
 
     #[test]
     fn a_spec_that_cannot_be_read_names_the_field() {
@@ -103,7 +143,14 @@ mod tests {
                 r#"{"source":{"kind":"Secret"},"targets":[{"names":["a"]},{"names":7}]}"#,
                 "spec.targets[1].names: cannot be read: invalid type: integer `7`",
             ),
-            (r#"{"source":{"kind":"Secret","names":["a"]}}"#, "spec"),
+            (
+                r#"{"source":{"kind":"Secret","names":["a"]}}"#,
+                "spec: cannot be read: missing field `targets`",
+            ),
+            (
+                r#"{"source":{"kind":"Secret"},"targets":{"names":["a"]}}"#,
+                "spec.targets: cannot be read: invalid type: map, expected a list",
+            ),
         ] {
             let error = serde_json::from_str::<CopyratorRuleSpec>(raw).unwrap_err();
             let problem = undecodable(raw, &error);
@@ -112,12 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_named_with_their_path() {
-        let raw = r#"{"source":{"kind":"Secret","names":["a"],"name":"b"},"targets":[{"namespaceSelector":{"matchLabel":{"a":"b"}}}],"excludeTargets":[],"copy":null}"#;
-        let spec: CopyratorRuleSpec = serde_json::from_str(raw).unwrap();
-        let messages: Vec<_> = unknown(raw, &spec).into_iter().map(|problem| problem.message).collect();
-        assert_eq!(messages.len(), 2, "{messages:?}");
-        assert!(messages[0].starts_with("spec.source.name: is no field"), "{messages:?}");
-        assert!(messages[1].starts_with("spec.targets[0].namespaceSelector.matchLabel: "), "{messages:?}");
+    fn unknown_fields_are_all_named_with_what_they_were_meant_to_be() {
+        let raw = r#"{"source":{"kind":"Secret","name":"b"},"target":[{"namespaceSelector":{"matchLabel":{"a":"b"}}}],
+            "targets":[{"namespaceSelector":{"matchLabel":{"a":"b"},"matchLabels":{"any":"label"}}}],"frequency":1}"#;
+        let all = unknown(raw, &CopyratorRule::crd());
+        let all: Vec<_> = all.into_iter().map(|problem| problem.message).collect();
+        let unknown = "is no field of this kind in this version";
+        assert_eq!(
+            all,
+            [
+                format!("spec.frequency: {unknown}; check its spelling"),
+                format!("spec.source.name: {unknown}; did you mean names?"),
+                format!("spec.target: {unknown}; did you mean targets?"),
+                format!("spec.targets[0].namespaceSelector.matchLabel: {unknown}; did you mean matchLabels?"),
+            ]
+        );
     }
 }

@@ -1,19 +1,20 @@
-//! What workloads use is not taken from them, where a policy says so: from what the webhook knows of workloads, which is
-//! their pod templates. Pods without one are not known.
+//! Keeps a write from taking from workloads what they use, where a policy says so. The webhook knows
+//! workloads by their pod templates; pods without a template are not known.
 
 use std::collections::BTreeSet;
 
 use super::DecideError;
 use crate::{
-    model::{Kind, Reference, WorkloadFacts, World},
+    model::{Reference, WorkloadFacts, World},
+    names::Kind,
     validate::{Candidate, Violation},
 };
 
 /// How many workloads, and how many keys, are named.
 const MOST_NAMED: usize = 3;
 
-/// What a write would take from workloads that use it; nothing where the namespace goes anyway, or the object is on its
-/// way already.
+/// What a write would take from workloads that use it; nothing where the namespace goes anyway, or the object
+/// is on its way already.
 pub(super) fn look(
     world: &World,
     kind: Kind,

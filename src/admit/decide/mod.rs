@@ -1,12 +1,13 @@
-//! What is answered to a review, from memory alone, in three steps: `read` the review, `look` at the world, `judge`.
-//! Only the second holds up who writes the world, and it is short; the third may take its time. Pure: no async,
-//! client, clock or logging.
+//! What is answered to a review, from memory alone, in three steps: `read` the review, `look` at the world,
+//! `judge`. Only the second holds up the writers of the world, and it is short; the third may take its time.
+//! Pure: no async, client, clock or logging.
 
 mod annotations;
 mod author;
 mod canary;
 mod defaults;
 mod fields;
+mod foresight;
 mod in_use;
 mod own_kinds;
 mod policies;
@@ -17,6 +18,7 @@ mod warnings;
 use std::collections::BTreeSet;
 
 pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
+pub(crate) use foresight::Foresight;
 use jiff::Timestamp;
 pub use policies::{Breach, Effect};
 pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
@@ -29,7 +31,7 @@ use crate::{
     validate::Candidate,
 };
 
-/// What of a review is decided: each hook asks for one.
+/// Which part of a review is decided: each hook asks for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Everything that applies (by hand, or from the command line).
@@ -40,8 +42,6 @@ pub enum Purpose {
     Annotations,
     /// Policies.
     Policies,
-    /// The policy of this name, whose `failurePolicy` is `Fail`: it has a hook of its own.
-    Policy(String),
     /// Warnings.
     Warnings,
     /// Defaults.
@@ -53,7 +53,7 @@ pub enum Purpose {
 /// Who we are and whom we trust.
 #[derive(Clone, Debug, Default)]
 pub struct Parties {
-    /// The user names that we write with; copies that they write are judged at their source.
+    /// The user names that we write with; copies that they write are judged before.
     pub own: BTreeSet<String>,
     /// Accounts of other namespaces that may write without `serviceAccountName`.
     pub trusted: TrustedWriters,
@@ -110,6 +110,7 @@ pub fn read<'a>(
     if review.kind.group == GROUP {
         return match purpose {
             Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties).map(Case::Settled),
+            Purpose::Warnings => Ok(Case::Settled(Decision::Now(warnings::of_deletion(review)))),
             _ => allowed,
         };
     }
@@ -145,7 +146,7 @@ impl WriteCase<'_> {
         let mut known = Known::default();
         match self.purpose {
             Purpose::OwnKinds | Purpose::Annotations | Purpose::Author => {}
-            Purpose::Policies | Purpose::Policy(_) => known.covering = policies::look(self, world)?,
+            Purpose::Policies => known.covering = policies::look(self, world)?,
             Purpose::Warnings => known.warning = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,
             Purpose::All => {

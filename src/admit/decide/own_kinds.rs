@@ -1,17 +1,25 @@
 //! Our own kinds: understood by the one validator, and written by somebody who may do what they declare.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{DecideError, Decision, Inquiry, Parties, Verdict, canary_answer, fields};
+use super::{
+    DecideError, Decision, Inquiry, Parties, Verdict, canary_answer, fields,
+    foresight::{Foresight, Written},
+};
 use crate::{
     admit::decode::{Operation, Review},
-    api::{ConfigMonitorSpec, ConfigPolicySpec, CopyratorRuleSpec, Problem},
+    api::{
+        ConfigMonitor, ConfigMonitorSpec, ConfigPolicy, ConfigPolicySpec, CopyratorRule, CopyratorRuleSpec,
+        Problem,
+    },
     authority::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
     },
-    model::NamespacedName,
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+    names::NamespacedName,
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, unknown_fields},
 };
 
 #[derive(Deserialize)]
@@ -40,23 +48,32 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
     }
     match &*review.kind.kind {
         "CopyratorRule" => {
-            let (spec, ()) =
-                match read::<CopyratorRuleSpec, _>(spec, |spec| CompiledRule::compile(spec).map(|_| ())) {
-                    Ok(read) => read,
-                    Err(problems) => return Ok(invalid(review, &problems)),
-                };
+            let read = read::<CopyratorRuleSpec, _>(spec, CopyratorRule::crd, CompiledRule::compile);
+            let (spec, compiled) = match read {
+                Ok(read) => read,
+                Err(problems) => return Ok(invalid(review, &problems)),
+            };
             let suspends = old
                 .and_then(decoded::<CopyratorRuleSpec>)
                 .is_some_and(|old| spec.suspend && spec == CopyratorRuleSpec { suspend: true, ..old });
             let questions = |subject: &Subject| rule_questions(&review.namespace, &spec, subject);
-            Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
+            let account = spec.service_account_name.as_deref();
+            let mut decision = authorized(review, parties, suspends, account, questions);
+            if let Decision::Ask(inquiry) = &mut decision {
+                let old = review.old_object.filter(|_| review.operation == Operation::Update);
+                let writes_nothing = spec.suspend;
+                let written = Written::new(inquiry.of.clone(), (&spec, compiled), old);
+                inquiry.written = (!writes_nothing).then_some(written);
+            }
+            Ok(decision)
         }
         "ConfigMonitor" => {
-            let (spec, ()) =
-                match read::<ConfigMonitorSpec, _>(spec, |spec| CompiledMonitor::compile(spec).map(|_| ())) {
-                    Ok(read) => read,
-                    Err(problems) => return Ok(invalid(review, &problems)),
-                };
+            let (spec, ()) = match read::<ConfigMonitorSpec, _>(spec, ConfigMonitor::crd, |spec| {
+                CompiledMonitor::compile(spec).map(|_| ())
+            }) {
+                Ok(read) => read,
+                Err(problems) => return Ok(invalid(review, &problems)),
+            };
             let suspends = old
                 .and_then(decoded::<ConfigMonitorSpec>)
                 .is_some_and(|old| spec.suspend && spec == ConfigMonitorSpec { suspend: true, ..old });
@@ -64,7 +81,9 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
             Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
         }
         "ConfigPolicy" => {
-            let result = read::<ConfigPolicySpec, _>(spec, |spec| CompiledPolicy::compile(spec).map(|_| ()));
+            let result = read::<ConfigPolicySpec, _>(spec, ConfigPolicy::crd, |spec| {
+                CompiledPolicy::compile(spec).map(|_| ())
+            });
             Ok(result.map_or_else(|problems| invalid(review, &problems), |_| Decision::Now(Verdict::allow())))
         }
         _ => Ok(Decision::Now(Verdict::allow())),
@@ -95,16 +114,29 @@ fn decoded<Spec: DeserializeOwned>(raw: &RawValue) -> Option<Spec> {
 /// Decodes a spec, refuses fields that nobody knows, and understands it.
 fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
     raw: &RawValue,
+    definition: fn() -> CustomResourceDefinition,
     compile: impl FnOnce(&Spec) -> Result<Compiled, Vec<Problem>>,
 ) -> Result<(Spec, Compiled), Vec<Problem>> {
-    let spec: Spec =
-        serde_json::from_str(raw.get()).map_err(|error| vec![fields::undecodable(raw.get(), &error)])?;
-    let mut problems = fields::unknown(raw.get(), &spec);
+    let spec: Spec = serde_json::from_str(raw.get()).map_err(|error| {
+        let unknown = fields::unknown(raw.get(), &definition());
+        unknown.into_iter().chain([fields::undecodable(raw.get(), &error)]).collect::<Vec<_>>()
+    })?;
+    // What decoding and encoding loses is rare, and the definition large.
+    let mut problems =
+        if loses(raw.get(), &spec) { fields::unknown(raw.get(), &definition()) } else { Vec::new() };
     let compiled = compile(&spec).map_err(|more| problems.extend(more));
     match compiled {
         Ok(compiled) if problems.is_empty() => Ok((spec, compiled)),
         _ => Err(problems),
     }
+}
+
+/// Whether anything that was given is no part of the spec.
+fn loses(raw: &str, spec: &impl serde::Serialize) -> bool {
+    let (Ok(given), Ok(known)) = (serde_json::from_str(raw), serde_json::to_value(spec)) else {
+        return false;
+    };
+    !unknown_fields(&given, &known).is_empty()
 }
 
 pub(super) fn authorized(
@@ -128,7 +160,17 @@ pub(super) fn authorized(
         None => (questions(&subject), Vec::new()),
     };
     let of = NamespacedName::new(&*review.namespace, &*review.name);
-    Decision::Ask(Box::new(Inquiry { of, identity, required, expected, allow: Verdict::allow() }))
+    let allow = Verdict::allow();
+    Decision::Ask(Box::new(Inquiry {
+        of,
+        author: writer,
+        identity,
+        required,
+        expected,
+        written: None,
+        foresight: Foresight::default(),
+        allow,
+    }))
 }
 
 /// Accepted, but it will do nothing: the reconciler says so in the object's status at length.

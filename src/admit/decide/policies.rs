@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{DecideError, Purpose, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
+use super::{DecideError, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
     admit::decode::{Operation, Review},
     api::{Action, PolicyKind, WhileInUse},
     marks::Proof,
-    model::{Kind, ObjectKey, World},
+    model::World,
+    names::{Kind, ObjectKey},
     validate::{
         Candidate, CompiledPolicy, Finding, Judgement, RequestFacts, RequestKind, RequestResource,
         RequestUser, Violation, Write, printable,
@@ -22,7 +23,7 @@ const MOST_NAMED: usize = 10;
 const LONGEST_AUDIT: usize = 1024;
 /// The longest warning of a reach, in bytes: kubectl shows so much of one.
 const LONGEST_WARNING: usize = 120;
-/// What a write that reaches far is found by: it breaks nothing.
+/// The name under which a write that reaches far is found: it breaks nothing.
 const REACH: &str = "warnAbove";
 
 /// A policy that speaks of the object as it would be, or as it is.
@@ -46,18 +47,14 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     };
     let Some(object) = new.or(old) else { return Ok(Vec::new()) };
     let is_bookkeeping = new.zip(old).is_some_and(|(new, old)| new.same_but_for_bookkeeping(old));
-    if is_copy(object, case, world) || is_bookkeeping {
+    if is_our_write(object, case) || is_bookkeeping {
         return Ok(Vec::new());
     }
     let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
-    let asked = world.policies.iter().filter(|(name, _)| match case.purpose {
-        Purpose::Policy(only) => ***name == **only,
-        _ => true,
-    });
     let mut covering = Vec::new();
     // The same for each policy, and the most that is done while the world is held.
     let mut reach = None;
-    for (name, facts) in asked {
+    for (name, facts) in &world.policies {
         let Ok(policy) = &facts.compiled else { continue };
         let covers =
             |object: &Candidate<'_>| policy.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
@@ -67,8 +64,8 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
             continue;
         }
         let keeps = facts.spec.while_in_use == WhileInUse::Refuse;
-        // Whether marks verify, not every hook can tell; nobody else can set them, so who may delete a copy is for the
-        // API server's policy on copies.
+        // Not every hook can tell whether marks verify; nobody else can set them, so the API server's policy
+        // on copies decides who may delete a copy.
         let is_marked_deletion = new.is_none() && object.marks().is_some();
         let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before && !is_marked_deletion)) {
             (Some(kind), Some(old)) => in_use::look(world, kind, old, new)?,
@@ -76,7 +73,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         };
         let above_what = facts.spec.warn_above.as_ref().zip(new).zip(content_kind(case.kind));
         let far = above_what.and_then(|((limits, new), kind)| {
-            let reached = reach.get_or_insert_with(|| reached(world, kind, old, new, &case.parties.trusted));
+            let reached = reach.get_or_insert_with(|| reached(world, kind, old, new));
             reached.above(limits).map(|far| format!("copyrator: {far}, policy {name}"))
         });
         covering.push(Covering { name: name.clone(), policy: policy.clone(), before, in_use, far });
@@ -132,7 +129,7 @@ fn judged<'w>(
     let old = case.versions.old.as_ref();
     let new = case.versions.new.as_ref().filter(|_| case.review.operation != Operation::Delete);
     let (Some(object), [_, ..]) = (new.or(old), covering) else { return (Vec::new(), false) };
-    let request = &facts(case.review);
+    let request = &|| facts(case.review);
     let judgement = |object| judgement(object, case.now);
     let mut write =
         new.map(|new| Write { new: judgement(new), old: old.map(judgement), request: Some(request) });
@@ -190,7 +187,7 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     let far: Vec<String> = far.iter().map(|breach| breach.policy.to_string()).collect();
     for (key, all) in [("violations", broken), ("reach", far)] {
         if !all.is_empty() {
-            verdict.audit.insert(key.into(), printable(&all.join(","), LONGEST_AUDIT));
+            verdict.audit.insert(key.into(), printable(all.join(","), LONGEST_AUDIT));
         }
     }
     verdict
@@ -205,13 +202,19 @@ fn content_kind(kind: PolicyKind) -> Option<Kind> {
     }
 }
 
-/// Whether the object is a copy of ours, which is judged at its source: its proof verifies, or one of our own
+/// Whether one of our own accounts writes a copy, which it has judged already. The write of another account
+/// is not exempt, whatever it carries.
+fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
+    case.parties.own.contains(&case.review.user_info.username) && object.marks().is_some()
+}
+
+/// Whether the object is a copy of ours, to which nothing is added: its proof verifies, or one of our own
 /// accounts writes it. Marks alone prove nothing.
 pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
-    let Some(marks) = object.marks() else { return false };
-    if case.parties.own.contains(&case.review.user_info.username) {
+    if is_our_write(object, case) {
         return true;
     }
+    let Some(marks) = object.marks() else { return false };
     let Some(kind) = content_kind(object.kind) else { return false };
     let slot = ObjectKey::new(kind, &*object.namespace, &*object.name);
     world.key.as_ref().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
@@ -231,7 +234,7 @@ fn listed(refusals: &[&str]) -> String {
             text += " | ";
         }
         let room = LONGEST_MESSAGE - text.len() - if left > 1 { others.len() } else { 0 };
-        text += &printable(refusal, room);
+        text += &printable(*refusal, room);
     }
     text
 }

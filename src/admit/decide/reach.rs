@@ -1,13 +1,15 @@
 //! How far a change reaches: counts only, from what the webhook knows (no ConfigMap or Secret).
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
-    authority::{Identity, TrustedWriters},
-    marks::AUTHORIZED,
-    model::{Kind, NamespacedName, RuleFacts, WorkloadFacts, WorkloadKey, WorkloadKind, World},
-    plan::targets::{is_named, takes_copies, targets},
-    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice, annotated_monitor, annotated_rule},
+    api::WorkloadKind,
+    model::{MonitorFacts, NamespaceFacts, RuleFacts, WorkloadFacts, World},
+    names::{Kind, NamespacedName, WorkloadKey},
+    plan::copy::targets::{bounds, is_named, takes_copies, targets},
+    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice},
 };
 
 /// A number, and whether there may be more.
@@ -31,14 +33,14 @@ pub(super) struct Reach {
 /// How many objects a new namespace will get, and from how many rules.
 pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, usize) {
     let labels = object.labels.clone().unwrap_or_default();
-    let facts = crate::model::NamespaceFacts { labels, terminating: false };
+    let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
     let mut count = Count::default();
     let mut rules = 0;
     if !takes_copies(world, &object.name, &facts) {
         return (count, rules);
     }
     for (name, rule) in &world.rules {
-        let Some(compiled) = acting(rule) else { continue };
+        let Some(compiled) = acting(world, name, rule) else { continue };
         let elsewhere = source_namespaces(name, compiled).any(|source| source != object.name);
         if !elsewhere || !is_named(compiled, &object.name, &facts) {
             continue;
@@ -54,35 +56,75 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
     (count, rules)
 }
 
+/// What other labels of a namespace bring there, and take away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Relabelled {
+    /// Objects that come.
+    pub(super) come: Count,
+    /// The rules that bring them.
+    pub(super) of: usize,
+    /// Rules that mean the namespace no longer.
+    pub(super) gone: usize,
+}
+
+/// What becomes of the copies in a namespace when its labels change.
+pub(super) fn relabelled(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Relabelled {
+    let facts = |object: &Candidate<'_>| {
+        let labels = object.labels.clone().unwrap_or_default();
+        let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
+        let takes = takes_copies(world, &object.name, &facts);
+        takes.then_some(facts)
+    };
+    let (before, after) = (facts(old), facts(new));
+    let mut relabelled = Relabelled::default();
+    for (name, rule) in &world.rules {
+        let Some(compiled) = acting(world, name, rule) else { continue };
+        let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
+        let is_meant = |facts: &Option<NamespaceFacts>| {
+            elsewhere && facts.as_ref().is_some_and(|facts| is_named(compiled, &new.name, facts))
+        };
+        let number = sources(name, rule, compiled);
+        match (is_meant(&before), is_meant(&after)) {
+            (false, true) if number != Some(0) => {
+                relabelled.of += 1;
+                relabelled.come.known += number.unwrap_or_default();
+                relabelled.come.at_least |= number.is_none();
+            }
+            (true, false) if number != Some(0) => relabelled.gone += 1,
+            _ => {}
+        }
+    }
+    relabelled
+}
+
 /// The copies of an object, and the workloads that restart, when these of its keys change to what it will be.
+/// For an object that is only now written, nobody has been asked about what its own annotations declare.
 pub(super) fn of_change(
     world: &World,
     kind: Kind,
     object: &Candidate<'_>,
-    new: Option<&Candidate<'_>>,
+    (new, is_there): (Option<&Candidate<'_>>, bool),
     keys: &[String],
-    trusted: &TrustedWriters,
 ) -> Reach {
-    let own = watched_by(world, kind, object, trusted);
-    let restarts = restarts(world, kind, &object.namespace, &object.name, keys, own.as_ref());
+    let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
     let mut reach = Reach { restarts, ..Reach::default() };
-    let written = world.rules.iter().filter(|(name, _)| name.annotated().is_none());
-    let written = written.filter_map(|(name, rule)| {
-        acting(rule).filter(|compiled| is_source(name, compiled, kind, object)).map(Cow::Borrowed)
+    let rules = world.rules.iter().filter(|(name, _)| is_there || name.annotated().is_none());
+    let acting = rules.filter_map(|(name, rule)| {
+        let compiled = rule.compiled.as_deref().ok()?;
+        is_source(name, compiled, kind, object).then(|| acting(world, name, rule))?
     });
-    let declared = declared_by(world, kind, object, trusted).map(Cow::Owned);
-    for compiled in written.chain(declared) {
+    for compiled in acting {
         let carried: Vec<_> =
             keys.iter().filter_map(|key| compiled.shape.keys.carried(key)).map(str::to_owned).collect();
         if carried.is_empty() {
             continue;
         }
-        let source = crate::model::ObjectKey::new(kind, &*object.namespace, &*object.name);
+        let source = crate::names::ObjectKey::new(kind, &*object.namespace, &*object.name);
         let copy = compiled.shape.copy_name(&source);
         let before = reach.copies;
-        for namespace in targets(world, &compiled).filter(|namespace| ***namespace != *object.namespace) {
+        for namespace in targets(world, compiled).filter(|namespace| ***namespace != *object.namespace) {
             reach.copies += 1;
-            reach.restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried, None);
+            reach.restarts += self::restarts(world, compiled.shape.kind, namespace, &copy, &carried);
         }
         let size = new.map_or(0, |new| new.size_of(|key| compiled.shape.keys.carried(key).is_some()));
         reach.bytes = reach.bytes.max(size.saturating_mul((reach.copies - before) as u64));
@@ -90,46 +132,37 @@ pub(super) fn of_change(
     reach
 }
 
-/// The rule that an object's own annotations declare, where somebody who may has declared it: the object says so itself,
-/// whether its store is watched here or not. Whether the proof is good is the reconciler's to say.
-fn declared_by(
+/// A rule's spec, where it acts: as it is written now, it was found to be allowed. Nothing is told of objects
+/// that the rules of unasked authors name, for that would tell those authors what there is. A user who may
+/// write statuses could claim that a rule is allowed; where we hold the key of digests, the proof counts as
+/// well. The reconciler's index says whether an annotation is allowed, and no text on the object does.
+fn acting<'w>(world: &World, name: &NamespacedName, rule: &'w RuleFacts) -> Option<&'w CompiledRule> {
+    let compiled = rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
+    let is_proven = |key| rule.is_granted(key, &bounds(world, name, compiled));
+    let conditions = rule.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    may(conditions, rule.generation, name, world.key.as_ref().map(is_proven)).then_some(compiled)
+}
+
+/// The same of a monitor.
+fn watching<'w>(
     world: &World,
-    kind: Kind,
-    object: &Candidate<'_>,
-    trusted: &TrustedWriters,
-) -> Option<CompiledRule> {
-    let asks = is_heard(world, object, trusted).then_some(object)?;
-    let declared = annotated_rule(kind, &asks.name, |key| asks.annotation(key))?;
-    declared.ok().map(|(_, compiled)| compiled)
+    name: &NamespacedName,
+    monitor: &'w MonitorFacts,
+) -> Option<&'w CompiledMonitor> {
+    let compiled = monitor.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
+    let is_proven = world.key.as_ref().map(|key| monitor.is_granted(key));
+    let conditions = monitor.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    may(conditions, monitor.generation, name, is_proven).then_some(compiled)
 }
 
-/// The same of the monitor that its annotation declares.
-fn watched_by(
-    world: &World,
-    kind: Kind,
-    object: &Candidate<'_>,
-    trusted: &TrustedWriters,
-) -> Option<CompiledMonitor> {
-    let asks = is_heard(world, object, trusted).then_some(object)?;
-    let declared = annotated_monitor(kind, &asks.name, |key| asks.annotation(key))?;
-    declared.ok().map(|(_, compiled)| compiled)
-}
-
-/// Whether its annotations count: who was never asked would learn by them what there is.
-fn is_heard(world: &World, object: &Candidate<'_>, trusted: &TrustedWriters) -> bool {
-    let none = BTreeMap::new();
-    let annotations = object.annotations.as_ref().unwrap_or(&none);
-    world.annotations
-        && object.annotation(AUTHORIZED).is_some()
-        && Identity::of_stored(&object.namespace, None, annotations, trusted).is_ok()
-}
-
-/// A rule's spec, where nothing known keeps it from acting.
-fn acting(rule: &RuleFacts) -> Option<&CompiledRule> {
-    let unauthorized = rule.status.as_ref().is_some_and(|status| {
-        status.conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "False")
-    });
-    rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend && !unauthorized)
+/// Whether it is said of this generation that it may, and proven as far as that can be told. An annotation's
+/// status is only in the memory of the leader.
+fn may(conditions: &[Condition], generation: i64, name: &NamespacedName, is_proven: Option<bool>) -> bool {
+    let speaks = |one: &&Condition| one.type_ == "Authorized" && one.observed_generation == Some(generation);
+    match conditions.iter().find(speaks) {
+        Some(said) => said.status == "True" && is_proven.unwrap_or(true),
+        None => name.annotated().is_some() && is_proven.unwrap_or(false),
+    }
 }
 
 fn source_namespaces<'w>(name: &'w NamespacedName, rule: &'w CompiledRule) -> impl Iterator<Item = &'w str> {
@@ -155,24 +188,14 @@ fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Opt
 }
 
 /// How many workloads of a namespace restart when these keys of one of its objects change.
-fn restarts(
-    world: &World,
-    kind: Kind,
-    namespace: &str,
-    name: &str,
-    keys: &[String],
-    own: Option<&CompiledMonitor>,
-) -> usize {
+fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[String]) -> usize {
     let from = NamespacedName::new(namespace, "");
     let monitors: Vec<&CompiledMonitor> = world
         .monitors
         .range(from..)
         .take_while(|(monitor, _)| *monitor.namespace == *namespace)
-        // What annotations declare the object says itself, whether its store is watched here or not.
-        .filter(|(monitor, _)| monitor.annotated().is_none())
-        .filter_map(|(_, monitor)| monitor.compiled.as_deref().ok())
-        .chain(own)
-        .filter(|monitor| !monitor.suspend && watches(monitor, kind, name, keys))
+        .filter(|(_, monitor)| monitor.compiled.as_ref().is_ok_and(|it| watches(it, kind, name, keys)))
+        .filter_map(|(name, monitor)| watching(world, name, monitor))
         .collect();
     let kinds = [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
     let workloads = kinds.into_iter().flat_map(|workload| {

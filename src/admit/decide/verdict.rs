@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::foresight::{Foresight, Written};
 use crate::{
-    authority::{Identity, Question},
-    model::NamespacedName,
+    authority::{Identity, Question, Subject},
+    model::World,
+    names::NamespacedName,
     validate::printable,
 };
 
@@ -76,14 +78,27 @@ pub enum Decision {
 pub struct Inquiry {
     /// The object that was written; without a name where one is to be generated.
     pub of: NamespacedName,
+    /// Who writes it.
+    pub(crate) author: Subject,
     /// Whose rights the object would act with.
     pub identity: Identity,
     /// Without a yes to all of these the write is refused.
     pub required: Vec<Question>,
     /// Without a yes to all of these the object stays inert, and a warning says so.
     pub expected: Vec<Question>,
+    /// The rule that it is, if it is one.
+    pub(super) written: Option<Written>,
+    /// What its author is told beside, if every answer is a yes.
+    pub(crate) foresight: Foresight,
     /// The verdict with every answer a yes.
     pub allow: Verdict,
+}
+
+impl Inquiry {
+    /// Looks at the world for what the author of a rule is to be told.
+    pub(crate) fn look(&mut self, world: &World) {
+        self.foresight = self.written.as_ref().map(|written| written.look(world)).unwrap_or_default();
+    }
 }
 
 /// Why there is no verdict: the fault is ours, so the hook's failure policy decides.

@@ -1,11 +1,13 @@
 //! What a writer is told of the consequences: counts only, never whether something exists.
 
-use super::{WriteCase, reach};
+use serde::Deserialize;
+
+use super::{Verdict, WriteCase, reach};
 use crate::{
-    admit::decode::Operation,
-    api::{PolicyKind, WarnAbove},
-    authority::TrustedWriters,
-    model::{Bytes, Kind, SpreadLimits, World},
+    admit::decode::{Operation, Review},
+    api::{DeletionPolicy, PolicyKind, Span, WarnAbove},
+    model::{Bytes, SpreadLimits, World},
+    names::Kind,
     validate::Candidate,
 };
 
@@ -13,11 +15,12 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Option<String> {
     let (new, old) = (case.versions.new.as_ref(), case.versions.old.as_ref());
     match (case.kind, case.review.operation) {
         (PolicyKind::Namespace, Operation::Create) => of_namespace(world, new?),
+        (PolicyKind::Namespace, Operation::Update) => of_labels(world, old?, new?),
         (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::ConfigMap, old?, new, &case.parties.trusted)
+            of_change(world, Kind::ConfigMap, old?, new)
         }
         (PolicyKind::Secret, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::Secret, old?, new, &case.parties.trusted)
+            of_change(world, Kind::Secret, old?, new)
         }
         _ => None,
     }
@@ -27,7 +30,7 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     let (count, rules) = reach::into_namespace(world, object);
     let number = match (count.known, count.at_least) {
         (0, false) => return None,
-        // Of sources that are not known nothing can be said.
+        // Nothing can be said of sources that are not known.
         (0, true) if rules == 0 => return None,
         (0, true) => "objects".to_owned(),
         (known, true) => format!("at least {}", counted(known, "object")),
@@ -36,13 +39,68 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     Some(format!("copyrator: {number} will appear in this namespace ({})", counted(rules, "rule")))
 }
 
-fn of_change(
-    world: &World,
-    kind: Kind,
-    old: &Candidate<'_>,
-    new: Option<&Candidate<'_>>,
-    trusted: &TrustedWriters,
-) -> Option<String> {
+/// What other labels bring to a namespace, and what they take away.
+fn of_labels(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
+    let reach::Relabelled { come, of, gone } = reach::relabelled(world, old, new);
+    let number = match (come.known, come.at_least) {
+        (0, _) => "objects".to_owned(),
+        (known, true) => format!("at least {}", counted(known, "object")),
+        (known, false) => counted(known, "object"),
+    };
+    let come = (of > 0).then(|| format!("{number} will appear in this namespace ({})", counted(of, "rule")));
+    let gone = (gone > 0)
+        .then(|| format!("copies of {} will be deleted here after their grace", counted(gone, "rule")));
+    let said: Vec<String> = [come, gone].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("copyrator: {}", said.join("; ")))
+}
+
+/// What is read of a rule that is deleted.
+#[derive(Deserialize)]
+struct DeletedRule {
+    spec: Removal,
+    #[serde(default)]
+    status: Counts,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Removal {
+    #[serde(default)]
+    deletion_policy: DeletionPolicy,
+    #[serde(default)]
+    deletion_grace: Option<Span>,
+}
+
+#[derive(Default, Deserialize)]
+struct Counts {
+    #[serde(default)]
+    current: i64,
+}
+
+/// A user who deletes a rule is told what becomes of its copies. Nothing ever prevents the deletion.
+pub(super) fn of_deletion(review: &Review<'_>) -> Verdict {
+    let mut verdict = Verdict::allow();
+    let is_deleted = review.operation == Operation::Delete && review.kind.kind == "CopyratorRule";
+    let old = review.old_object.filter(|_| is_deleted);
+    let rule: Option<DeletedRule> = old.and_then(|old| serde_json::from_str(old.get()).ok());
+    let Some(DeletedRule { spec, status }) = rule else { return verdict };
+    let copies = usize::try_from(status.current).unwrap_or_default();
+    if copies > 0 {
+        let copies = plural(copies, "copy", "copies");
+        verdict.warn(match (spec.deletion_policy, spec.deletion_grace) {
+            (DeletionPolicy::Retain, _) => {
+                format!("copyrator: {copies} of this rule stay, as ordinary objects (deletionPolicy: Retain)")
+            }
+            (DeletionPolicy::Delete, grace) => {
+                let when = grace.map_or_else(|| "after the default grace".to_owned(), |grace| format!("in {grace}"));
+                format!("copyrator: {copies} of this rule will be deleted {when}; deletionPolicy: Retain keeps them")
+            }
+        });
+    }
+    verdict
+}
+
+fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candidate<'_>>) -> Option<String> {
     let keys = match new {
         Some(new) => new.changed_keys(old),
         None => old.keys().map(str::to_owned).collect(),
@@ -50,7 +108,7 @@ fn of_change(
     if keys.is_empty() {
         return None;
     }
-    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, new, &keys, trusted);
+    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, (new, true), &keys);
     let some = |number, one, many| (number > 0).then(|| plural(number, one, many));
     let copies = some(copies, "copy", "copies");
     let changed = some(restarts, "workload restarts", "workloads restart");
@@ -78,13 +136,12 @@ pub(super) struct Reached {
     restarts: usize,
 }
 
-/// How far a write reaches. What is written for the first time restarts nobody.
+/// How far a write reaches. An object that is written for the first time restarts nothing.
 pub(super) fn reached(
     world: &World,
     kind: Kind,
     old: Option<&Candidate<'_>>,
     new: &Candidate<'_>,
-    trusted: &TrustedWriters,
 ) -> Reached {
     let keys = match old {
         Some(old) => new.changed_keys(old),
@@ -93,7 +150,7 @@ pub(super) fn reached(
     if keys.is_empty() {
         return Reached::default();
     }
-    let reach = reach::of_change(world, kind, old.unwrap_or(new), Some(new), &keys, trusted);
+    let reach = reach::of_change(world, kind, old.unwrap_or(new), (Some(new), old.is_some()), &keys);
     Reached { copies: reach.copies, restarts: if old.is_some() { reach.restarts } else { 0 } }
 }
 

@@ -1,5 +1,5 @@
-//! One object put to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if it had just been
-//! written by nobody in particular.
+//! One object put to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if it
+//! had just been written by nobody in particular.
 
 use jiff::Timestamp;
 use serde_json::{Value, value::RawValue};
@@ -43,11 +43,9 @@ pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result
         Case::Write(write) => Ok(write.judge(write.look(world)?).edits),
         Case::Settled(_) => Ok(Vec::new()),
     })?;
-    let added = serde_json::from_value::<json_patch::Patch>(patch(&edits))
-        .is_ok_and(|patch| json_patch::patch(&mut object, &patch).is_ok());
-    match added {
-        true => Ok(object),
-        false => Err(unreadable(item, "what policies add to it cannot be added; check its metadata")),
+    match json_patch::patch(&mut object, &patch(&edits)) {
+        Ok(()) => Ok(object),
+        Err(_) => Err(unreadable(item, "what policies add to it cannot be added; check its metadata")),
     }
 }
 
@@ -60,7 +58,8 @@ pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Findin
     breaches.map_or_else(|faults| faults, |breaches| breaches.into_iter().map(Finding::from).collect())
 }
 
-/// A verdict that hangs on nothing in the cluster. What its writer may do is not asked: he is not known.
+/// A verdict that hangs on nothing in the cluster. What its writer may do is not asked: the writer is not
+/// known.
 fn settled(item: &Item, object: &Value, purpose: &Purpose, rule: &str) -> Vec<Finding> {
     let verdict = asked(item, object, purpose, |case| match case {
         Case::Settled(Decision::Now(verdict)) => Ok(verdict),

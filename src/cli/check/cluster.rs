@@ -26,8 +26,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Puts a policy in force, as the API server would have stored it; what should be known of it is given back. One that
-    /// cannot be understood is in force nowhere.
+    /// Puts a policy in force, as the API server would have stored it; what should be known of it is given
+    /// back. One that cannot be understood is in force nowhere.
     pub(super) fn put(&mut self, item: &Item) -> Vec<String> {
         let mut notices = Vec::new();
         let Ok(spec) = serde_json::from_value::<ConfigPolicySpec>(item.value["spec"].clone()) else {
@@ -60,7 +60,8 @@ impl Cluster {
         self.namespaces.contains_key(namespace)
     }
 
-    /// The policies that would speak of an object if the labels of its namespace, which are not known, were the right ones.
+    /// The policies that would speak of an object if the labels of its namespace, which are not known, were
+    /// the right ones.
     pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
         let open = |policy: &&Policy| {
             hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()
@@ -68,8 +69,9 @@ impl Cluster {
         self.policies.iter().filter(move |(_, policy)| open(policy)).map(|(name, _)| &**name)
     }
 
-    /// What the webhook would know. Where the labels of `unknown`, a namespace, are told nowhere, without the policies that
-    /// hang on them: of each namespace no more is known than what the API server itself puts on it.
+    /// What the webhook would know. Where no file gives the labels of `unknown`, a namespace, the policies
+    /// that depend on them are left out: a namespace has then only the label that the API server itself puts
+    /// on it.
     pub(super) fn world(&self, unknown: Option<&str>) -> World {
         let mut world = World::default();
         for (name, labels) in &self.namespaces {
@@ -100,7 +102,7 @@ impl Cluster {
 }
 
 fn facts(labels: BTreeMap<String, String>) -> NamespaceFacts {
-    NamespaceFacts { labels, terminating: false }
+    NamespaceFacts { labels, ..NamespaceFacts::default() }
 }
 
 /// Whether a policy looks at labels of namespaces that somebody has to tell.

@@ -13,16 +13,10 @@ use super::{
 };
 use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
 
-/// Secrets of these types are Kubernetes' and Helm's own business: the hooks leave them out.
-const SYSTEM_TYPES: [&str; 3] =
-    ["helm.sh/release.v1", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
-/// So is the object of this name, in every namespace.
-const ROOT_CA: &str = "kube-root-ca.crt";
-
 /// Judges everything that is in the files.
 pub(super) fn judge(scene: Scene) -> Report {
-    let Scene { items, skipped, own_namespace } = scene;
-    let mut report = Report { notices: left_out(&skipped), skipped, ..Report::default() };
+    let Scene { items, skipped, misspelt, own_namespace } = scene;
+    let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
     let mut cluster = Cluster::default();
     for item in ours {
@@ -85,8 +79,8 @@ fn findings(
         return Vec::new();
     }
     let mut findings = ask::annotations(item, &object);
-    let is_system_type = object["type"].as_str().is_some_and(|type_| SYSTEM_TYPES.contains(&type_));
-    if item.name == ROOT_CA || is_system_type {
+    let text = object.to_string();
+    if Candidate::decode(kind, &text).is_ok_and(|object| object.is_kubernetes_own()) {
         return findings;
     }
     let is_known = kind == PolicyKind::Namespace || cluster.knows(&item.namespace);

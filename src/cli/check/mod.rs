@@ -13,7 +13,10 @@ mod table;
 use std::path::PathBuf;
 
 use self::{judge::judge, scene::Scene};
-use super::{Console, Exit, fail, manifests, output, print};
+use super::{
+    arguments::{UsageError, manifests, output},
+    terminal::{Console, Exit, fail, print},
+};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -45,7 +48,8 @@ enum Output {
     copyrator check -f policies/ --strict\n  copyrator check -f . -o sarif > copyrator.sarif\n\n\
     Each object is judged as newly written, with what policies add when missing. Labels of namespaces are those of the Namespaces \
     among the files. Not known are what is there already (immutable keys, oldObject), who writes (request.userInfo is empty) and \
-    what he may do. Objects of other kinds are left out and counted; values of Secrets are never printed.\n\n\
+    what he may do. Objects of other kinds are left out and counted, and refused where apiVersion or kind looks like a misspelt one \
+    of those; values of Secrets are never printed.\n\n\
     Exit codes: 0 nothing would be refused; 1 something would; 2 usage, or a file that cannot be read."
 )]
 pub struct Args {
@@ -85,6 +89,11 @@ impl Args {
             Ok(read) => read,
             Err(error) => return fail(&error, Exit::Usage),
         };
+        if files.is_empty() {
+            let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+            let message = format!("there is no object in {}: nothing would be judged", names.join(", "));
+            return fail(&UsageError::Value { flag: "filename", message }, Exit::Usage);
+        }
         let report = judge(Scene::new(files, policies, &self.namespace, &self.copyrator_namespace));
         report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {

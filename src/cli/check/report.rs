@@ -14,7 +14,7 @@ pub(super) struct Report {
     pub objects: Vec<Judged>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
-    /// What whoever reads the verdicts should know of the files.
+    /// What a reader of the verdicts should know of the files.
     pub notices: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ pub(super) struct Finding {
     pub level: Level,
     /// The policy, where it is a policy's.
     pub policy: Option<String>,
-    /// The policy's rule, by name or by field; else `spec`, `annotations` or `manifest`, for what is wrong with the object itself.
+    /// The policy's rule, by name or by field; else `spec`, `annotations` or `manifest`, for what is wrong
+    /// with the object itself.
     pub rule: String,
     /// The key.
     pub key: Option<String>,
@@ -100,7 +101,7 @@ impl Finding {
         Self { level: Level::Warned, ..Self::refused(rule, None, message) }
     }
 
-    /// Of a policy that hangs on what no file tells.
+    /// For a policy that depends on facts that no file tells.
     pub(super) fn unknown(policy: &str, message: String) -> Self {
         let rule = "match.namespaceSelector";
         Self { level: Level::Unknown, policy: Some(policy.into()), ..Self::refused(rule, None, message) }

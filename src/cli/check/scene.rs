@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::report::{Finding, Judged};
 use crate::{
     api::{GROUP, PolicyKind, VERSION},
-    cli::manifests::Document,
+    cli::arguments::manifests::Document,
+    validate::meant,
 };
 
 /// The kinds of ours that are written in files.
@@ -18,6 +20,8 @@ pub(super) struct Scene {
     pub items: Vec<Item>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
+    /// What was meant to be judged, by its looks, and is misspelt.
+    pub misspelt: Vec<Judged>,
     /// Copyrator's own namespace.
     pub own_namespace: String,
 }
@@ -62,16 +66,20 @@ impl Item {
 }
 
 impl Scene {
-    /// Sorts documents: `files` are judged, of `policies` only the policies, and Namespaces lend their labels. What names no
-    /// namespace belongs to `home`.
+    /// Sorts documents: `files` are judged, of `policies` only the policies, and Namespaces lend their
+    /// labels. What names no namespace belongs to `home`.
     pub(super) fn new(
         files: Vec<Document>,
         policies: Vec<Document>,
         home: &str,
         own_namespace: &str,
     ) -> Self {
-        let mut scene =
-            Self { items: Vec::new(), skipped: BTreeMap::new(), own_namespace: own_namespace.to_owned() };
+        let mut scene = Self {
+            items: Vec::new(),
+            skipped: BTreeMap::new(),
+            misspelt: Vec::new(),
+            own_namespace: own_namespace.to_owned(),
+        };
         for document in policies {
             match item(document, home) {
                 Ok(item) if item.kind == "ConfigPolicy" => scene.items.push(item),
@@ -79,17 +87,39 @@ impl Scene {
                     scene.items.push(Item { is_context: true, ..item });
                 }
                 Ok(item) => scene.skip(item.kind),
-                Err(kind) => scene.skip(&kind),
+                Err(other) => scene.leave_out(other),
             }
         }
         for document in files {
             match item(document, home) {
                 Ok(item) => scene.items.push(item),
-                Err(kind) => scene.skip(&kind),
+                Err(other) => scene.leave_out(other),
             }
         }
         scene.items.iter_mut().enumerate().for_each(|(position, item)| item.position = position);
         scene
+    }
+
+    /// An object that nobody would ask the webhook about; a false pass, were it meant to be one of those.
+    fn leave_out(&mut self, Document { file, line, number, value, .. }: Document) {
+        let text =
+            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("/apiVersion"), text("/kind"));
+        let Some(meant) = looks_like(&version, &kind) else {
+            return self.skip(if kind.is_empty() { "(no kind)" } else { &kind });
+        };
+        let message = format!("apiVersion {version:?}, kind {kind:?} is not known, and not judged; {meant}");
+        self.misspelt.push(Judged {
+            file,
+            line,
+            document: number,
+            position: 0,
+            kind,
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            allowed: false,
+            findings: vec![Finding::refused("manifest", None, message)],
+        });
     }
 
     fn skip(&mut self, kind: &str) {
@@ -97,24 +127,44 @@ impl Scene {
     }
 }
 
-/// An object that the webhook would be asked about, or else its kind.
-fn item(document: Document, home: &str) -> Result<Item, String> {
-    let Document { file, line, number, value, .. } = document;
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+/// The kinds of Kubernetes' own that are judged.
+const CORE: [&str; 3] = ["ConfigMap", "Secret", "Namespace"];
+
+/// What an object that is not judged was probably meant to be, where its apiVersion or its kind says so.
+fn looks_like(version: &str, kind: &str) -> Option<String> {
+    let ours = format!("{GROUP}/{VERSION}");
+    let (group, _) = version.split_once('/').unwrap_or((version, ""));
+    let kind_of_ours = meant(kind, OURS);
+    if group == GROUP
+        || group.starts_with("copyrator")
+        || kind_of_ours.is_some()
+        || meant(version, [&*ours]).is_some()
+    {
+        let kinds = kind_of_ours.map_or_else(|| OURS.join(", "), str::to_owned);
+        return Some(format!("did you mean apiVersion {ours}, kind {kinds}?"));
+    }
+    // Other groups have kinds of such names, too.
+    let is_core = ["", "v1", "V1"].contains(&version);
+    let core = meant(kind, CORE).filter(|_| is_core)?;
+    Some(format!("did you mean apiVersion v1, kind {core}?"))
+}
+
+/// An object that the webhook would be asked about, or else the document as it was.
+fn item(document: Document, home: &str) -> Result<Item, Document> {
+    let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     let known = match version {
-        "v1" => ["ConfigMap", "Secret", "Namespace"].into_iter().find(|known| *known == kind),
+        "v1" => CORE.into_iter().find(|known| *known == kind),
         _ if version == format!("{GROUP}/{VERSION}") => OURS.into_iter().find(|known| *known == kind),
         _ => None,
     };
-    let Some(kind) = known else {
-        return Err(if kind.is_empty() { "(no kind)".into() } else { kind.to_owned() });
-    };
+    let Some(kind) = known else { return Err(document) };
     let namespace = match (kind, text("/metadata/namespace")) {
         ("Namespace" | "ConfigPolicy", _) => "",
         (_, "") => home,
         (_, own) => own,
     };
     let (namespace, name) = (namespace.to_owned(), text("/metadata/name").to_owned());
+    let Document { file, line, number, value, .. } = document;
     Ok(Item { file, line, document: number, position: 0, kind, namespace, name, value, is_context: false })
 }

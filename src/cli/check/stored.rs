@@ -1,5 +1,5 @@
-//! An object of a file as the API server would hand it to the webhook: what it fills in is filled in, and what it would not
-//! even read is found.
+//! An object of a file as the API server would hand it to the webhook: what it fills in is filled in, and
+//! what it would not even read is found.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
@@ -62,7 +62,7 @@ fn merge_string_data(object: &mut Value) {
     }
 }
 
-/// What is no map, or holds something else than text. No value is quoted.
+/// A value that is not a map, or holds something other than text. No value is quoted.
 fn faults(item: &Item, object: &Value) -> Vec<Finding> {
     let fault = |key: Option<&str>, what: &str| fault(item, key, what);
     let Some(metadata) = object["metadata"].as_object() else {

@@ -3,7 +3,7 @@
 use super::report::{Finding, Level, Report};
 use crate::validate::printable;
 
-/// Of what is written in files a terminal obeys nothing.
+/// A terminal obeys nothing that is written in files.
 const LONGEST_LINE: usize = 4096;
 
 /// With `all`, also the objects about which nothing was found.

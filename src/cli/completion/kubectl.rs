@@ -1,5 +1,5 @@
-//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, the last of which may be empty, and
-//! reads a proposal a line, and last a directive.
+//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, the last of which
+//! may be empty, and reads a proposal a line, and last a directive.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -10,11 +10,15 @@ use kube::{Api, ResourceExt, api::ListParams};
 
 use super::words::{asks_for_namespace, value_of};
 use crate::{
-    cli::{Cli, ClusterArgs, Exit, Threads, block_on, connect, print},
-    run::target::Target,
+    cli::{
+        Cli,
+        arguments::{ClusterArgs, connect},
+        terminal::{Exit, Threads, block_on, print},
+    },
+    cluster::Target,
 };
 
-/// Whoever presses the tab key waits no longer.
+/// A user who presses the tab key waits no longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// No more names are of use to anybody.
 const NAMES: u32 = 500;

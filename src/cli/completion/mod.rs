@@ -8,7 +8,10 @@ use clap_complete::aot::{Shell, generate};
 
 pub(super) use kubectl::through_kubectl;
 
-use super::{Cli, Exit, print};
+use super::{
+    Cli,
+    terminal::{Exit, print},
+};
 
 /// Shells that there are words for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -9,16 +9,18 @@ use super::{
     facts::{Ca, Facts},
     finding::{Findings, Id},
     hooks,
-    install::{Install, Role},
 };
-use crate::marks::CA_SECRET;
+use crate::{
+    cli::operator::{Install, Role},
+    marks::CA_SECRET,
+};
 
-/// A renewal, or a rotation, that is so late has been forgotten by whoever should do it.
+/// A renewal, or a rotation, that is so late has been forgotten by the process that should do it.
 const LATE: Duration = Duration::from_secs(24 * 3600);
 
 /// Everything that is wrong with the CA.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
-    // What is mounted is somebody else's to keep.
+    // Somebody else keeps what is mounted.
     if install.told("tls-dir").is_some() {
         return;
     }
@@ -30,8 +32,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Ok(Ca::Absent) => {
             let what = "is not there: webhooks have no certificate, and the reconciler that leads makes a new CA within a \
                         minute";
-            let restart =
-                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            let restart = install.start(Role::Reconciler);
             found.error(Id::CaMissing, object, what, restart);
         }
         Ok(Ca::Torn(why)) => {
@@ -60,8 +61,8 @@ fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Fin
     }
 }
 
-/// A rotation goes on once every hook was seen to carry the next CA, which the Secret says; the CA before goes once
-/// every leaf that it signed is over.
+/// A rotation goes on once every hook was seen to carry the next CA, which the Secret says; the CA before
+/// goes once every leaf that it signed is over.
 fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found: &mut Findings) {
     let of_leaves = Times::default().leaf_lifetime;
     let (what, since) = match (&ca.secret.next, ca.published, ca.switched) {
@@ -79,9 +80,7 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     };
     if since + LATE <= SystemTime::from(facts.now) {
         let what = format!("its CA {what}; it should not be so since {}", day(since));
-        let namespace = &facts.namespace;
-        let restart =
-            format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+        let restart = install.start(Role::Reconciler);
         found.warning(Id::RotationHeld, object, what, restart);
     }
 }

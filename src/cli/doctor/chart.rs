@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::install::Role;
+use crate::cli::operator::Role;
 
 /// A role of the chart.
 pub(super) struct Given {
@@ -83,8 +83,8 @@ const SELF_MANAGED: &str = "if eq .Values.certificates.mode \"self-managed\"";
 /// The opposite.
 const MOUNTED: &str = "if ne .Values.certificates.mode \"self-managed\"";
 
-/// The rules of a role of the chart; `all`: with those that values which we cannot know of ask for. `is_self_managed`:
-/// whether the webhook's CA is our own; `None`: not known either.
+/// The rules of a role of the chart; `all`: with the rules for chart values that we cannot know.
+/// `is_self_managed`: whether the webhook's CA is our own; `None`: not known either.
 pub(super) fn rules(
     given: &Given,
     stem: &str,

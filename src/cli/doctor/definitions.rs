@@ -5,9 +5,8 @@ use serde_json::Value;
 use super::{
     facts::{Facts, Pair},
     finding::{Findings, Id},
-    install::Install,
 };
-use crate::hooks::is_empty;
+use crate::{cli::operator::Install, hooks::is_empty};
 
 /// The annotation by which Helm knows what is a release's.
 const OF_A_RELEASE: &str = "/metadata/annotations/meta.helm.sh~1release-name";
@@ -26,8 +25,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
                 found.warning(Id::PolicyMissing, name, what, &fix);
             }
             Ok(None) => {
-                let what = "is not there: the API server does not enforce by itself what it protects (copies, or whose \
-                            name rules and annotations carry)";
+                let what = "is not there: the API server does not enforce by itself what it protects (copies, statuses, or \
+                            whose name rules and annotations carry)";
                 found.error(Id::PolicyMissing, name, what, &fix);
             }
             Ok(Some(live)) => {

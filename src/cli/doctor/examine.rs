@@ -6,14 +6,13 @@ use super::{
     certificates, definitions,
     facts::Facts,
     finding::{Finding, Findings, Id},
-    foreign, hooks,
-    install::Install,
-    places, pods, rights,
+    foreign, held, hooks, labels, places, pods, rights,
 };
-use crate::crds::KubeVersion;
+use crate::{cli::operator::Install, crds::KubeVersion};
 
 /// What there is not where an install looks at some namespaces only, without rights over the cluster.
-const OF_THE_CLUSTER: [Id; 8] = [
+const OF_THE_CLUSTER: [Id; 9] = [
+    Id::CopiesHeld,
     Id::CaMissing,
     Id::CaExpiring,
     Id::RotationHeld,
@@ -35,15 +34,18 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     if is_installed(facts) {
         pods::check(facts, &install, &mut found);
         definitions::check(facts, &install, &mut found);
+        labels::check(facts, &mut found);
         if install.is_namespaced() {
             places::check(facts, &install, &mut found);
         } else {
             rights::check(facts, &install, &mut found);
+            held::check(facts, &mut found);
             certificates::check(facts, &install, &mut found);
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // What an install has left behind may hold writes up. All else is missing, which goes without saying.
+        // Hooks that an install has left behind may hold writes up. Everything else is missing, and need not
+        // be reported.
         hooks::answered(facts, &install, false, &mut found);
     }
     let mut found = found.0;
@@ -65,7 +67,7 @@ pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<
     Id::value_variants().iter().copied().filter(|id| is_looked_at(id) && is_fine(id)).collect()
 }
 
-/// Who may not see whether we are is taken to mean that we are.
+/// A caller who may not see whether Copyrator is installed is taken to mean that it is.
 fn is_installed(facts: &Facts) -> bool {
     !facts.deployments.as_ref().is_ok_and(Vec::is_empty)
 }

@@ -13,7 +13,12 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use crate::{api::ConfigPolicy, crds::KubeVersion};
+use crate::{
+    api::ConfigPolicy,
+    crds::KubeVersion,
+    model::Definition,
+    names::{NamespacedName, ObjectKey},
+};
 
 /// What a look gave, or why it gave nothing.
 pub(super) type Seen<T> = Result<T, Unread>;
@@ -74,11 +79,11 @@ pub(super) enum Ca {
 pub(super) struct LeaseFacts {
     /// Who holds it; empty: nobody.
     pub(super) holder: String,
-    /// Whether he still writes into it.
+    /// Whether the holder still writes into it.
     pub(super) is_renewed: bool,
-    /// Whether he is a pod of our namespace with the reconciler's account.
+    /// Whether the holder is a pod of our namespace with the reconciler's account.
     pub(super) is_ours: bool,
-    /// When he last wrote into it, by his own clock.
+    /// When the holder last wrote into it, by its own clock.
     pub(super) renewed_at: Option<Timestamp>,
 }
 
@@ -89,6 +94,15 @@ pub(super) struct Rbac {
     pub(super) cluster_role_bindings: Vec<ClusterRoleBinding>,
     pub(super) roles: Vec<Role>,
     pub(super) role_bindings: Vec<RoleBinding>,
+}
+
+/// Copies that nobody wants and that stay, because their rules may have gone with their definition.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// The present one.
+    pub(super) definition: Definition,
+    /// How many, by the rule that is not there.
+    pub(super) rules: BTreeMap<NamespacedName, usize>,
 }
 
 /// An object of ours as it should be, and as it is.
@@ -123,7 +137,11 @@ pub(super) struct Facts {
     pub(super) digest_key: Seen<bool>,
     pub(super) lease: Seen<LeaseFacts>,
     pub(super) rbac: Seen<Rbac>,
-    /// Where only some namespaces are looked at: the Roles and RoleBindings of each of them and of our own, which takes no
-    /// right over the cluster to read.
+    /// Copies that are held; `None` where there is no definition of rules.
+    pub(super) held: Seen<Option<Held>>,
+    /// Objects whose annotations ask for something and do not count, since they lack the label beside.
+    pub(super) unlabelled: Seen<Vec<ObjectKey>>,
+    /// Where only some namespaces are looked at: the Roles and RoleBindings of each of them and of our own,
+    /// which takes no right over the cluster to read.
     pub(super) places: BTreeMap<String, Seen<Rbac>>,
 }

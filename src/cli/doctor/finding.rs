@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::facts::Unread;
 
-/// Everything that may be found, by a name that does not change. `docs/operations.md` says what each means.
+/// Everything that may be found, by a name that does not change. `docs/doctor.md` says what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Id {
@@ -13,6 +13,7 @@ pub(super) enum Id {
     ServerTooOld,
     CrdMissing,
     CrdOld,
+    CopiesHeld,
     PolicyMissing,
     PolicyChanged,
     RightMissing,
@@ -29,6 +30,7 @@ pub(super) enum Id {
     CaNotTrusted,
     WebhookDown,
     PodsNotReady,
+    LabelMissing,
     ForeignFailHook,
 }
 
@@ -79,6 +81,11 @@ pub(super) struct Finding {
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
+    /// Whether anything of this sort was found.
+    pub(super) fn has(&self, id: Id) -> bool {
+        self.0.iter().any(|finding| finding.id == id)
+    }
+
     pub(super) fn error(
         &mut self,
         id: Id,

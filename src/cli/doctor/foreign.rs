@@ -96,7 +96,7 @@ fn foreign<'v>(configuration: &'v Value, index: usize, hook: &'v Value) -> Optio
     })
 }
 
-/// Of what matters to us, what a hook is asked about.
+/// Which of the resources that matter to us a hook is asked about.
 fn sees(hook: &Value) -> Vec<&'static str> {
     const OURS: [(&str, &str); 5] = [
         ("", "configmaps"),

@@ -20,11 +20,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    super::Console,
-    facts::{Ca, Facts, Pair, Rbac, Seen, Unread},
-    foreign,
-    install::{Install, PART_OF, Role},
-    leader,
+    facts::{Ca, Facts, Held, Pair, Rbac, Seen, Unread},
+    foreign, held, labels, leader,
 };
 use crate::{
     act::{
@@ -33,12 +30,18 @@ use crate::{
     },
     api::ConfigPolicy,
     authority::{Authorizer as _, CallerAuthorizer, Question},
-    cli::refused::words,
+    cli::{
+        operator::{Install, PART_OF, Role},
+        terminal::{Console, refused::words},
+    },
     crds::{KubeVersion, manifests},
     hooks::NAME,
     marks::{CA_SECRET, KEY_SECRET},
     observe::{AsWritten, crds::DEFINITIONS},
 };
+
+/// Objects a page.
+const PAGE: u32 = 500;
 
 /// Reads everything.
 ///
@@ -56,12 +59,20 @@ pub(super) async fn gather(
         list(namespaced(client, namespace), Some(namespace), &parts).await;
     let install = Install::new(namespace, deployments.as_deref().unwrap_or_default());
     let account = install.account(Role::Reconciler);
-    let (lease, rest, places) = tokio::join!(
+    let annotations_count = install.told("annotations").is_none_or(|told| told == "true");
+    let (lease, rest, places, unlabelled) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
         quick(client, namespace, &server),
         places(client, namespace, install.places()),
+        async {
+            match annotations_count {
+                true => labels::look(client, &install.places()).await,
+                false => Ok(Vec::new()),
+            }
+        },
     );
-    let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, rbac } = rest;
+    let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, rbac, held } =
+        rest;
     let namespace = namespace.to_owned();
     Ok(Facts {
         namespace,
@@ -78,6 +89,8 @@ pub(super) async fn gather(
         digest_key,
         lease,
         rbac,
+        held,
+        unlabelled,
         places,
     })
 }
@@ -93,6 +106,7 @@ struct Quick {
     ca: Seen<Ca>,
     digest_key: Seen<bool>,
     rbac: Seen<Rbac>,
+    held: Seen<Option<Held>>,
 }
 
 async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> Quick {
@@ -120,6 +134,7 @@ async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> 
         ca: ca(client, namespace).await,
         digest_key: digest_key(client, namespace).await,
         rbac: rbac(client).await,
+        held: held::look(client).await,
     }
 }
 
@@ -180,7 +195,7 @@ async fn admission(client: &Client, server: &Seen<KubeVersion>) -> Vec<Pair> {
     pairs
 }
 
-/// A dry run of a rule, which nobody sees: whoever may not write one is told nothing by its refusal.
+/// A dry run of a rule, which nobody sees: its refusal tells nothing to a caller who may not write rules.
 async fn canary(client: &Client, namespace: &str) -> Seen<Result<(), String>> {
     let resource = "copyratorrules.copyrator.dev";
     let unread = |failure| Unread {
@@ -216,7 +231,7 @@ async fn ca(client: &Client, namespace: &str) -> Seen<Ca> {
         Err(CaError::Api { source, .. }) => {
             Err(unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
         }
-        Err(error) => Ok(Ca::Torn(crate::cli::with_causes(&error))),
+        Err(error) => Ok(Ca::Torn(crate::cli::terminal::with_causes(&error))),
     }
 }
 
@@ -269,7 +284,7 @@ where
 }
 
 /// Every object; a kind that is not served has none.
-async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Seen<Vec<K>>
+pub(super) async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Seen<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -277,6 +292,29 @@ where
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(error) => Err(unread("list", plural::<K>(), namespace, error)),
+    }
+}
+
+/// Every object, a page at a time, of which nothing is kept but what `each` keeps.
+pub(super) async fn pages<K>(
+    api: &Api<K>,
+    namespace: Option<&str>,
+    which: ListParams,
+    mut each: impl FnMut(K),
+) -> Seen<()>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let first = which.limit(PAGE);
+    let mut params = first.clone();
+    loop {
+        let page =
+            api.list(&params).await.map_err(|error| unread("list", plural::<K>(), namespace, error))?;
+        page.items.into_iter().for_each(&mut each);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = first.clone().continue_token(&token),
+            None => return Ok(()),
+        }
     }
 }
 
@@ -291,14 +329,19 @@ where
 }
 
 /// As kubectl takes it.
-fn plural<K: Resource<DynamicType = ()>>() -> String {
+pub(super) fn plural<K: Resource<DynamicType = ()>>() -> String {
     match K::group(&()) {
         group if group.is_empty() => K::plural(&()).into_owned(),
         group => format!("{}.{group}", K::plural(&())),
     }
 }
 
-fn unread(verb: &'static str, resource: String, namespace: Option<&str>, error: kube::Error) -> Unread {
+pub(super) fn unread(
+    verb: &'static str,
+    resource: String,
+    namespace: Option<&str>,
+    error: kube::Error,
+) -> Unread {
     let failure = match error {
         kube::Error::Api(status) if status.code == 403 => None,
         kube::Error::Api(status) => Some(words(&status)),

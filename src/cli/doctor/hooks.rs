@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::{
     facts::{Ca, Facts},
     finding::{Findings, Id},
-    install::{Install, Role},
 };
 use crate::{
-    hooks::{AUTHOR_HOOK, NAME, Stamper, render, says},
+    cli::operator::{Install, Role},
+    hooks::{AUTHOR_HOOK, Frame, NAME, Stamper, WARNINGS, Warned, render, says},
     marks::HANDS_OFF,
     validate::CompiledPolicy,
 };
@@ -38,9 +38,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         let Some(live) = live else {
             let what = "is not there, so that nothing of it is judged or added; a reconciler that leads, and whose calls to \
                         the webhook arrive, puts it back within a minute";
-            let namespace = &facts.namespace;
-            let restart =
-                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            let restart = install.start(Role::Reconciler);
             found.error(Id::HooksMissing, format!("{kind} {NAME}"), what, restart);
             continue;
         };
@@ -48,7 +46,11 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         trusted(facts, install, kind, live, found);
     }
     drifted(facts, install, validating, mutating, left_alone, found);
-    answered(facts, install, is_empty, found);
+    // Where the hook or the definition is not there nobody is called, and that has been said.
+    let is_uncalled = validating.is_none() || found.has(Id::CrdMissing);
+    if !is_uncalled {
+        answered(facts, install, is_empty, found);
+    }
 }
 
 /// Whether somebody has said that the reconciler is to leave it alone.
@@ -61,8 +63,8 @@ pub(super) fn hands_on(kind: &str) -> String {
     format!("kubectl annotate {} {NAME} {HANDS_OFF}-", kind.to_lowercase())
 }
 
-/// `is_empty`: of the validating one; without defaults, and where the API server stamps authors, the mutating one is
-/// empty by right.
+/// `is_empty`: of the validating one; without defaults, and where the API server stamps authors, the mutating
+/// one is empty by right.
 fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;
@@ -111,7 +113,8 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
 }
 
-/// The command after which the reconciler writes it anew. Who says hands off is asked about that apart.
+/// The command after which the reconciler writes it anew. A user who says hands off is asked about that
+/// apart.
 fn renew(kind: &str) -> String {
     format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
@@ -136,8 +139,16 @@ fn drifted(
     let stamper = if stamps_by_hook || !stamps_by_server { Stamper::Hook } else { Stamper::ApiServer };
     let annotations = install.told("annotations").is_none_or(|told| told != "false");
     let owner = owner(facts, install);
-    let (wanted_validating, wanted_mutating) =
-        render(valid, stamper, &install.endpoint(), "", owner, &facts.namespace, annotations);
+    let endpoint = install.endpoint();
+    let frame = Frame {
+        stamper,
+        endpoint: &endpoint,
+        ca_bundle_pem: "",
+        owner,
+        own_namespace: &facts.namespace,
+        annotations,
+    };
+    let (wanted_validating, wanted_mutating) = render(valid, &Warned::default(), &frame);
     let pairs = [
         (VALIDATING, validating, serde_json::to_value(wanted_validating)),
         (MUTATING, mutating, serde_json::to_value(wanted_mutating)),
@@ -181,9 +192,13 @@ fn differing(live: &Value, wanted: &Value) -> String {
     if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
 }
 
-/// Without what is looked at apart.
+/// Leaves out what is looked at apart, and the hooks for warnings: which of them there are, and where,
+/// depends on every rule, monitor and workload of the cluster, and no write fails by them.
 fn bare(live: &Value) -> Value {
     let mut bare = live.clone();
+    if let Some(hooks) = bare["webhooks"].as_array_mut() {
+        hooks.retain(|hook| !hook["name"].as_str().is_some_and(|name| name.ends_with(WARNINGS)));
+    }
     for hook in bare["webhooks"].as_array_mut().into_iter().flatten() {
         hook["clientConfig"]["caBundle"] = "".into();
     }
@@ -195,10 +210,10 @@ pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, fou
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);
     let object = format!("{namespace}: {workload}");
-    let restart = format!("kubectl -n {namespace} rollout restart {workload}");
+    let restart = install.start(Role::Webhook);
     match &facts.canary {
         Some(Ok(Ok(()))) => {}
-        // Nobody has to answer what is switched off.
+        // A hook that is switched off needs no answer.
         Some(Ok(Err(_))) if is_empty => {}
         Some(Ok(Err(why))) if why.contains("x509") || why.contains("certificate") => {
             let what = format!("the API server does not trust who answers: {why}");

@@ -7,18 +7,19 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{Api, Client};
 
 use super::{
-    super::Console,
     facts::{LeaseFacts, Seen},
     gather::get,
-    pods::LEASE,
 };
-use crate::run::lease::Terms;
+use crate::{
+    cli::{operator::LEASE, terminal::Console},
+    run::lease::Terms,
+};
 
 /// How often it is looked at while it looks stale.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the Lease; where it is not clear that one of ours renews it, waits for as long as others would before they take
-/// it over.
+/// Reads the Lease; where it is not clear that one of ours renews it, waits for as long as others would
+/// before they take it over.
 pub(super) async fn look(
     client: &Client,
     namespace: &str,
@@ -38,7 +39,7 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    // As for who waits to take it over: another version with the same content is no sign of life.
+    // As for a process that waits to take it over: another version with the same content is no sign of life.
     let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -8,8 +8,9 @@ mod facts;
 mod finding;
 mod foreign;
 mod gather;
+mod held;
 mod hooks;
-mod install;
+mod labels;
 mod leader;
 mod places;
 mod pods;
@@ -24,19 +25,18 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::finding::Id;
-pub(super) use self::install::{Install, PART_OF};
 use super::{
-    ClusterArgs, Console, Exit, Output, Threads, block_on, connect, console::say, fail, output, print,
-    with_causes,
+    arguments::{ClusterArgs, Output, connect, output},
+    terminal::{Console, Exit, Threads, block_on, fail, print, say, with_causes},
 };
-use crate::run::target::Target;
+use crate::cluster::Target;
 
 /// Say what is wrong with this install, on which object, and the command that fixes it; the worst first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator doctor\n  copyrator doctor -n copyrator-system -o json\n  \
     copyrator doctor --ignore foreign-fail-hook\n\n\
     It reads, asks, and sends a dry run of a rule to see whether calls reach the webhook; nothing is stored. What you may not \
-    read is `unknown`, with the right that is missing. docs/operations.md explains every id.\n\
+    read is `unknown`, with the right that is missing. docs/doctor.md explains every id.\n\
     Exit code 0: nothing found; 1: something found, or not known; 2: usage; 3: the cluster does not answer.")]
 pub struct Args {
     /// Where Copyrator is installed: that is the namespace asked about here.

@@ -1,5 +1,5 @@
-//! What our account may do where only some namespaces are looked at: the chart's Role in each of them and at home, as the
-//! RoleBindings there give it. That takes no right over the cluster to see.
+//! What our account may do where only some namespaces are looked at: the chart's Role in each of them and at
+//! home, as the RoleBindings there give it. Seeing that takes no right over the whole cluster.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
@@ -7,9 +7,9 @@ use super::{
     chart::{AT_HOME, Given, IN_PLACES, rules},
     facts::{Facts, Rbac, Seen},
     finding::{Findings, Id},
-    install::{Install, Role},
     rights::{Grant, grants, lacking, listed, too_many},
 };
+use crate::cli::operator::{Install, Role};
 
 /// Every right that the account lacks, or has too many, in one of the namespaces.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {

@@ -1,16 +1,16 @@
-//! Our processes: whether they are installed, ready, led by one of them, and have the key that marks are proved with.
+//! Our processes: whether they are installed, ready, led by one of them, and have the key that marks are
+//! proved with.
 
 use k8s_openapi::api::apps::v1::Deployment;
 
 use super::{
     facts::Facts,
     finding::{Findings, Id},
-    install::{Install, Role},
 };
-use crate::marks::KEY_SECRET;
-
-/// The Lease that one reconciler holds.
-pub(super) const LEASE: &str = "copyrator-reconciler";
+use crate::{
+    cli::operator::{Install, LEASE, Role},
+    marks::KEY_SECRET,
+};
 
 /// Whether we are here at all.
 pub(super) fn installed(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
@@ -36,10 +36,9 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Ok(true) => {}
         Ok(false) => {
             let namespace = &facts.namespace;
-            let what = "is not there: restore it from a backup. Without one, a start makes a new key, and copies that \
-                        nobody wants are not removed any more";
-            let restart =
-                format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+            let what = "is not there, and a reconciler that leads would have put it back: restore it from a backup. \
+                        Without one, a start makes a new key, and copies that nobody wants are not removed any more";
+            let restart = install.start(Role::Reconciler);
             found.error(Id::DigestKeyMissing, format!("Secret {namespace}/{KEY_SECRET}"), what, restart);
         }
     }
@@ -94,6 +93,6 @@ fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
             format!("is not renewed by {holder:?} any more{since}: nothing is copied, restarted or repaired")
         }
     };
-    let restart = format!("kubectl -n {namespace} rollout restart {}", install.workload(Role::Reconciler));
+    let restart = install.start(Role::Reconciler);
     found.error(Id::LeaseStale, object, what, restart);
 }

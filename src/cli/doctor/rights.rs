@@ -1,4 +1,5 @@
-//! What our accounts may do, beside what they are to: the chart's roles are the truth, and RBAC says the rest.
+//! What our accounts may do, beside what they are to: the chart's roles are the truth, and RBAC says the
+//! rest.
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 
@@ -6,8 +7,8 @@ use super::{
     chart::{GIVEN, Given, rules},
     facts::{Facts, Rbac},
     finding::{Findings, Id},
-    install::{Install, Role},
 };
+use crate::cli::operator::{Install, Role};
 
 /// One right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

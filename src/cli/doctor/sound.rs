@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::{
     chart::{GIVEN, rules},
     facts::{Ca, Facts, LeaseFacts, Pair, Rbac},
-    install::Role,
 };
 use crate::{
+    cli::operator::Role,
     crds::manifests,
-    hooks::{Endpoint, Stamper, render},
+    hooks::{Endpoint, Frame, Stamper, Warned, render},
 };
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -81,7 +81,15 @@ pub(super) fn sound() -> Facts {
     let endpoint =
         Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
     let bundle = ca.secret.trust_bundle(SystemTime::from(now()));
-    let (validating, mutating) = render([], Stamper::ApiServer, &endpoint, &bundle, owner, "ours", true);
+    let frame = Frame {
+        stamper: Stamper::ApiServer,
+        endpoint: &endpoint,
+        ca_bundle_pem: &bundle,
+        owner,
+        own_namespace: "ours",
+        annotations: true,
+    };
+    let (validating, mutating) = render([], &Warned::of_anything(), &frame);
     let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
     let definitions =
         manifests().into_iter().filter(|wanted| of_kind(wanted, "Definition")).map(|mut one| {
@@ -115,6 +123,8 @@ pub(super) fn sound() -> Facts {
             renewed_at: Some(now()),
         }),
         rbac: Ok(rbac),
+        held: Ok(None),
+        unlabelled: Ok(Vec::new()),
         places: Default::default(),
     }
 }

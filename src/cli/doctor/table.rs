@@ -1,12 +1,9 @@
 //! Findings for people: a line each, what is wrong, and the command.
 
-use super::{
-    super::columns::aligned,
-    finding::{Finding, Id, Severity},
-};
-use crate::validate::printable;
+use super::finding::{Finding, Id, Severity};
+use crate::{cli::terminal::aligned, validate::printable};
 
-/// Of what others have written a terminal obeys nothing.
+/// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
 
 /// Every finding, and how many checks found nothing.

@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 
 use super::{
     examine::{examine, in_order},
-    facts::{Ca, Facts, LeaseFacts, Unread},
+    facts::{Ca, Facts, Held, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
-    sound::{object, rbac, sound},
+    sound::{now, object, rbac, sound},
     table::table,
 };
+use crate::{
+    model::Definition,
+    names::{Kind, NamespacedName, ObjectKey},
+};
 
-/// Of our hooks one configuration.
+/// One configuration of our hooks.
 fn ours(facts: &mut Facts, index: usize) -> &mut Value {
     &mut facts.hooks.as_mut().unwrap()[index]
 }
@@ -71,7 +75,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
     let found = examine(&facts, &[]);
     assert_eq!(found, []);
     assert_eq!(in_order(&facts, &found, &[]), Id::value_variants());
-    assert_eq!(table(&found, 21), "Nothing found: 21 checks in order.\n");
+    assert_eq!(table(&found, 23), "Nothing found: 23 checks in order.\n");
 }
 
 /// What breaks, how, what is found, and a word of its fix.
@@ -109,6 +113,22 @@ fn every_fault_is_found_and_no_other() {
             },
             &[(Error, Id::CrdMissing)],
             "helm upgrade copyrator charts/copyrator -n ours --reset-then-reuse-values",
+        ),
+        (
+            "a CRD that was made anew without its rules",
+            |it| {
+                let definition = Definition { uid: "anew".into(), created: now() };
+                let rules = [(NamespacedName::new("home", "app"), 300)].into();
+                it.held = Ok(Some(Held { definition, rules }));
+            },
+            &[(Warning, Id::CopiesHeld)],
+            "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
+        ),
+        (
+            "annotations without the label beside",
+            |it| it.unlabelled = Ok(vec![ObjectKey::new(Kind::Secret, "shop", "registry")]),
+            &[(Warning, Id::LabelMissing)],
+            "kubectl -n shop label secret registry copyrator.dev/declares=true",
         ),
         (
             "a CRD on its way out",
@@ -253,6 +273,15 @@ fn every_fault_is_found_and_no_other() {
             "rollout restart deployment/copyrator-webhook",
         ),
         (
+            "switched off by scale",
+            |it| {
+                it.canary = Some(Ok(Err("connection refused".into())));
+                it.deployments.as_mut().unwrap().iter_mut().for_each(|one| one.spec.replicas = Some(0));
+            },
+            &[(Error, Id::WebhookDown)],
+            "kubectl -n ours scale deployment/copyrator-webhook --replicas=1",
+        ),
+        (
             "no pod, and nothing to try it with",
             |it| {
                 it.canary = Some(Err(unread()));
@@ -328,6 +357,8 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     facts.digest_key = Err(unread());
     facts.lease = Err(unread());
     facts.rbac = Err(unread());
+    facts.held = Err(unread());
+    facts.unlabelled = Err(unread());
     let found = examine(&facts, &[]);
     assert_eq!(in_order(&facts, &found, &[]), []);
     assert!(found.iter().all(|finding| finding.severity == Severity::Unknown), "{found:#?}");
@@ -365,13 +396,11 @@ fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
     assert!(!in_order(&facts, &found, &accepted).contains(&Id::ForeignFailHook));
 }
 
-/// Every id has a line in the table of docs/operations.md, and the table no other.
+/// Every id has a line in the table of docs/doctor.md, and the table no other.
 #[test]
 fn the_documents_explain_every_id() {
-    let text = include_str!("../../../docs/operations.md");
-    let (_, section) = text.split_once("## What `copyrator doctor` finds").expect("the section of doctor");
-    let section = section.split("\n## ").next().unwrap();
-    let ids = section
+    let text = include_str!("../../../docs/doctor.md");
+    let ids = text
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(id, _)| id.to_owned()));
     let known: Vec<String> = Id::value_variants().iter().map(|id| id.text()).collect();

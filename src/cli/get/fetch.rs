@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Sought;
-use crate::cli::{columns::aligned_all, refused::words};
+use crate::cli::terminal::{aligned_all, refused::words};
 
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -144,7 +144,8 @@ impl Listed {
         json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items })
     }
 
-    /// The columns that the API server gives; `wide` with the less important ones. Nothing where there are no rows.
+    /// The columns that the API server gives; `wide` with the less important ones. Nothing where there are no
+    /// rows.
     pub(super) fn table(&self, wide: bool, with_namespace: bool) -> String {
         if self.rows.is_empty() {
             return String::new();

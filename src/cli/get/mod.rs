@@ -6,10 +6,10 @@ use clap::ArgAction;
 
 use self::fetch::{FetchError, Listed, fetch};
 use super::{
-    ClusterArgs, Console, Exit, Output, Threads, block_on, connect, fail, output, print,
-    selected::{LabelArgs, Labels},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, connect, output},
+    terminal::{Console, Exit, Threads, block_on, fail, print},
 };
-use crate::run::target::Target;
+use crate::cluster::Target;
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -8,14 +8,12 @@ use std::path::PathBuf;
 
 use self::{report::Report, table::table};
 use super::{
-    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect, fail,
-    installed::{Installed, InstalledArgs},
-    manifests, output, print,
-    selected::{self, Labels},
-    serve::UsageError,
-    survey::{Files, Look, declared_in, objects_in},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, UsageError, connect, manifests, output},
+    operator::{Installed, InstalledArgs},
+    survey::{Files, Look, declared_in, look, objects_in},
+    terminal::{Console, Exit, Threads, block_on, fail, print},
 };
-use crate::run::target::Target;
+use crate::cluster::Target;
 
 /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
 #[derive(Debug, clap::Args)]
@@ -24,7 +22,7 @@ use crate::run::target::Target;
     Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
     kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
     Rules, monitors, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
-    then which workloads restart. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
+    then which workloads restart. Copies are judged by the ConfigPolicies present. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
     that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects of files that \
     name no namespace go there, too.\n\n\
     Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
@@ -86,8 +84,14 @@ impl Args {
         let (objects, documents) = objects_in(asked.documents, &home);
         let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
-        let look = Look::Ahead(Files { declared, objects });
-        let seen = match selected::look(&client, &asked.installed, look, asked.labels).await {
+        let seen = match look(
+            &client,
+            &asked.installed,
+            (Look::Ahead(Files { declared, objects }, namespace), namespace),
+            asked.labels,
+        )
+        .await
+        {
             Ok(seen) => seen,
             Err(exit) => return exit,
         };

@@ -8,14 +8,16 @@ use serde::Serialize;
 use super::restarts::{FileRow, RestartSummary};
 use crate::{
     cli::{
-        output,
-        restarts::{self, RestartRow},
+        arguments::output,
+        standing::restarts::{self, RestartRow},
         survey::{Asked, Declined, Laid, OurKind, Survey},
     },
-    model::{Declared, NamespacedName, RuleFacts, World},
+    explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},
+    model::{Declared, RuleFacts, World},
+    names::NamespacedName,
     plan::{
-        Course, Difference, Outlook, RestartCourse, RestartOutlook, claims::unseen_source, monitor_status,
-        rule_status, targets::unseen,
+        copy::{claims::unseen_source, rule_status, targets::unseen},
+        restart::monitor_status,
     },
 };
 
@@ -33,12 +35,13 @@ pub(super) struct Report {
     pub copies: Vec<CopyRow>,
     /// How many copies there are of each kind.
     pub summary: Summary,
-    /// Monitors of files, and those that are held back; a monitor of a file that would be refused has a row of its own.
+    /// Monitors of files, and those that are held back; a monitor of a file that would be refused has a row
+    /// of its own.
     pub monitors: Vec<RuleRow>,
     /// ConfigMaps and Secrets of files.
     pub files: Vec<FileRow>,
-    /// Every workload that restarts, or should, or that uses what changes; with `-o wide` those that run the current content,
-    /// too. Absent where workloads or monitors may not be listed.
+    /// Every workload that restarts, or should, or that uses what changes; with `-o wide` those that run the
+    /// current content, too. Absent where workloads or monitors may not be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Vec<RestartRow>>,
     /// Something that Copyrator looks at may not be seen; `notes` say what.
@@ -74,7 +77,7 @@ pub(super) struct RuleRow {
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What whoever applies it would be warned of.
+    /// What a user who applies it would be warned of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -137,7 +140,7 @@ pub(super) struct Summary {
 }
 
 impl Report {
-    /// What a survey comes to; of one namespace, the rules that are there and the copies that land there.
+    /// What a survey comes to; for one namespace, the rules that are there and the copies that land there.
     pub(super) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
         let shown = survey.shown(namespace);
         let mut summary = Summary::default();
@@ -196,8 +199,8 @@ impl Report {
         output::names(copies.chain(workloads))
     }
 
-    /// Whether anything is refused, or cannot be told. What cannot be told since another namespace is out of sight than
-    /// the one that is asked about is not, unless a file says it.
+    /// Whether anything is refused, or cannot be told. What cannot be told because a namespace other than the
+    /// one asked about is out of sight does not count, unless a file says it.
     pub(super) fn has_refusals(&self) -> bool {
         let is_refused = |course: Course, reason: &str| match course {
             Course::Refuse => true,
@@ -264,8 +267,8 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
         let message = "what it copies from or to may not be listed".into();
         return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
     }
-    // What the reconciler would say of a rule that has nothing to copy, or nowhere to copy it to, or is suspended.
-    // Of others it would look at every slot once more.
+    // What the reconciler would say of a rule that has nothing to copy, or nowhere to copy it to, or is
+    // suspended. For other rules it would look at every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
         return beyond_sight(world, rule, facts, row);
     }
@@ -290,7 +293,7 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     let targets = unseen(world, compiled);
     let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
     let Some((reason, _)) = told.first() else { return row };
-    // Of what is not served it is known that nothing happens.
+    // Nothing happens with what is not served, and that is known.
     let action = if *reason == "NotServed" { Course::Refuse } else { Course::Unknown };
     let messages = told.iter().map(|(_, message)| message.as_str());
     let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
@@ -307,8 +310,8 @@ fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
     if is_settled {
         return row;
     }
-    // What the reconciler would say of a monitor that has nothing to do, or is suspended; of others it would look at every
-    // workload once more.
+    // What the reconciler would say of a monitor that has nothing to do, or is suspended; for other monitors
+    // it would look at every workload once more.
     let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
     if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
         return row;

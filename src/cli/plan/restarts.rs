@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::table::{counted, difference};
 use crate::{
-    cli::restarts::{CauseRow, RestartRow},
+    cli::standing::restarts::{CauseRow, RestartRow},
+    explain::{Course, Difference, RestartCourse},
     marks::write_time,
-    plan::{Course, Difference, RestartCourse},
 };
 
 /// A ConfigMap or Secret of a file.
@@ -175,7 +175,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{api::StrategyType, cli::restarts::row_of, plan::RestartState};
+    use crate::{api::StrategyType, cli::standing::restarts::row_of, explain::RestartState};
 
     #[test]
     fn a_restart_says_when_how_for_what_and_by_whose_wish() {

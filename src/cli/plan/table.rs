@@ -7,14 +7,14 @@ use super::{
     restarts::{file_lines, lines as lines_of},
 };
 use crate::{
-    cli::{restarts::RestartRow, survey::OurKind},
+    cli::{standing::restarts::RestartRow, survey::OurKind},
+    explain::{Course, Difference},
     marks::DIGEST,
-    model::NamespacedName,
-    plan::{Course, Difference},
+    names::NamespacedName,
     validate::printable,
 };
 
-/// Of what others have written (a status, a file) a terminal obeys nothing.
+/// A terminal obeys nothing that others have written (a status, a file).
 const LONGEST_LINE: usize = 4096;
 
 /// What the signs mean is in the command's help.
@@ -47,7 +47,8 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
     for rule in report.rules.iter().chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
-        // A rule of a file that would be refused has no copies: those of that name are of the rule in the cluster.
+        // A rule of a file that would be refused has no copies: those of that name are of the rule in the
+        // cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_rule = rule.kind == OurKind::Rule;
@@ -360,7 +361,8 @@ CopyratorRule platform/registry, acts as user alice
         assert_eq!(table(&report, false), expected);
     }
 
-    /// Whoever asks about a namespace that he sees need not see those whose rules bring something there.
+    /// A user who asks about a namespace in sight need not see the namespaces whose rules bring something
+    /// there.
     #[test]
     fn what_another_namespace_hides_is_no_finding_of_one_that_is_seen() {
         let unknown = |reason: &str| copy(Course::Unknown, "a", "shop", reason, "");

@@ -4,18 +4,19 @@ use kube::Client;
 
 use crate::{
     cli::{
-        Exit,
-        console::with_causes,
-        copies::{self, CopyStanding, State},
-        installed::Installed,
-        restarts::{self, RestartRow},
-        selected::Selected,
-        sight::Sight,
-        standing::{ReadError, Standing, of_annotations, read, read_rules, sort},
-        survey::{Look, survey},
+        operator::{Installed, Sight},
+        standing::{
+            ReadError, Standing,
+            copies::{self, CopyStanding, State},
+            of_annotations, read, read_rules,
+            restarts::{self, RestartRow},
+            sort,
+        },
+        survey::{Look, Selected, survey},
+        terminal::{Exit, with_causes},
     },
-    model::NamespacedName,
-    plan::RestartState,
+    explain::RestartState,
+    names::NamespacedName,
 };
 
 /// Everything that was seen.
@@ -26,7 +27,7 @@ pub(super) struct Looked {
     pub copies: Vec<CopyStanding>,
     /// Every workload, likewise.
     pub workloads: Vec<RestartRow>,
-    /// What whoever reads the rest should know.
+    /// What a reader of the rest should know.
     pub notes: Vec<String>,
     /// Why copies and workloads are not shown one by one now, and may be in a moment.
     unseen: Option<String>,
@@ -42,9 +43,11 @@ impl Looked {
             || self.workloads.iter().any(RestartRow::is_worrying)
     }
 
-    /// What is not as declared, or under way, in words, the worst first: what somebody who waits waits for.
+    /// What is not as declared, or under way, in words, the worst first: a command that waits waits for
+    /// these.
     pub(super) fn unsettled(&self) -> Vec<String> {
-        // Of an object whose copies and workloads are named one by one nothing more is said, unless it speaks of itself.
+        // Nothing more is said of an object whose copies and workloads are named one by one, unless it speaks
+        // of itself.
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(Standing::in_short);
         // What becomes of a copy whose rule is out of sight is not known in a moment either.
         let is_awaited = |copy: &&CopyStanding| copy.state == State::Unknown && copy.reason != "OutOfSight";
@@ -79,7 +82,8 @@ fn said(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
 }
 
-/// Every object of ours, every copy and every workload; who may not see them one by one is told what the statuses say.
+/// Every object of ours, every copy and every workload; a caller who may not see them one by one is told what
+/// the statuses say.
 pub(super) async fn look(
     client: &Client,
     (installed, sight): (&Installed, &Sight),
@@ -93,7 +97,7 @@ pub(super) async fn look(
             let why = format!("copies and workloads are not shown one by one: {}", with_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
-            // A refusal stays one: who waits then waits for what the statuses say.
+            // A refusal stays a refusal: a command that waits then waits for what the statuses say.
             let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
             let notes = vec![why];
             return Ok(Looked { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
@@ -114,12 +118,13 @@ pub(super) async fn look(
         rows.extend(read_rules(client, sight, labels, reaches).await?);
     }
     let workloads = restarts::rows(&seen, namespace);
-    // Of what may not be seen one by one it is not said that there is none.
+    // What may not be seen one by one is not said to be absent.
     for row in rows.iter_mut().filter(|row| seen.world.sees(row.namespace())) {
         row.give(&copies);
         row.give_workloads(workloads.as_deref());
     }
     sort(&mut rows);
     let (workloads, is_partial) = (workloads.unwrap_or_default(), seen.is_partial);
-    Ok(Looked { rows, copies, workloads, notes: seen.notes, unseen: None, is_partial })
+    let notes = seen.notes.iter().cloned().chain(copies::held(&seen, &copies)).collect();
+    Ok(Looked { rows, copies, workloads, notes, unseen: None, is_partial })
 }

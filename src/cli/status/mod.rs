@@ -1,30 +1,24 @@
 //! `copyrator status`
 
+mod lease;
 mod look;
 mod wait;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
 use self::look::{Looked, look};
 use super::{
-    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on,
-    cluster::seconds,
-    connect,
-    console::say,
-    copies, fail,
-    installed::{Installed, InstalledArgs},
-    output, print, restarts,
-    selected::{Labels, Selected},
-    serve::UsageError,
-    sight::Sight,
-    standing::{ReadError, Standing, of_workloads, sort, table},
-    survey::SurveyError,
-    with_causes,
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, UsageError, connect, output, seconds},
+    operator::{Installed, InstalledArgs},
+    standing::{ReadError, Standing, copies, of_workloads, restarts, sort, table},
+    survey::{Selected, sight},
+    terminal::{Console, Exit, Threads, block_on, fail, print, say, with_causes},
 };
-use crate::run::target::Target;
+use crate::cluster::Target;
 
 /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
 #[derive(Debug, clap::Args)]
@@ -116,6 +110,9 @@ impl Args {
                 return exit;
             }
         };
+        if let Some(said) = lease::unrenewed(&client, &asked.installed.namespace, Timestamp::now()).await {
+            self.console.note(&said);
+        }
         looked.notes.iter().for_each(|said| self.console.note(said));
         let is_worrying = looked.is_worrying();
         let missing = if self.wait { looked.unsettled() } else { Vec::new() };
@@ -127,7 +124,7 @@ impl Args {
     }
 
     async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
-        let sight = Sight::find(client, &asked.installed).await.map_err(SurveyError::from);
+        let sight = sight(client, &asked.installed, self.scope.one()).await;
         let sight = sight.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
         let selected = Selected::find_if(client, &sight, asked.labels.clone()).await;
         let selected = selected.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;

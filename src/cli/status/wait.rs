@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use super::{NoLook, look::Looked};
-use crate::cli::{Exit, console::say};
+use crate::cli::terminal::{Exit, say};
 
 /// Between two looks; each lists everything.
 const EVERY: Duration = Duration::from_secs(2);
-/// So many of those that are missing are named.
+/// This many of those that are missing are named.
 const NAMED: usize = 20;
 
-/// The first look at which everything is as declared; at the deadline the last one. An API server that does not answer now
-/// may do so in a moment; a refusal stays one.
+/// The first look at which everything is as declared; at the deadline the last one. An API server that does
+/// not answer now may do so in a moment; a refusal stays one.
 pub(super) async fn until_settled<F>(timeout: Duration, look: impl Fn() -> F) -> Result<Looked, NoLook>
 where
     F: Future<Output = Result<Looked, NoLook>>,

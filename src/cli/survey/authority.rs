@@ -1,5 +1,5 @@
-//! What each rule and monitor may do: asked as the reconciler asks. Who may not ask is told what the reconciler has last
-//! said.
+//! What each rule and monitor may do: asked as the reconciler asks. A caller who may not ask is told what the
+//! reconciler has last said.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::{
     api::speaks_of,
     authority::{AskError, Authorizer, Identity, TrustedWriters},
-    model::{Authority, Declared, NamespacedName, World},
+    model::{Authority, Declared, World},
+    names::NamespacedName,
     reconcile::authority::{Decided, Inquiry, about_monitor, about_rule},
 };
 
@@ -77,7 +78,7 @@ pub(super) async fn settle_monitors(
 
 type Answers = Vec<(NamespacedName, Result<(Authority, Asked), AskError>)>;
 
-/// Asks what has to be asked: of whom it was known, and the answers.
+/// Asks what has to be asked: gives the objects whose answer was known, and the answers.
 async fn settle(
     decided: Vec<(NamespacedName, Decided)>,
     authorizer: &dyn Authorizer,
@@ -119,6 +120,8 @@ fn unasked<S, C, T>(
         identity: identity.map_or_else(|_| "nobody".into(), |identity| identity.to_string()),
         answer,
         asked: now,
+        questions: 0,
+        refusals: 0,
     };
     let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
@@ -128,8 +131,8 @@ fn unasked<S, C, T>(
     }
 }
 
-fn why_unasked(world: &World, error: &AskError) -> String {
-    match (error.is_forbidden(), &world.places) {
+pub(super) fn why_unasked(world: &World, error: &AskError) -> String {
+    match (error.is_forbidden(), world.places.as_ref().filter(|places| places.is_all())) {
         (true, None) => "you may not create subjectaccessreviews".to_owned(),
         (true, Some(_)) => {
             "you may not create localsubjectaccessreviews in each namespace that it is about".to_owned()

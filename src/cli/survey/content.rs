@@ -9,20 +9,28 @@ use kube::{Api, Client};
 
 use super::{
     SurveyError,
+    authority::why_unasked,
     trust::{believe_digests, believe_marks},
 };
 use crate::{
-    digest::DigestKey,
-    model::{Fingerprint, Kind, ObjectFacts, ObjectKey, World},
+    authority::{Authorizer, TrustedWriters},
+    digest::{DigestKey, Fingerprint},
+    model::{ObjectFacts, World},
+    names::{Kind, ObjectKey},
     observe::{
         content::{ContentError, Contents},
         object::Slim,
     },
-    plan::{CopyAction, Key, Need, SlotPlan, everything, plan_slot},
+    plan::{
+        Need,
+        copy::{CopyAction, SlotPlan, plan_slot},
+        every_slot,
+    },
+    reconcile::deletion::DeletionInquiry,
 };
 
 /// How many objects are read at once.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 /// How often a plan may ask for more; then it is told as it stands.
 const ROUNDS: usize = 8;
 
@@ -30,6 +38,7 @@ const ROUNDS: usize = 8;
 pub(super) async fn plan_all(
     client: &Client,
     world: &mut World,
+    (authorizer, trusted): (&dyn Authorizer, &TrustedWriters),
     is_believed: bool,
     now: Timestamp,
 ) -> Result<(BTreeMap<ObjectKey, SlotPlan>, BTreeMap<Need, String>), SurveyError> {
@@ -37,7 +46,7 @@ pub(super) async fn plan_all(
     if is_believed {
         believe_marks(world);
     }
-    let mut open: BTreeSet<ObjectKey> = slots(world).collect();
+    let mut open: BTreeSet<ObjectKey> = every_slot(world);
     for _ in 0..ROUNDS {
         for slot in &open {
             plans.insert(slot.clone(), plan_slot(world, slot, now));
@@ -48,7 +57,7 @@ pub(super) async fn plan_all(
         let mut lacking = BTreeSet::new();
         open.retain(|slot| {
             let mut lacks = lacks(world, slot, &plans[slot]);
-            lacks.retain(|key| !unread.contains_key(&Need::Fingerprint(key.clone())));
+            lacks.retain(|need| !unread.contains_key(need));
             let is_open = !lacks.is_empty();
             lacking.extend(lacks);
             is_open
@@ -56,7 +65,12 @@ pub(super) async fn plan_all(
         if lacking.is_empty() {
             break;
         }
-        read(client, world, lacking, &mut unread).await?;
+        let of = |need: &Need| match need {
+            Need::Fingerprint(key) => Some(key.clone()),
+            _ => None,
+        };
+        read(client, world, lacking.iter().filter_map(of).collect(), &mut unread).await?;
+        ask_deletions(world, &lacking, (authorizer, trusted), &mut unread, now).await;
         if is_believed {
             believe_marks(world);
         }
@@ -64,24 +78,41 @@ pub(super) async fn plan_all(
     Ok((plans, unread))
 }
 
-/// Every place where a copy is or should be.
-fn slots(world: &World) -> impl Iterator<Item = ObjectKey> {
-    everything(world).into_iter().filter_map(|key| match key {
-        Key::Slot(slot) => Some(slot),
-        _ => None,
-    })
+/// What a plan lacks; and to say what a write changes, what is there. No slot asks about workloads and their
+/// pods.
+fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<Need> {
+    let changes = matches!(&plan.action, Some(CopyAction::Write(write)) if write.replaces.is_some());
+    let there = (changes && world.fingerprint(slot).is_none()).then(|| Need::Fingerprint(slot.clone()));
+    plan.needs.iter().cloned().chain(there).collect()
 }
 
-/// What a plan lacks; and to say what a write changes, what is there.
-fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<ObjectKey> {
-    let needs = plan.needs.iter().filter_map(|need| match need {
-        Need::Fingerprint(key) => Some(key.clone()),
-        // Of workloads and their pods no slot asks.
-        Need::Pods(_) | Need::SelectedPods(_) => None,
+/// Asks whether rules may have deleted what they have left behind; why nobody answered is kept.
+async fn ask_deletions(
+    world: &mut World,
+    lacking: &BTreeSet<Need>,
+    (authorizer, trusted): (&dyn Authorizer, &TrustedWriters),
+    unread: &mut BTreeMap<Need, String>,
+    now: Timestamp,
+) {
+    let asked = lacking.iter().filter_map(|need| match need {
+        Need::Deletion(rule, kind, namespace) => {
+            let inquiry = DeletionInquiry::new(world, (rule, *kind, namespace), trusted, now)?;
+            Some((need.clone(), inquiry))
+        }
+        _ => None,
     });
-    let changes = matches!(&plan.action, Some(CopyAction::Write(write)) if write.replaces.is_some());
-    let there = (changes && world.fingerprint(slot).is_none()).then(|| slot.clone());
-    needs.chain(there).collect()
+    let asked: Vec<_> = asked.collect();
+    let answers: Vec<_> = stream::iter(asked)
+        .map(|(need, inquiry)| async move { (need, inquiry.ask(authorizer, now).await, inquiry) })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    for (need, answers, inquiry) in answers {
+        match answers {
+            Ok(answers) => inquiry.keep(answers, world),
+            Err(error) => drop(unread.insert(need, why_unasked(world, &error))),
+        }
+    }
 }
 
 enum Found {
@@ -121,7 +152,8 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Reads one object; where it has changed since it was listed, its metadata anew, so that the next round plans with it.
+/// Reads one object; where it has changed since it was listed, its metadata anew, so that the next round
+/// plans with it.
 async fn look(
     client: &Client,
     contents: &Contents,

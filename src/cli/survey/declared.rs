@@ -1,5 +1,5 @@
-//! Rules and monitors of files, as if they had just been applied: the webhook's own code judges them, with the caller as
-//! their author, and those that it takes join the world.
+//! Rules and monitors of files, as if they had just been applied: the webhook's own code judges them, with
+//! the caller as their author, and those that it takes join the world.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,10 @@ use crate::{
     },
     api::{ConfigMonitor, ConfigMonitorSpec, CopyratorRule, CopyratorRuleSpec, GROUP, VERSION},
     authority::{AskError, CallerAuthorizer, Subject, TrustedWriters},
-    cli::manifests::Document,
+    cli::arguments::manifests::Document,
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{Declared, NamespacedName, World},
+    model::{Declared, World},
+    names::NamespacedName,
     observe::{AsWritten, watched::Watched as _},
 };
 
@@ -156,8 +157,9 @@ pub(super) async fn take_in(
             continue;
         }
         let namespace = &file.name.namespace;
+        let has_webhook = world.places.as_ref().is_none_or(|places| !places.is_all());
         let verdict = match (world.namespaces.contains_key(namespace), world.unseen(namespace)) {
-            (true, _) => judge(&file, known, caller, trusted, world.places.is_none()).await,
+            (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
             (false, Some((reason, message))) => Verdict::refuse(404, reason, &message),
             (false, None) => {
                 let message = format!("namespace {namespace} does not exist: create it first");
@@ -173,7 +175,7 @@ pub(super) async fn take_in(
             continue;
         }
         // Where only some namespaces are looked at, no webhook is there to warn.
-        file.warnings = if world.places.is_none() { verdict.warnings } else { Vec::new() };
+        file.warnings = if has_webhook { verdict.warnings } else { Vec::new() };
         let suspends = known.zip(spec).is_some_and(|(known, spec)| {
             let mut suspended = known.spec.clone();
             suspended["suspend"] = true.into();
@@ -198,8 +200,8 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// The webhook's verdict. What it may not ask is let through here: the plan says that nobody was asked. Without `asks` the
-/// author's rights are no matter of it, but only of the plan, which knows where copies can go.
+/// The webhook's verdict. A question that it may not ask is let through here: the plan says that nobody was
+/// asked. Without `asks` the verdict leaves the author's rights to the plan, which knows where copies can go.
 async fn judge(
     file: &FromFile,
     known: Option<&Known>,

@@ -18,10 +18,12 @@ use super::SurveyError;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     authority::{Question, Subject, refusal},
-    cli::sight::Sight,
-    model::{Kind, Look, NamespacedName, Places, Store, World},
+    cli::operator::Sight,
+    model::{Look, Places, Store, World},
+    names::{Kind, NamespacedName},
     observe::{
         AsWritten,
+        crds::definition_of_rules,
         listing::{ListError, list, list_in, read_namespace},
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
@@ -34,6 +36,9 @@ const AT_ONCE: usize = 4;
 /// What else may be meant, where it is not known whether Copyrator looks at all namespaces.
 const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
                         with --namespaces";
+
+/// What takes fewer rights.
+const ONE_DOES: &str = "; of one namespace your rights in it suffice: -n NAMESPACE";
 
 /// What the caller may not see.
 #[derive(Debug, Default)]
@@ -63,6 +68,7 @@ pub(super) async fn take(
             let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
             Ok(Hidden { notes, ..hidden })
         }
+        Sight::One(place) => take_one(client, world, place, caller, now).await,
         Sight::Everywhere => take_all(client, world, caller, "", now).await,
         Sight::NotTold => take_all(client, world, caller, NOT_TOLD, now).await,
     }
@@ -75,7 +81,8 @@ async fn take_all(
     hint: &str,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    let (namespaces, config_maps, secrets, rules) = tokio::join!(
+    let (definition, namespaces, config_maps, secrets, rules) = tokio::join!(
+        definition_of_rules(client),
         list::<Namespace>(client, None),
         list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
         list::<Slim<Secret>>(client, Some(SECRETS)),
@@ -83,10 +90,12 @@ async fn take_all(
     );
     let refused = |resource: (&'static str, &'static str)| lacks(caller, [("list", resource, "")]);
     let needed = |error, resource| match error {
-        ListError::Refused { .. } => SurveyError::Forbidden(refused(resource) + hint),
+        ListError::Refused { .. } => SurveyError::Forbidden(refused(resource) + ONE_DOES + hint),
         error => error.into(),
     };
     let mut hidden = Hidden::default();
+    let is_untold = definition.is_err();
+    world.definition = definition.ok().flatten();
     put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
     let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
     for (kind, resource, is_refused) in [
@@ -102,6 +111,13 @@ async fn take_all(
         }
     }
     put(world, rules, now);
+    if is_untold && has_orphans(world) {
+        let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
+        hidden.notes.push(format!(
+            "of copies whose rules are gone it cannot be told whether they are held, since the definition of rules may have been made \
+             anew: {way_out}"
+        ));
+    }
     let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
         list::<AsWritten<ConfigMonitor>>(client, None),
         list::<Workload<Deployment>>(client, None),
@@ -119,6 +135,12 @@ async fn take_all(
         hidden.notes.push(format!("of restarts nothing can be told: {}", refused(resource)));
     }
     Ok(hidden)
+}
+
+/// Whether there are copies of rules that are gone.
+fn has_orphans(world: &World) -> bool {
+    let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
+    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && !world.rules.contains_key(rule))
 }
 
 /// A place is taken in whole, or not at all, as Copyrator itself takes it.
@@ -164,6 +186,54 @@ async fn take_places(
     Ok(hidden)
 }
 
+/// What is in the one namespace where the caller has rights. What the caller may not list there is named, and
+/// the rest is told.
+async fn take_one(
+    client: &Client,
+    world: &mut World,
+    place: &Arc<str>,
+    caller: &Subject,
+    now: Timestamp,
+) -> Result<Hidden, SurveyError> {
+    world.places = Some(Places::of_tenant(place.clone()));
+    let Seen { puts, lacking, .. } = read(client, place).await?;
+    let way_out =
+        |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
+    let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
+    hidden.notes.push(format!(
+        "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
+         {place} bring elsewhere, are out of sight"
+    ));
+    let mut unlisted = Vec::new();
+    for right in lacking {
+        match right.1 {
+            ("", "configmaps") => unlisted.push((Kind::ConfigMap, Store::ConfigMaps, right)),
+            ("", "secrets") => unlisted.push((Kind::Secret, Store::Secrets, right)),
+            ("apps", _) | (_, "configmonitors") => of_workloads.push(right),
+            _ => needed.push(right),
+        }
+    }
+    if !needed.is_empty() {
+        let why = format!("of namespace {place} nothing can be told: {}", way_out(&needed));
+        return Err(SurveyError::Forbidden(why));
+    }
+    puts.into_iter().for_each(|put| put(world, place, now));
+    for (kind, store, right) in unlisted {
+        hidden.kinds.insert(kind);
+        let lacks = way_out(&[right]);
+        hidden.notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
+        world.look(place, Look::Listed(store));
+    }
+    if !of_workloads.is_empty() {
+        hidden.workloads = true;
+        hidden.notes.push(format!("of restarts nothing can be told: {}", way_out(&of_workloads)));
+        for store in [Store::ConfigMonitors, Store::Deployments, Store::StatefulSets, Store::DaemonSets] {
+            world.look(place, Look::Listed(store));
+        }
+    }
+    Ok(hidden)
+}
+
 /// A verb, and what it is for, by group and resource.
 type Right = (&'static str, (&'static str, &'static str));
 
@@ -198,7 +268,7 @@ async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
     let (rights, parts): (Vec<Right>, Vec<_>) = parts.into_iter().unzip();
     let (itself, parts) = tokio::join!(read_namespace(client, place), join_all(parts));
     let itself: Result<Put, ListError> = match itself {
-        // What lists of it say, a refusal or nothing, is no matter then: no Role can mend it.
+        // What its lists say, a refusal or nothing, does not matter then: no Role can mend it.
         Ok(None) => {
             let absent: Put = Box::new(|world, place, _| {
                 world.look(place, Look::Absent);
@@ -236,7 +306,7 @@ where
     }))
 }
 
-fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp) {
+pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp) {
     for object in objects {
         object.put(world, now);
     }
@@ -257,7 +327,7 @@ fn put_unless_refused<W: Watched>(
 }
 
 /// What the caller lacks, and the way out; each with its namespace, or with nothing for all.
-fn lacks<'n>(
+pub(super) fn lacks<'n>(
     caller: &Subject,
     rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,
 ) -> String {

@@ -1,14 +1,18 @@
-//! The cluster as it is, seen once, with every copy and every restart planned. Nothing is written: what the plans name is shown.
+//! The cluster as it is, seen once, with every copy and every restart planned. Nothing is written: what the
+//! plans name is shown.
 //!
-//! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps; what the planner
-//! lacks is fetched, and it plans again, until it lacks nothing.
+//! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps; what the
+//! planner lacks is fetched, and it plans again, until it lacks nothing.
 
 mod authority;
 mod content;
 mod declared;
 mod lists;
+mod look;
 mod objects;
+mod policies;
 mod restarts;
+mod selected;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +22,22 @@ use kube::Client;
 
 pub(super) use authority::Asked;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
+pub(crate) use look::{look, sight};
 pub(super) use objects::{Laid, ObjectFile, objects_in};
+pub(crate) use selected::Selected;
 
-use super::{Exit, installed::Installed, selected::Selected, sight::Sight};
+use super::{
+    operator::{Installed, Sight},
+    terminal::Exit,
+};
 use crate::{
     act::keys::KeyError,
     authority::{AskError, CallerAuthorizer, Subject},
-    model::{Kind, NamespacedName, ObjectKey, RuleFacts, WorkloadKey, World},
+    explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
+    model::{RuleFacts, World},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     observe::{content::ContentError, listing::ListError},
-    plan::{Around, Course, Need, Outlook, RestartOutlook, SlotPlan, carry_out, outlooks, records},
+    plan::{Need, copy::SlotPlan},
 };
 
 /// Why nothing can be shown.
@@ -73,7 +84,8 @@ pub(super) struct Survey {
     pub asked: BTreeMap<NamespacedName, Asked>,
     /// Rules that cannot be told of, since what they copy may not be seen.
     pub blind: BTreeSet<NamespacedName>,
-    /// What becomes of every workload that somebody asks for, the worst first; `None` where they may not be seen.
+    /// What becomes of every workload that somebody asks for, the worst first; `None` where they may not be
+    /// seen.
     pub restarts: Option<Vec<RestartOutlook>>,
     /// The same of each monitor.
     pub asked_of_monitors: BTreeMap<NamespacedName, Asked>,
@@ -85,7 +97,7 @@ pub(super) struct Survey {
     pub laid: Vec<Laid>,
     /// Marks were verified.
     pub verified: bool,
-    /// What whoever reads the rest should know first.
+    /// What a reader of the rest should know first.
     pub notes: Vec<String>,
     /// When.
     pub now: Timestamp,
@@ -108,9 +120,10 @@ pub(super) struct Files {
 pub(super) enum Look<'a> {
     /// Everything, as it is now; workloads in one namespace only, where one is named.
     AsItIs(Option<&'a str>),
-    /// Everything, with what files say in addition to, or instead of, what is in the cluster, and workloads as they are once
-    /// copies are written.
-    Ahead(Files),
+    /// Everything, with what files say in addition to, or instead of, what is in the cluster, and workloads
+    /// as they are once copies are written. Where a namespace is named, ConfigPolicies are asked about what
+    /// concerns that one only.
+    Ahead(Files, Option<&'a str>),
 }
 
 /// Looks at the cluster.
@@ -119,9 +132,9 @@ pub(super) async fn survey(
     (installed, sight): (&Installed, &Sight),
     look: Look<'_>,
 ) -> Result<Survey, SurveyError> {
-    let (files, is_ahead, workloads_in) = match look {
-        Look::AsItIs(namespace) => (Files::default(), false, namespace),
-        Look::Ahead(files) => (files, true, None),
+    let (files, is_ahead, workloads_in, judged_in) = match look {
+        Look::AsItIs(namespace) => (Files::default(), false, namespace, None),
+        Look::Ahead(files, namespace) => (files, true, None, namespace),
     };
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
@@ -148,10 +161,16 @@ pub(super) async fn survey(
         true => Default::default(),
     };
     let Subject { user, groups, .. } = caller.caller();
-    let laid = objects::lay(client, &mut world, files.objects, (user, groups), now).await;
+    let (laid, laid_content) = objects::lay(client, &mut world, files.objects, (user, groups), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
     let blind = blind_rules(&world, &unseen);
-    let (plans, unread) = content::plan_all(client, &mut world, trust.is_believed, now).await?;
+    let (mut plans, mut unread) =
+        content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;
+    if is_ahead && policies::writes(&plans, judged_in).next().is_some() {
+        notes.extend(policies::take(client, &mut world, sight, caller.caller(), now).await?);
+        let by = (&laid_content, &*installed.account);
+        policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
+    }
     let mut outlooks = outlooks(&world, &plans);
     let seen_plans =
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
@@ -252,10 +271,17 @@ impl Survey {
         Self { selected, ..self }
     }
 
-    /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others need not be.
+    /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others
+    /// need not be.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
+        if let Some(name) = namespace.filter(|_| self.world.places.is_none())
+            && !self.world.namespaces.contains_key(name)
+        {
+            self.notes.push(format!("namespace {name} does not exist"));
+            return Self { is_partial: true, ..self };
+        }
         self.is_partial &= namespace.is_none_or(|name| !self.world.sees(name));
-        // Of one that cannot be looked at it has been said.
+        // A namespace that cannot be looked at has been reported already.
         let unseen = namespace.and_then(|name| self.world.unseen(name));
         self.notes.extend(unseen.filter(|(reason, _)| *reason == "NotServed").map(|(_, message)| message));
         self
@@ -273,7 +299,7 @@ impl Survey {
 
     /// Whether a workload is to be shown: that of a monitor, or of a copy of a rule.
     pub(super) fn selects_restart(&self, outlook: &RestartOutlook) -> bool {
-        let of_copy = |cause: &crate::plan::Cause| {
+        let of_copy = |cause: &crate::plan::restart::Cause| {
             let marks = self.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
             marks.is_some_and(|marks| self.selects_rule(&marks.rule))
         };
@@ -284,19 +310,16 @@ impl Survey {
 
     /// What concerns a namespace, or all: the copies that land there, and those of the rules that are there.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
-        let concerns = |outlook: &&Outlook, namespace: &str| {
-            let of_rule = outlook.rule.as_ref().is_some_and(|rule| *rule.namespace == *namespace);
-            of_rule || *outlook.slot.namespace == *namespace
-        };
         let is_selected = |outlook: &&Outlook| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),
             None => self.selected.is_none(),
         };
         let all = self.outlooks.iter().filter(is_selected);
-        all.filter(|outlook| namespace.is_none_or(|namespace| concerns(outlook, namespace))).collect()
+        all.filter(|outlook| concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
     }
 
-    /// What the reconciler itself has last said of a slot in the status of its rule, if that speaks of this very spec.
+    /// What the reconciler itself has last said of a slot in the status of its rule, if that speaks of this
+    /// very spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
         let facts: &RuleFacts = self.world.rules.get(outlook.rule.as_ref()?)?;
         let status = facts.status.as_ref().filter(|it| it.observed_generation == Some(facts.generation))?;
@@ -305,6 +328,11 @@ impl Survey {
         };
         status.problems.iter().find(is_here)
     }
+}
+
+/// Whether a copy concerns a namespace, or all: it lands there, or its rule is there.
+fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
+    namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }
 
 /// The rules that copy from or to a kind that may not be seen.

@@ -1,5 +1,6 @@
-//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: what is there is read, the file laid over
-//! it, and the result taken into the world by the code that watches use. Never a value: what differs is told by key.
+//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: what is there is read, the
+//! file laid over it, and the result taken into the world by the code that watches use. Never a value: what
+//! differs is told by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +12,17 @@ use kube::Client;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::manifests::Document,
-    digest::DigestKey,
+    cli::arguments::manifests::Document,
+    digest::{DigestKey, Fingerprint},
+    explain::{Course, Difference},
     marks::{self, AUTHOR, AUTHOR_GROUPS},
-    model::{Fingerprint, Kind, ObjectKey, World},
-    observe::{content::decode, object::Slim, watched::Watched as _},
-    plan::{Course, Difference},
+    model::World,
+    names::{Kind, ObjectKey},
+    observe::{
+        content::{Content, decode},
+        object::Slim,
+        watched::Watched as _,
+    },
 };
 
 /// The version of an object that is not applied yet.
@@ -72,15 +78,16 @@ pub(in crate::cli) fn objects_in(
     (objects, others)
 }
 
-/// Lays files over the world; `caller` stands for whoever would write them.
+/// Lays files over the world; `caller` stands for the person who would write them. Gives them with what they
+/// hold then.
 pub(super) async fn lay(
     client: &Client,
     world: &mut World,
     files: Vec<ObjectFile>,
     caller: (&str, &[String]),
     now: Timestamp,
-) -> Vec<Laid> {
-    let mut all = Vec::new();
+) -> (Vec<Laid>, BTreeMap<ObjectKey, Content>) {
+    let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
     for file in files {
         let live = match exists(world, &file) {
             Ok(()) => fetch(client, &file.object).await,
@@ -89,7 +96,8 @@ pub(super) async fn lay(
         let laid = live.and_then(|live| one(world, &file, live, caller, now));
         let ObjectFile { object, place, .. } = file;
         all.push(match laid {
-            Ok((course, difference)) => {
+            Ok((course, difference, content)) => {
+                contents.insert(object.clone(), content);
                 Laid { object, place, course, reason: String::new(), message: String::new(), difference }
             }
             Err((reason, message)) => {
@@ -98,7 +106,7 @@ pub(super) async fn lay(
             }
         });
     }
-    all
+    (all, contents)
 }
 
 /// Why an object would not be taken: one word, and the sentence.
@@ -142,7 +150,7 @@ fn one(
     live: Option<Value>,
     caller: (&str, &[String]),
     now: Timestamp,
-) -> Result<(Course, Difference), Refusal> {
+) -> Result<(Course, Difference, Content), Refusal> {
     let ObjectFile { object, value, .. } = file;
     let Some(key) = world.key.clone() else { return Err(("Unread", "there is no key of digests".into())) };
     let invalid = || ("Invalid", format!("it is no valid {}", object.kind));
@@ -178,6 +186,7 @@ fn one(
         }
     }
     stamp(&mut merged, live.as_ref(), caller);
+    let content = decode(object.kind, &merged.to_string()).ok_or_else(invalid)?;
     put(world, object.kind, merged, now).ok_or_else(invalid)?;
     world.fingerprints.insert(object.clone(), after);
     let course = match (before, difference == Difference::default()) {
@@ -185,7 +194,7 @@ fn one(
         (Some(_), true) => Course::Current,
         (Some(_), false) => Course::Change,
     };
-    Ok((course, difference))
+    Ok((course, difference, content))
 }
 
 fn put(world: &mut World, kind: Kind, merged: Value, now: Timestamp) -> Option<()> {
@@ -200,7 +209,8 @@ fn fingerprint(kind: Kind, value: &Value, key: &DigestKey) -> Option<Fingerprint
     Some(decode(kind, &value.to_string())?.fingerprint(key))
 }
 
-/// What `kubectl apply` leaves there: what the file says, and of the rest what an earlier apply did not write.
+/// What `kubectl apply` leaves there: what the file says, and the part of the rest that an earlier apply did
+/// not write.
 fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value> {
     let none = Value::Null;
     let live = live.unwrap_or(&none);
@@ -245,8 +255,8 @@ fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value
     Some(merged)
 }
 
-/// The keys that an earlier `kubectl apply` wrote, by the annotation of the one kind and by ownership of the other: what
-/// of them the file does not say any more goes.
+/// The keys that an earlier `kubectl apply` wrote, by the annotation of the one kind and by ownership of the
+/// other: what of them the file does not say any more goes.
 fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String> {
     let mut keys: BTreeSet<String> =
         as_map(&last[section]).into_iter().flatten().map(|(key, _)| key).collect();
@@ -270,15 +280,13 @@ fn as_map(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Who asks for copies by annotation is whoever writes the annotation, as the API server stamps it.
+/// The user who writes the annotation is the one who asks for copies by it, as the API server stamps it.
 fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[String])) {
-    let asks = |object: &Value| -> BTreeMap<&str, Value> {
-        let annotation = |key: &'static str| (key, object["metadata"]["annotations"][key].clone());
-        [marks::COPY_TO, marks::COPY_TO_SELECTOR].map(annotation).into()
-    };
-    let before = live.map(asks).unwrap_or_default();
+    let asks = |object: &Value| marks::ASKING.map(|key| object["metadata"]["annotations"][key].clone());
+    let declares = |object: &Value| marks::declares(|key| object["metadata"]["labels"][key].as_str());
+    let before = live.filter(|live| declares(live)).map(asks).unwrap_or_default();
     let after = asks(merged);
-    if after.values().any(|value| !value.is_null()) && before != after {
+    if declares(merged) && after.iter().any(|value| !value.is_null()) && before != after {
         merged["metadata"]["annotations"][AUTHOR] = user.into();
         merged["metadata"]["annotations"][AUTHOR_GROUPS] = json!(groups).to_string().into();
     }

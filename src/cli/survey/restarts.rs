@@ -7,12 +7,16 @@ use kube::Client;
 
 use super::{SurveyError, content::read};
 use crate::{
-    model::{Kind, NamespacedName, ObjectKey, WorkloadKey, World},
+    explain::{
+        Around, Foreseen, RestartCourse, RestartOutlook, RestartState, Restartable, foresee_pods,
+        foresee_workload, pods_outlook, workload_outlook,
+    },
+    model::World,
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     observe::pods,
     plan::{
-        Around, Foreseen, Inputs, Key, Need, RestartCourse, RestartOutlook, RestartState, Restartable,
-        SelectedPodsPlan, WorkloadPlan, everything, foresee_pods, foresee_workload, pods_outlook,
-        workload_outlook,
+        Key, Need, everything,
+        restart::{Inputs, SelectedPodsPlan, WorkloadPlan},
     },
     validate::CompiledMonitor,
 };
@@ -44,7 +48,7 @@ pub(super) fn workloads(
     all
 }
 
-/// Of what nothing can be told, since what it uses may not be listed.
+/// Those of which nothing can be told, since what they use may not be listed.
 pub(super) fn blind(
     world: &World,
     keys: &BTreeSet<WorkloadKey>,
@@ -89,7 +93,7 @@ pub(super) async fn read_inputs(
     }
     let objects = needs.into_iter().filter_map(|need| match need {
         Need::Fingerprint(object) => Some(object),
-        Need::Pods(_) | Need::SelectedPods(_) => None,
+        Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
     });
     read(client, world, objects.collect(), unread).await
 }
@@ -187,6 +191,8 @@ async fn fetch(
                 let seen = pods::of_workload(client, key, &facts, now).await;
                 seen.map(|seen| drop(world.pods.insert(key.clone(), seen))).err()
             }
+            // No plan of a restart needs this.
+            Need::Deletion(..) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors.get(monitor).and_then(|facts| facts.spec.workloads.clone());
                 let Some(selector) = spec.and_then(|spec| spec.pod_selector) else { continue };
@@ -195,14 +201,14 @@ async fn fetch(
             }
         };
         if let Some(error) = refused {
-            unread.insert(need, crate::cli::with_causes(&error));
+            unread.insert(need, crate::cli::terminal::with_causes(&error));
         }
     }
     read(client, world, objects, unread).await
 }
 
-/// Puts back what is recorded, where it was taken at its word under a passing key: that key's digests say nothing to
-/// anybody.
+/// Puts back what is recorded, where it was taken at its word under a passing key: that key's digests say
+/// nothing to anybody.
 pub(super) fn unbelieve(outlooks: &mut [RestartOutlook], originals: &BTreeMap<Restartable, String>) {
     for outlook in outlooks {
         outlook.wanted = None;

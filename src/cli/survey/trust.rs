@@ -1,5 +1,5 @@
-//! What marks and digests can be held against. Who may not read the key of digests gets a plan all the same: marks
-//! are taken at their word, and copies are compared by their content.
+//! What marks and digests can be held against. A caller who may not read the key of digests gets a plan all
+//! the same: marks are taken at their word, and copies are compared by their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,14 @@ use crate::{
     act::keys::{KeyError, passing_digest_key, stored_digest_key},
     authority::{Question, Subject, refusal},
     digest::DigestKey,
+    explain::Restartable,
     marks::KEY_SECRET,
-    model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{Content, CopyAction, Inputs, Restartable, SlotPlan},
+    model::World,
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::{
+        copy::{CopyAction, SlotPlan},
+        restart::{Content, Inputs},
+    },
 };
 
 /// The key that a plan is made with.
@@ -21,7 +26,7 @@ pub(super) struct Trust {
     pub key: DigestKey,
     /// Marks are taken at their word.
     pub is_believed: bool,
-    /// What that means for whoever reads the plan.
+    /// What that means for a reader of the plan.
     pub note: Option<String>,
 }
 
@@ -108,12 +113,12 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
 pub(super) struct Believed {
     /// The records as they are.
     pub originals: BTreeMap<Restartable, String>,
-    /// Of what the record cannot be believed, and why.
+    /// Those whose record cannot be believed, and why.
     pub doubtful: BTreeMap<Restartable, (&'static str, String)>,
 }
 
-/// Has the records agree of what uses nothing that was written after them. Of the rest it cannot be told whether it runs
-/// what is there now: that takes the key.
+/// Makes the records agree for everything that uses nothing written after them. For the rest it cannot be
+/// told whether it runs what is there now: that takes the key.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
     let Some(key) = world.key.clone() else { return believed };
@@ -143,8 +148,8 @@ pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -
 }
 
 impl Believed {
-    /// What a record is under the passing key, if it is believed; `content` is unknown where it is not watched, or could
-    /// not be read, which the plan finds out by itself.
+    /// What a record is under the passing key, if it is believed; `content` is unknown where it is not
+    /// watched, or could not be read, which the plan finds out by itself.
     fn record(
         &mut self,
         of: Restartable,

@@ -3,7 +3,7 @@
 use super::grow::{Forest, Node};
 use crate::validate::printable;
 
-/// Of what others have written a terminal obeys nothing.
+/// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
 /// A node about which something is said stands out, on terminals.
 const NOTED: u8 = 33;
@@ -23,7 +23,7 @@ pub(super) fn draw(forest: &Forest, wide: bool, colour: bool) -> String {
             "" => note.reason.clone(),
             message => format!("{}: {message}", note.reason),
         };
-        pen.text.push_str(&printable(&format!("{}) {said}", note.number), LONGEST_LINE));
+        pen.text.push_str(&printable(format!("{}) {said}", note.number), LONGEST_LINE));
         pen.text.push('\n');
     }
     pen.text

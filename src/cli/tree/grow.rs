@@ -1,4 +1,5 @@
-//! From what was seen to trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
+//! From what was seen to trees: source, copies, workloads. Pure: it reads plans and facts, and decides
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +8,10 @@ use serde::Serialize;
 
 use crate::{
     cli::survey::Survey,
-    model::{NamespacedName, ObjectKey, World},
-    plan::{
-        Course, OnChange, Outlook, RestartOutlook, RestartState, Restartable, monitors_watching, on_change,
-        rule_status,
-    },
+    explain::{Course, OnChange, Outlook, RestartOutlook, RestartState, Restartable, on_change},
+    model::World,
+    names::{NamespacedName, ObjectKey},
+    plan::{copy::rule_status, restart::monitors_watching},
 };
 
 /// What trees grow from.
@@ -52,7 +52,7 @@ pub(super) struct Node {
     /// Of a copy: the rule that makes it, `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Of a copy what becomes of it, of a workload how it stands; in one word.
+    /// What becomes of a copy, or how a workload stands; in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Notes about it, by number.
@@ -179,7 +179,8 @@ fn node(object: &ObjectKey) -> Node {
     }
 }
 
-/// What a copy is copied from: of the kind that its rule says or, where that is gone, of its own.
+/// What a copy is copied from: an object of the kind that its rule says or, where the rule is gone, of the
+/// copy's own kind.
 pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<ObjectKey> {
     let source = outlook.source.as_ref()?;
     let facts = outlook.rule.as_ref().and_then(|rule| world.rules.get(rule));

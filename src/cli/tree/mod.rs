@@ -11,17 +11,15 @@ use self::{
     grow::{Forest, grow, of_object, of_rule},
 };
 use super::{
-    ClusterArgs, Console, Exit, LabelArgs, Output, Scope, Threads, block_on, connect, fail,
-    installed::{Installed, InstalledArgs},
-    named::{Named, Sort},
-    output, print,
-    selected::{self, Labels},
-    serve::UsageError,
-    survey::{Look, Survey},
+    arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, connect, output},
+    operator::{Installed, InstalledArgs},
+    survey::{Look, Survey, look},
+    terminal::{Console, Exit, Threads, block_on, fail, print},
 };
 use crate::{
-    model::{NamespacedName, ObjectKey, World},
-    run::target::Target,
+    cluster::Target,
+    model::World,
+    names::{NamespacedName, ObjectKey},
 };
 
 /// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.
@@ -88,17 +86,16 @@ impl Args {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let seen = match selected::look(&client, &asked.installed, Look::AsItIs(None), asked.labels).await {
+        let home = self.home(client.default_namespace());
+        let about = self.object.as_ref().map(|_| &*home).or(self.scope.one());
+        let seen = match look(&client, &asked.installed, (Look::AsItIs(None), about), asked.labels).await {
             Ok(seen) => seen,
             Err(exit) => return exit,
         };
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {
-            return fail(
-                &NotFound::of(self.object.as_ref(), &self.home(client.default_namespace()), &seen.world),
-                Exit::Findings,
-            );
+            return fail(&NotFound::of(self.object.as_ref(), &home, &seen.world), Exit::Findings);
         };
         if forest.roots.is_empty() {
             self.console.note("nothing is copied here");

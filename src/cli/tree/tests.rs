@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cli::imagined::{Imagined, config_map, deployment, namespace, ours, rule},
-    model::{Kind, NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
 };
 
 fn objects() -> Vec<Value> {

@@ -6,11 +6,13 @@ use serde::Serialize;
 use crate::{
     authority::author,
     cli::{
-        named::{Named, Sort},
+        arguments::{Named, Sort},
         tree::{Seen, source_of},
     },
-    model::{NamespacedName, ObjectKey, WorkloadKey, World},
-    plan::{Course, Outlook, RestartOutlook, Restartable, monitors_watching, on_change},
+    explain::{Course, Outlook, RestartOutlook, Restartable, on_change},
+    model::World,
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::monitors_watching,
 };
 
 /// The answer.
@@ -31,7 +33,7 @@ pub(super) struct Why {
     /// The rules that copy it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copied_by: Vec<Copied>,
-    /// Of a ConfigMap or Secret: who may edit it, and where that is best done.
+    /// For a ConfigMap or Secret: who may edit it, and where that is best done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edit: Option<String>,
     /// Of a ConfigMap or Secret: what uses it, and whether that restarts when it changes.
@@ -304,7 +306,7 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     });
     let uses = facts.references.iter().map(|reference| {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
-        let counts = |change: &crate::plan::OnChange| change.workload == *key && change.declined.is_none();
+        let counts = |change: &crate::explain::OnChange| change.workload == *key && change.declined.is_none();
         let known = world.object(&object);
         Used {
             kind: reference.kind.to_string(),

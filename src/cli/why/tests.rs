@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{answer::why, words::told};
 use crate::cli::{
+    arguments::Named,
     imagined::{Imagined, config_map, deployment, namespace, ours, rule},
-    named::Named,
 };
 
 fn cluster(more: &[Value]) -> Imagined {

@@ -1,11 +1,11 @@
 //! The answer for people: a line a fact.
 
 use super::answer::{Made, Standing, Used, User, Why};
-use crate::{cli::digests::side_by_side, marks::write_time, plan::Course, validate::printable};
+use crate::{cli::terminal::side_by_side, explain::Course, marks::write_time, validate::printable};
 
-/// Of what others have written a terminal obeys nothing.
+/// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
-/// So many characters of a digest tell two apart.
+/// This many characters of a digest tell two apart.
 const SHORT: usize = 8;
 
 /// The answer in words; `wide` with whole digests.

@@ -6,19 +6,15 @@ mod tests;
 use serde::Serialize;
 
 use super::{
-    ClusterArgs, Console, Exit, LabelArgs, Output, Threads, block_on,
-    columns::aligned,
-    connect, fail,
-    installed::{Installed, InstalledArgs},
-    output, print,
-    selected::{self, Labels},
-    serve::UsageError,
-    survey::{Look, Survey},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, UsageError, connect, output},
+    operator::{Installed, InstalledArgs},
+    survey::{Look, Survey, look},
+    terminal::{Console, Exit, Threads, aligned, block_on, fail, print},
 };
 use crate::{
-    model::NamespacedName,
-    plan::{Brings, brings},
-    run::target::Target,
+    cluster::Target,
+    explain::{Brings, brings},
+    names::NamespacedName,
 };
 
 /// Say why a namespace gets no copies: of each rule the first reason, as the planner has it.
@@ -119,10 +115,13 @@ impl Args {
             Ok(client) => client,
             Err(error) => return fail(&error, Exit::Unreachable),
         };
-        let seen = match selected::look(&client, &asked.installed, Look::AsItIs(None), asked.labels).await {
-            Ok(seen) => seen,
-            Err(exit) => return exit,
-        };
+        let seen =
+            match look(&client, &asked.installed, (Look::AsItIs(None), Some(&*self.namespace)), asked.labels)
+                .await
+            {
+                Ok(seen) => seen,
+                Err(exit) => return exit,
+            };
         seen.notes.iter().for_each(|said| self.console.note(said));
         let items = rows(&seen, asked.rule.as_ref(), &self.namespace);
         if items.is_empty() {

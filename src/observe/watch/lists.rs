@@ -11,10 +11,7 @@ use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
 use serde_json::json;
 
 use super::*;
-use crate::{
-    model::{Places, Store},
-    observe::object::Slim,
-};
+use crate::{model::Places, observe::object::Slim};
 
 #[derive(Default)]
 struct Noted(Mutex<Vec<Changed>>);

@@ -3,14 +3,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Kind, NamespacedName, ObjectKey, WorkloadKey, WorkloadKind};
+use crate::{
+    api::WorkloadKind,
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+};
 
 fn key(name: &str) -> Key {
     Key::Policy(name.into())
 }
 
-/// A namespace is provisioned before its first pods need it, whatever else is being copied (reflector#282: pods began
-/// without their pull secret; imagepullsecret-patcher#10).
+/// A namespace is provisioned before its first pods need it, whatever else is being copied (reflector#282:
+/// pods began without their pull secret; imagepullsecret-patcher#10).
 #[tokio::test]
 async fn a_key_waits_once_and_new_namespaces_go_first() {
     let queue = Queue::default();

@@ -64,7 +64,8 @@ pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
 }
 
 impl Carriers {
-    /// A bundle that cannot be decoded vouches for nobody; without one the API server trusts whom it will.
+    /// A bundle that cannot be decoded vouches for no leaf; without a bundle the API server decides whom it
+    /// trusts.
     fn of(carried: Vec<Carried>) -> Self {
         if let Some(without) = carried.iter().find(|it| it.bundle.is_empty()) {
             let hook = &without.hook;

@@ -142,7 +142,42 @@ async fn a_clock_that_jumps_is_noticed_before_the_next_look_is_due() {
         ended.cancel();
     };
     let carriers = || async { panic!("a CA of our own needs no asking") };
-    tokio::join!(keep_leaf(bench.keeper, || async { ca(&first) }, carriers, clock, stop), jumping);
+    let sources = Sources { find: || async { ca(&first) }, carriers, refusals: || 0, clock };
+    tokio::join!(keep_leaf(bench.keeper, sources, stop), jumping);
+}
+
+/// Somebody deletes the CA: the hooks' callers trust the next one at once, and to look for it every half
+/// minute refused them for as long.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_refuses_the_leaf_has_us_look_at_once() {
+    let bench = Bench::new();
+    let (now, begun) = (start(), tokio::time::Instant::now());
+    let authorities = [authority(now), authority(now)];
+    let (which, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    let stop = CancellationToken::new();
+    let (serving, ended) = (bench.serving.clone(), stop.clone());
+    let deleting = async {
+        tokio::time::sleep(TICK * 3).await;
+        let first = serving.leaf().unwrap();
+        which.store(1, Ordering::Relaxed);
+        tokio::time::sleep(TICK * 3).await;
+        assert_eq!(serving.leaf().unwrap(), first, "nobody has told");
+        refused.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(TICK * 3).await;
+        assert_ne!(serving.leaf().unwrap(), first);
+        assert!(begun.elapsed() < LOOK_EVERY);
+        ended.cancel();
+    };
+    let sources = Sources {
+        find: || async {
+            let current = usize::try_from(which.load(Ordering::Relaxed)).unwrap();
+            ca(&authorities[current])
+        },
+        carriers: || async { panic!("a CA of our own needs no asking") },
+        refusals: || refused.load(Ordering::Relaxed),
+        clock: || now + begun.elapsed(),
+    };
+    tokio::join!(keep_leaf(bench.keeper, sources, stop), deleting);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Whether callers trust a mounted leaf: seen by what the hooks carry, and by the clock where they cannot be read. A CA that
-//! the hooks do not carry yet is brought by the reconciler, whose volume may change some minutes after ours.
+//! Whether callers trust a mounted leaf: seen by what the hooks carry, and by the clock where they cannot be
+//! read. A CA that the hooks do not carry yet is brought by the reconciler, whose volume may change some
+//! minutes after ours.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +9,7 @@ use copyrator_certs::{Certificate, validity::rfc3339};
 use super::found::{Carrier, Carriers};
 use crate::observe::mounted::{self, Mounted};
 
-/// So many propagation times a leaf waits where nobody can say what the hooks carry.
+/// For this many propagation times a leaf waits where nobody can say what the hooks carry.
 const BY_CLOCK: u32 = 3;
 
 /// How far callers trust a leaf, the worst first.
@@ -18,7 +19,7 @@ pub(super) enum Standing {
     Refused,
     /// Nobody can say yet.
     Unsure,
-    /// The hooks say so: enough for who has nothing better.
+    /// The hooks say so: enough for a process that has nothing better.
     Likely,
     /// They have said so for as long as the API servers may take to hear of it.
     Settled,
@@ -74,8 +75,8 @@ impl Standing {
         self >= Self::Likely
     }
 
-    /// How a leaf that is in use stands after another look. What is settled stays so, since the hooks keep a CA for longer
-    /// than it is mounted.
+    /// How a leaf that is in use stands after another look. A settled answer stays, since the hooks keep a CA
+    /// for longer than it is mounted.
     pub(super) fn after(self, seen: Self) -> Self {
         match (self, seen) {
             (Self::Settled, _) => Self::Settled,
@@ -86,7 +87,7 @@ impl Standing {
 }
 
 impl Trust {
-    /// Of leaves for `name`. `writes_hooks`: whether this process does so once it leads.
+    /// For leaves for `name`. `writes_hooks`: whether this process does so once it leads.
     pub(super) fn new(name: String, propagation: Duration, writes_hooks: bool) -> Self {
         Self { name, propagation, writes_hooks, settled: None, waiting: None }
     }
@@ -140,7 +141,8 @@ impl Trust {
         }
     }
 
-    /// Since when it is as it is. A moment in which hooks cannot be read says nothing against what they carried.
+    /// Since when it is as it is. A moment in which hooks cannot be read says nothing against what they
+    /// carried.
     fn wait(&mut self, leaf: &Certificate, seen: Seen, now: SystemTime) -> Waiting {
         let before = self.waiting.take().filter(|it| it.leaf == *leaf);
         let was = before.as_ref().map(|it| it.seen);
@@ -173,7 +175,8 @@ impl Trust {
                 );
                 match self.writes_hooks {
                     false => (Standing::Refused, why),
-                    // A roll-out waits for this process to be ready, and this process for a leader that the roll-out ends.
+                    // A roll-out waits for this process to be ready, and this process for a leader that the
+                    // roll-out ends.
                     true if is_due => (Standing::Likely, why),
                     true => (Standing::Refused, format!("{why}; it counts from {at} on all the same")),
                 }

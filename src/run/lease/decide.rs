@@ -16,7 +16,7 @@ pub struct Terms {
     pub lease: Duration,
     /// From one renewal to the next.
     pub renew: Duration,
-    /// Without success for so long, we do not lead any more.
+    /// After this long without success we no longer lead.
     pub give_up: Duration,
     /// Longest that one call may take.
     pub call: Duration,

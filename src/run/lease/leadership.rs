@@ -5,10 +5,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::act::lead::Leads;
+
 /// The right to write, until a moment of the monotonic clock. A process that was paused wakes up with an
 /// expired token; nobody has to take it away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
+    /// Counts how often the right was had anew: within one term it was never gone, not even for a moment.
+    pub term: u64,
     /// From here on the right is gone, unless a renewal came in between.
     pub valid_until: Instant,
 }
@@ -54,9 +58,10 @@ impl Leader {
     /// # Errors
     /// [`NotLeader`].
     pub fn check(&self) -> Result<Leadership, NotLeader> {
-        let token = (*self.0.borrow()).ok_or(NotLeader)?;
-        token.check()?;
-        Ok(token)
+        // Held until the clock is read: a no that came after the next token would be of no term's end.
+        let token = self.0.borrow();
+        token.as_ref().ok_or(NotLeader)?.check()?;
+        token.ok_or(NotLeader)
     }
 
     /// Ends when we lead. Never, if the elector ends without.
@@ -72,10 +77,11 @@ impl Leader {
         }
     }
 
-    /// Ends when we do not lead: at once if we do not now, else when the token is given up or expires.
-    pub async fn lost(&self) {
+    /// Ends when the term of this token is over: the token was given up, or it expired. A right that is back
+    /// by now belongs to another term: a caller who asked in between was told no.
+    pub async fn lost(&self, of: Leadership) {
         let mut receiver = self.0.clone();
-        while let Ok(token) = self.check() {
+        while let Some(token) = self.check().ok().filter(|token| token.term == of.term) {
             tokio::select! {
                 () = tokio::time::sleep_until(token.valid_until) => {}
                 gone = receiver.changed() => if gone.is_err() {
@@ -87,6 +93,12 @@ impl Leader {
     }
 }
 
+impl Leads for Leader {
+    fn leads(&self) -> bool {
+        self.check().is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,7 +106,7 @@ mod tests {
     #[test]
     fn a_token_expires_by_itself() {
         let now = Instant::now();
-        let token = Leadership { valid_until: now + Duration::from_secs(10) };
+        let token = Leadership { term: 1, valid_until: now + Duration::from_secs(10) };
         assert!(token.is_valid(now + Duration::from_millis(9_999)));
         assert!(!token.is_valid(now + Duration::from_secs(10)));
         assert_eq!(token.left(now + Duration::from_secs(11)), Duration::ZERO);
@@ -104,9 +116,28 @@ mod tests {
     async fn nobody_has_to_take_it_away() {
         let (sender, leader) = Leader::channel();
         assert_eq!(leader.check(), Err(NotLeader));
-        sender.send_replace(Some(Leadership { valid_until: Instant::now() + Duration::from_millis(50) }));
-        leader.acquired().await;
-        leader.lost().await;
+        let token = Leadership { term: 1, valid_until: Instant::now() + Duration::from_millis(50) };
+        sender.send_replace(Some(token));
+        let token = leader.acquired().await;
+        leader.lost(token).await;
         assert_eq!(leader.check(), Err(NotLeader));
+    }
+
+    /// A renewal that comes too late, but before anybody has looked.
+    #[tokio::test(start_paused = true)]
+    async fn a_lapse_ends_a_term_however_short_it_was() {
+        let (sender, leader) = Leader::channel();
+        let lasting = |term| Leadership { term, valid_until: Instant::now() + Duration::from_secs(10) };
+        sender.send_replace(Some(lasting(1)));
+        let first = leader.acquired().await;
+        sender.send_replace(Some(lasting(1)));
+        let lost = leader.lost(first);
+        assert!(tokio::time::timeout(Duration::from_secs(9), lost).await.is_err(), "a renewal is no end");
+
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(leader.check(), Err(NotLeader));
+        sender.send_replace(Some(lasting(2)));
+        tokio::time::timeout(Duration::from_secs(1), leader.lost(first)).await.unwrap();
+        assert_eq!(leader.acquired().await.term, 2);
     }
 }

@@ -174,14 +174,14 @@ async fn a_released_lease_is_taken_without_waiting_for_its_end() {
     let (first, first_leads) = server.candidate("one", long());
     let release = CancellationToken::new();
     running.spawn(first.run(release.clone()));
-    soon(first_leads.acquired()).await;
+    let term = soon(first_leads.acquired()).await;
 
     let (second, second_leads) = server.candidate("two", long());
     let name = second.identity().to_owned();
     running.spawn(second.run(CancellationToken::new()));
     until(|| server.events.receiver_count() == 2).await; // both watch: the release is news to the second
     release.cancel();
-    soon(first_leads.lost()).await;
+    soon(first_leads.lost(term)).await;
     soon(second_leads.acquired()).await;
     assert_eq!(server.holder(), Some(name));
     soon(running.join_next()).await.unwrap().unwrap();
@@ -208,11 +208,12 @@ async fn without_a_server_leadership_ends_and_comes_back_with_it() {
     let (elector, leader) = server.candidate("one", short());
     let mut running = JoinSet::new();
     running.spawn(elector.run(CancellationToken::new()));
-    soon(leader.acquired()).await;
+    let term = soon(leader.acquired()).await;
     server.down.store(true, Ordering::Relaxed);
-    soon(leader.lost()).await;
+    soon(leader.lost(term)).await;
     server.down.store(false, Ordering::Relaxed);
-    soon(leader.acquired()).await;
+    let next = soon(leader.acquired()).await;
+    assert_eq!(next.term, term.term + 1);
 }
 
 #[tokio::test]

@@ -39,13 +39,21 @@ async fn trusting(trust: &ClientTrust) -> Server {
 }
 
 impl Server {
-    fn as_client(&self, (chain, key): Identity) -> TlsConnector {
+    fn as_client(&self, identity: Identity) -> TlsConnector {
+        TlsConnector::from(Arc::new(self.as_client_of(identity, rustls::DEFAULT_VERSIONS)))
+    }
+
+    fn as_client_of(
+        &self,
+        (chain, key): Identity,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.cert_pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
         let config = config.unwrap().with_root_certificates(roots).with_client_auth_cert(chain, key);
-        TlsConnector::from(Arc::new(config.unwrap()))
+        config.unwrap()
     }
 
     /// A new connection and one request. With TLS 1.3 a client learns only then that it is not let in.
@@ -55,7 +63,8 @@ impl Server {
     }
 }
 
-/// SIG-Security's threat model, ids 1 and 2: floods and costly payloads come from whoever can reach the port.
+/// SIG-Security's threat model, ids 1 and 2: floods and costly payloads come from anybody who can reach the
+/// port.
 #[tokio::test]
 async fn only_a_certificate_of_the_authority_with_a_known_name_lets_a_caller_in() {
     let (ours, other) = (authority("api servers"), authority("others"));
@@ -117,6 +126,49 @@ async fn another_bundle_counts_at_once_on_kept_connections_too_and_breaks_none_t
     assert_eq!(server.call(&new).await.unwrap(), "hello");
 }
 
+/// A resumed session is not verified: with a ticket from before a client of the authority that has gone came
+/// in. Each version has its own way to resume, and a client that tries both.
+#[tokio::test]
+async fn no_session_of_before_is_resumed_whatever_its_version() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let (first, second) = (authority("first"), authority("second"));
+        let trust = ClientTrust::new([]);
+        trust.install(first.cert_pem().as_bytes()).unwrap();
+        let server = trusting(&trust).await;
+        let mut config = server.as_client_of(client(&first, "a", &[]), &[version]);
+        config.enable_early_data = true;
+        let old = TlsConnector::from(Arc::new(config));
+        for _ in 0..3 {
+            let mut known = soon(connect(&old, server.address)).await.unwrap();
+            assert_eq!(soon(ask(&mut known, "/")).await.unwrap().0, "hello");
+            let kind = known.get_ref().get_ref().1.handshake_kind();
+            assert_eq!(kind, Some(rustls::HandshakeKind::Full), "{version:?}");
+        }
+        trust.install(second.cert_pem().as_bytes()).unwrap();
+        assert!(server.call(&old).await.is_err(), "{version:?}: a session of before was resumed");
+    }
+}
+
+/// The API server trusts another CA than the one that we serve by.
+#[tokio::test]
+async fn a_caller_that_does_not_trust_us_is_counted_and_nobody_else() {
+    let server = Server::start(Limits::default(), Duration::ZERO).await;
+    let stranger = {
+        let mut roots = RootCertStore::empty();
+        let other = authority("another").cert_pem();
+        roots.add(CertificateDer::from_pem_slice(other.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        TlsConnector::from(Arc::new(config.unwrap().with_root_certificates(roots).with_no_client_auth()))
+    };
+    assert!(server.call(&stranger).await.is_err());
+    until(|| server.metrics.certificates_refused.get() == 1).await;
+    assert_eq!(server.call(&server.connector(&[])).await.unwrap(), "hello");
+    drop(TcpStream::connect(server.address).await.unwrap());
+    until(|| server.metrics.handshakes_failed.get() == 2).await;
+    assert_eq!(server.metrics.certificates_refused.get(), 1, "who hangs up has refused nothing");
+}
+
 #[tokio::test]
 async fn a_torn_bundle_leaves_the_last_good_one() {
     let (ours, trust) = (authority("api servers"), ClientTrust::new([]));
@@ -137,7 +189,8 @@ async fn a_torn_bundle_leaves_the_last_good_one() {
     assert_eq!(server.call(&server.as_client(client(&ours, "a", &[]))).await.unwrap(), "hello");
 }
 
-/// SIG-Security's threat model, id 1: a peer that floods is turned away cheaply, and comes back when it has calmed down.
+/// SIG-Security's threat model, id 1: a peer that floods is turned away cheaply, and comes back when it has
+/// calmed down.
 #[tokio::test]
 async fn a_peer_that_asks_too_fast_is_turned_away_and_may_come_back() {
     let callers = Callers { trust: None, rate: PeerRate::new(1) };

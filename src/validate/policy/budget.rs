@@ -1,12 +1,13 @@
-//! What judging may cost. Formats have bounds of their own, and are counted only where others wait; what expressions, schemas
-//! and regular expressions take is told before it is done, and taken from a budget.
+//! What judging may cost. Formats have bounds of their own, and are counted only where others wait; what
+//! expressions, schemas and regular expressions take is told before it is done, and taken from a budget.
 
 use super::pattern::Pattern;
 
-/// What the policies may take together for one write, in nanoseconds of one ordinary core: where there is no answer in time,
-/// a policy with `failurePolicy: Ignore` lets the write pass.
+/// What the policies may take together for one write, in nanoseconds of one ordinary core: where there is no
+/// answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
 pub(super) const TIME: u64 = 500_000_000;
-/// The bytes that may come into being while one expression is evaluated: many reviews share the webhook's memory.
+/// The bytes that may come into being while one expression is evaluated: many reviews share the webhook's
+/// memory.
 const MEMORY: u64 = 24 << 20;
 /// The same for what is judged where requests are read, while others wait.
 const BRIEF_TIME: u64 = 1_000_000;
@@ -34,8 +35,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// For a judgement that others wait for: a millisecond. Where it [falls short](Budget::fell_short), nothing that was
-    /// found counts.
+    /// For a judgement that others wait for: a millisecond. Where it [falls short](Budget::fell_short),
+    /// nothing that was found counts.
     pub fn brief() -> Self {
         Self { time: BRIEF_TIME, memory: BRIEF_MEMORY, is_brief: true, fell_short: false }
     }
@@ -56,7 +57,7 @@ impl Budget {
     }
 
     pub(super) fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
-        // Nothing left is too little, so that whoever is exhausted has fallen short.
+        // Nothing left is too little, so that an exhausted budget has fallen short.
         let left = self.time.checked_sub(time).filter(|left| *left > 0);
         self.time = left.unwrap_or(0);
         self.paid(left.is_some())

@@ -1,9 +1,12 @@
 //! The object that a policy judges, decoded from its JSON.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
 
 use crate::{api::PolicyKind, marks::CopyMarks};
 
@@ -60,12 +63,43 @@ struct Meta<'a> {
     generate_name: Option<Text<'a>>,
     #[serde(borrow)]
     namespace: Option<Text<'a>>,
-    labels: Option<BTreeMap<String, Option<String>>>,
-    annotations: Option<BTreeMap<String, Option<String>>>,
+    #[serde(borrow)]
+    labels: Option<Entries<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Entries<'a>>,
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
-type Values<'a> = Option<BTreeMap<Text<'a>, Option<Text<'a>>>>;
+/// The entries of a map of texts in their order, where `null` stands for the empty text.
+struct Entries<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((Text(key), value)) = map.next_entry::<_, Option<Text<'de>>>()? {
+                    entries.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}
+
+impl Entries<'_> {
+    fn owned(self) -> BTreeMap<String, String> {
+        self.0.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
+    }
+}
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -73,34 +107,14 @@ struct Wire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
     #[serde(borrow)]
-    data: Values<'a>,
+    data: Option<Entries<'a>>,
     #[serde(borrow)]
-    binary_data: Values<'a>,
+    binary_data: Option<Entries<'a>>,
     #[serde(borrow)]
-    string_data: Values<'a>,
+    string_data: Option<Entries<'a>>,
     #[serde(borrow, rename = "type")]
     type_: Option<Text<'a>>,
     immutable: Option<bool>,
-}
-
-impl PartialEq for Text<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Text<'_> {}
-
-impl PartialOrd for Text<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Text<'_> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
-    }
 }
 
 impl<'a> Candidate<'a> {
@@ -130,8 +144,8 @@ impl<'a> Candidate<'a> {
             kind,
             namespace,
             name,
-            labels: meta.labels.map(present),
-            annotations: meta.annotations.map(present),
+            labels: meta.labels.map(Entries::owned),
+            annotations: meta.annotations.map(Entries::owned),
             deleting: meta.deletion_timestamp.is_some(),
             type_: wire.type_.map(|text| text.0),
             immutable: wire.immutable.unwrap_or(false),
@@ -140,7 +154,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// An object of which kind, name and labels are all that is known: whether a policy speaks of it hangs on nothing else.
+    /// An object of which kind, name and labels are all that is known: whether a policy speaks of it hangs on
+    /// nothing else.
     pub fn of_metadata(
         kind: PolicyKind,
         namespace: &'a str,
@@ -193,6 +208,24 @@ impl<'a> Candidate<'a> {
             .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 
+    /// Whether it is Kubernetes' or Helm's own business, which the hooks leave out (`webhook-config/`, word
+    /// for word). A type is its writer's choice: such a Secret is left out only with its name or annotation,
+    /// and while it holds nothing else.
+    pub fn is_kubernetes_own(&self) -> bool {
+        let holds_only = |keys: &[&str]| self.keys().all(|key| keys.contains(&key));
+        match (self.kind, self.type_.as_deref()) {
+            (PolicyKind::ConfigMap, _) => self.name == "kube-root-ca.crt",
+            (PolicyKind::Secret, Some("helm.sh/release.v1")) => {
+                self.name.starts_with("sh.helm.release.v1.") && holds_only(&["release"])
+            }
+            (PolicyKind::Secret, Some("kubernetes.io/service-account-token")) => {
+                self.annotation("kubernetes.io/service-account.name").is_some()
+                    && holds_only(&["ca.crt", "namespace", "token", "service-ca.crt"])
+            }
+            _ => false,
+        }
+    }
+
     /// The keys of its data.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.data.keys().map(|key| &**key)
@@ -229,17 +262,12 @@ impl<'a> Candidate<'a> {
     }
 }
 
-fn present(map: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
-    map.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect()
-}
-
 fn take<'a>(
     data: &mut BTreeMap<Cow<'a, str>, Cow<'a, [u8]>>,
-    values: Values<'a>,
+    values: Option<Entries<'a>>,
     encoded: bool,
 ) -> Result<(), CandidateError> {
-    for (Text(key), value) in values.into_iter().flatten() {
-        let text = value.map_or(Cow::Borrowed(""), |value| value.0);
+    for (key, text) in values.into_iter().flat_map(|entries| entries.0) {
         let bytes = if encoded {
             let clean: Cow<'_, str> = match text.contains(['\n', '\r']) {
                 true => text.replace(['\n', '\r'], "").into(),
@@ -256,4 +284,104 @@ fn take<'a>(
         data.insert(key, bytes);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::validate::{
+        CompiledPolicy, Judgement, RequestFacts, RequestKind, RequestResource, RequestUser, Write,
+    };
+
+    const CONDITION: &str = "not-a-system-secret";
+
+    /// What the hooks say of system Secrets, as the API server reads it.
+    fn conditions() -> Vec<String> {
+        let validating = include_str!("../../../webhook-config/validating.yaml");
+        let mutating = include_str!("../../../webhook-config/mutating.yaml");
+        let validating: ValidatingWebhookConfiguration = serde_saphyr::from_str(validating).unwrap();
+        let mutating: MutatingWebhookConfiguration = serde_saphyr::from_str(mutating).unwrap();
+        let validating = validating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
+        let mutating = mutating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
+        let all = validating.chain(mutating).flatten().filter(|one| one.name == CONDITION);
+        all.map(|one| one.expression).collect()
+    }
+
+    /// Whether a condition has the hook called for an object that is created.
+    fn is_called(condition: &str, raw: &str) -> bool {
+        let spec = json!({"match": {"kinds": ["Secret"]}, "validations": [{"expression": condition}]});
+        let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
+        let object = Candidate::decode(PolicyKind::Secret, raw).unwrap();
+        let kind = || RequestKind { group: String::new(), version: "v1".into(), kind: "Secret".into() };
+        let resource =
+            || RequestResource { group: String::new(), version: "v1".into(), resource: "secrets".into() };
+        let request = RequestFacts {
+            operation: "CREATE".into(),
+            kind: kind(),
+            resource: resource(),
+            request_kind: kind(),
+            request_resource: resource(),
+            name: String::new(),
+            namespace: "shop".into(),
+            dry_run: false,
+            user_info: RequestUser { username: "bob".into(), groups: Vec::new() },
+        };
+        let new = Judgement::new(&object, Timestamp::UNIX_EPOCH);
+        policy
+            .judge_write(&mut Write { new, old: None, request: Some(&|| request.clone()) }, false)
+            .is_empty()
+    }
+
+    /// A Secret of any type can be used by any pod, and its type is its writer's choice.
+    #[test]
+    fn hooks_and_scans_leave_out_the_same_secrets() {
+        let conditions = conditions();
+        assert!(conditions.len() > 2, "{conditions:?}");
+        let (helm, token) = ("helm.sh/release.v1", "kubernetes.io/service-account-token");
+        let named = |name: &str| json!({"name": name});
+        let account = json!({"name": "a", "annotations": {"kubernetes.io/service-account.name": "default"}});
+        for (metadata, type_, data, left_out) in [
+            (named("sh.helm.release.v1.app.v1"), Some(helm), json!({"release": "eA=="}), true),
+            (
+                named("sh.helm.release.v1.app.v1"),
+                Some(helm),
+                json!({"release": "eA==", "url": "eA=="}),
+                false,
+            ),
+            (named("sh.helm.release.v1.app.v1"), Some("Opaque"), json!({"release": "eA=="}), false),
+            (named("sh.helm.release.v1.app.v1"), None, Value::Null, false),
+            (named("app"), Some(helm), json!({"release": "eA=="}), false),
+            (json!({"generateName": "app-"}), Some(helm), json!({"release": "eA=="}), false),
+            (account.clone(), Some(token), Value::Null, true),
+            (account.clone(), Some(token), json!({"ca.crt": "", "namespace": "", "token": ""}), true),
+            (account.clone(), Some(token), json!({"token": "", "url": "eA=="}), false),
+            (account, Some("Opaque"), json!({"token": ""}), false),
+            (named("a"), Some(token), json!({"token": ""}), false),
+            (
+                named("bootstrap-token-a"),
+                Some("bootstrap.kubernetes.io/token"),
+                json!({"token-id": ""}),
+                false,
+            ),
+        ] {
+            let mut object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+            for (field, value) in [("type", json!(type_)), ("data", data)] {
+                if !value.is_null() {
+                    object[field] = value;
+                }
+            }
+            let raw = object.to_string();
+            let candidate = Candidate::decode(PolicyKind::Secret, &raw).unwrap();
+            assert_eq!(candidate.is_kubernetes_own(), left_out, "{raw}");
+            for condition in &conditions {
+                assert_eq!(is_called(condition, &raw), !left_out, "{raw}: {condition}");
+            }
+        }
+    }
 }

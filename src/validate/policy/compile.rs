@@ -7,7 +7,7 @@ use super::{
     violation::Subject,
 };
 use crate::{
-    api::{Action, ConfigPolicySpec, Defaults, PolicyKind, Problem, WhileInUse},
+    api::{Action, ConfigPolicySpec, CopiesMatch, Defaults, PolicyKind, Problem, WhileInUse},
     marks,
     validate::{
         invalid,
@@ -101,14 +101,16 @@ impl CompiledPolicy {
         &self.defaults
     }
 
-    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left out.
+    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left
+    /// out.
     pub fn judge_standing(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         let mut violations = self.judge_content(judgement);
         violations.extend(self.expressions.judge(judgement, None, None));
         violations
     }
 
-    /// Whether judging may take many times the memory of what is judged: documents are unpacked, expressions make values.
+    /// Whether judging may take many times the memory of what is judged: documents are unpacked, expressions
+    /// make values.
     pub fn is_heavy(&self) -> bool {
         self.expressions.is_any() || self.data.iter().any(Data::unpacks)
     }
@@ -149,7 +151,8 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A policy that is in force and asks for nothing is a mistake in the making: a field in the wrong place, mostly.
+/// A policy that is in force and asks for nothing is a mistake in the making: a field in the wrong place,
+/// mostly.
 fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let nothing = spec.data.is_empty()
         && spec.validations.is_empty()
@@ -166,16 +169,18 @@ fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What reaches and is used are ConfigMaps and Secrets.
+/// What is copied, reaches and is used are ConfigMaps and Secrets.
 fn check_reach(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let of_namespaces = spec.match_.kinds.iter().all(|kind| *kind == PolicyKind::Namespace);
     if of_namespaces && !spec.match_.kinds.is_empty() {
         let asked = [
+            ("spec.match.copies", spec.match_.copies == CopiesMatch::Exclude),
             ("spec.warnAbove", spec.warn_above.is_some()),
             ("spec.whileInUse", spec.while_in_use == WhileInUse::Refuse),
         ];
         for (field, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
-            problems.push(invalid(field, "speaks of ConfigMaps and Secrets; add one of them to match.kinds"));
+            let fix = "speaks of ConfigMaps and Secrets; leave it out, or add one of them to match.kinds";
+            problems.push(invalid(field, fix));
         }
     }
     if let Some(above) = &spec.warn_above {
@@ -262,6 +267,21 @@ mod tests {
             let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]});
             let problems = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap_err();
             assert!(problems.iter().any(|problem| problem.message.contains(says)), "{says}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_of_namespaces_alone_has_no_copies_to_leave_out() {
+        for (kinds, copies, is_refused) in [
+            (json!(["Namespace"]), "Exclude", true),
+            (json!(["Namespace"]), "Include", false),
+            (json!(["Namespace", "Secret"]), "Exclude", false),
+        ] {
+            let spec =
+                json!({"match": {"kinds": kinds, "copies": copies}, "labels": {"required": ["owner"]}});
+            let problems = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).err();
+            let said = problems.into_iter().flatten().map(|problem| problem.message).collect::<String>();
+            assert_eq!(said.contains("spec.match.copies: speaks of"), is_refused, "{kinds} {copies}: {said}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! What the policies that judge one version of an object share: what they may spend, and what one of them has found out
-//! for all.
+//! What the policies that judge one version of an object share: what they may spend, and what one of them has
+//! found out for all.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,9 +7,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube_cel::cel::{Value, to_value};
+use kube_cel::cel::{
+    Value,
+    objects::{Key, Map},
+    to_value,
+};
 
-use super::{Budget, Candidate, fault::Fault, format};
+use super::{Budget, Candidate, cel::Outcome, fault::Fault, format};
 use crate::api::Format;
 
 /// One version of an object, being judged.
@@ -22,6 +26,9 @@ pub struct Judgement<'o> {
     read: BTreeMap<(Format, &'o str), Result<(), Fault>>,
     as_object: Option<Value>,
     as_text: Option<Value>,
+    /// What expressions came to, by their text. Each version of an object is judged beside one other, or
+    /// alone, and not both.
+    pub(super) evaluated: BTreeMap<Arc<str>, Outcome>,
 }
 
 impl<'o> Judgement<'o> {
@@ -30,13 +37,22 @@ impl<'o> Judgement<'o> {
         Self::within(Budget::default(), object, now)
     }
 
-    /// A judgement that others wait for. Where it [falls short](Judgement::fell_short), nothing that was found counts.
+    /// A judgement that others wait for. Where it [falls short](Judgement::fell_short), nothing that was
+    /// found counts.
     pub fn brief(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::brief(), object, now)
     }
 
     fn within(budget: Budget, object: &'o Candidate<'o>, now: Timestamp) -> Self {
-        Self { object, now, budget, read: BTreeMap::new(), as_object: None, as_text: None }
+        Self {
+            object,
+            now,
+            budget,
+            read: BTreeMap::new(),
+            as_object: None,
+            as_text: None,
+            evaluated: BTreeMap::new(),
+        }
     }
 
     /// Whether anything cost more than there was.
@@ -73,9 +89,9 @@ impl<'o> Judgement<'o> {
                     Ok(text) => Value::from(text.to_owned()),
                     Err(_) => Value::Bytes(Arc::new(value.to_vec())),
                 };
-                (key.clone().into_owned(), value)
+                (Key::from(&**key), value)
             });
-            entries.collect::<HashMap<_, _>>().into()
+            Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
         };
         self.as_text.get_or_insert_with(made).clone()
     }

@@ -13,17 +13,18 @@ const LONGEST: usize = 16 << 10;
 /// What a compiled expression may weigh, in bytes: from this, doubled until it fits, up to that.
 const LIGHTEST: usize = 1 << 10;
 pub(super) const HEAVIEST: usize = 1 << 20;
-/// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51 s for
-/// 1 MiB. So many bytes of expression took a nanosecond a byte of text.
+/// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51
+/// s for 1 MiB. This many bytes of expression took a nanosecond a byte of text.
 const A_NANOSECOND: u64 = 20;
 /// The longest search, in nanoseconds.
 const LONGEST_SEARCH: u64 = 400_000_000;
-/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each attempt reads anew.
+/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each
+/// attempt reads anew.
 const READING: u64 = 10_000;
 const COMPILING: u64 = 30;
 /// Looking up a character in its other cases takes so many nanoseconds.
 const FOLDING: u64 = 40;
-/// So many are looked up at most.
+/// This many are looked up at most.
 const MOST_FOLDED: u64 = 2_000_000;
 /// No byte of an expression weighs less: what is lighter is not attempted.
 const BYTE: usize = 8;
@@ -124,7 +125,7 @@ impl Pattern {
         &self.written
     }
 
-    /// The expression, for whoever pays for [`Pattern::searching`].
+    /// The expression, for callers that pay for [`Pattern::searching`].
     pub(super) fn regex(&self) -> &Regex {
         &self.regex
     }

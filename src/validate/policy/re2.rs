@@ -1,5 +1,5 @@
-//! Regular expressions mean what they mean to Kubernetes (RE2): `\w`, `\d`, `\s` and `\b` speak of ASCII. The library's speak
-//! of all of Unicode, which would let through what the API server's CEL refuses.
+//! Regular expressions mean what they mean to Kubernetes (RE2): `\w`, `\d`, `\s` and `\b` speak of ASCII. The
+//! library's speak of all of Unicode, which would let through what the API server's CEL refuses.
 
 use std::{convert::Infallible, ops::RangeInclusive};
 
@@ -26,8 +26,8 @@ pub(super) fn in_ascii(pattern: &str) -> String {
 /// The last character that has another case.
 const LAST_CASED: u32 = 0x1E943;
 
-/// How many characters are looked up where a pattern does not tell cases apart: of each class each one, which nothing bounds
-/// but the alphabet. None where it does, or cannot be read.
+/// How many characters are looked up where a pattern does not tell cases apart: each one of each class, which
+/// nothing bounds but the alphabet. None where the pattern tells cases apart, or cannot be read.
 pub(super) fn folded(pattern: &str) -> u64 {
     let Ok(ast) = Parser::new().parse(pattern) else { return 0 };
     let Ok(found) = visit(&ast, Folding::default());

@@ -1,12 +1,14 @@
 //! One way in which an object breaks a policy.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _};
 
 use super::Candidate;
 use crate::api::PolicyKind;
 
 /// The longest message of one violation, in bytes.
 const LONGEST: usize = 1024;
+/// Most messages are shorter, in bytes.
+const USUAL: usize = 192;
 
 /// A place in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +42,7 @@ pub struct Violation {
     pub what: Cow<'static, str>,
     /// What to do about it.
     pub fix: Cow<'static, str>,
-    /// What it is a violation by: an update that leaves this alone is warned, not refused.
+    /// What makes it a violation: an update that leaves this alone is warned, not refused.
     pub(super) subject: Subject,
 }
 
@@ -117,13 +119,14 @@ impl Violation {
         }
     }
 
-    /// What a status says of it: place, fault and fix; who breaks what by which key is said beside it.
+    /// What a status says of it: place, fault and fix; the status names beside it which object breaks which
+    /// policy by which key.
     pub fn brief(&self) -> String {
         let place = self
             .place
             .map(|place| format!("line {} column {}: ", place.line, place.column))
             .unwrap_or_default();
-        printable(&format!("{place}{}; {}", self.what, self.fix), LONGEST)
+        printable(format!("{place}{}; {}", self.what, self.fix), LONGEST)
     }
 
     /// The sentence that a person reads: policy, rule, object, key, place, fault and fix.
@@ -134,22 +137,34 @@ impl Violation {
             PolicyKind::Namespace => "Namespace",
         };
         let name = if object.name.is_empty() { "(unnamed)" } else { &*object.name };
-        let object = match object.kind {
-            PolicyKind::Namespace => format!("{kind} {name}"),
-            _ => format!("{kind} {}/{name}", object.namespace),
-        };
-        let key = self.key.as_ref().map(|key| format!(", key {key}")).unwrap_or_default();
-        let place = self
-            .place
-            .map(|place| format!(", line {} column {}", place.line, place.column))
-            .unwrap_or_default();
-        let (rule, what, fix) = (&self.rule, &self.what, &self.fix);
-        printable(&format!("policy {policy}, rule {rule}: {object}{key}{place}: {what}; {fix}"), LONGEST)
+        let mut text = String::with_capacity(USUAL);
+        // Writing to a text cannot fail.
+        let _ = write!(text, "policy {policy}, rule {}: {kind} ", self.rule);
+        if object.kind != PolicyKind::Namespace {
+            let _ = write!(text, "{}/", object.namespace);
+        }
+        text += name;
+        if let Some(key) = &self.key {
+            let _ = write!(text, ", key {key}");
+        }
+        if let Some(Place { line, column }) = self.place {
+            let _ = write!(text, ", line {line} column {column}");
+        }
+        let _ = write!(text, ": {}; {}", self.what, self.fix);
+        printable(text, LONGEST)
     }
 }
 
+/// A word that is longer is cut where the text ends.
+const LONGEST_WORD: usize = 40;
+
 /// The text with every control and direction character escaped, cut to at most `longest` bytes.
-pub fn printable(text: &str, longest: usize) -> String {
+pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
+    let text = text.into();
+    // Nearly every text is plain: each refusal and warning passes here more than once.
+    if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.into_owned();
+    }
     let mut out = String::with_capacity(text.len().min(longest));
     for character in text.chars() {
         let hidden = character.is_control()
@@ -160,6 +175,11 @@ pub fn printable(text: &str, longest: usize) -> String {
         if out.len() + piece.len() > longest {
             while out.len() + '…'.len_utf8() > longest {
                 out.pop();
+            }
+            // No word is cut in the middle, unless it is as long as all that would be left out with it.
+            if let Some(end) = out.rfind(' ').filter(|end| out.len() - end <= LONGEST_WORD) {
+                out.truncate(end);
+                out.truncate(out.trim_end_matches([' ', ',', ':', ';']).len());
             }
             out.push('…');
             break;
@@ -178,6 +198,11 @@ mod tests {
         assert_eq!(printable("a\u{1b}[31m\nb\u{202e}", 99), "a\\u{1b}[31m\\nb\\u{202e}");
         assert_eq!(printable("äöü", 6), "äöü");
         assert_eq!(printable("äöüäöü", 7), "äö…");
-        assert_eq!(printable(&"x".repeat(2000), 1024).len(), 1024);
+        assert_eq!(printable("x".repeat(2000), 1024).len(), 1024);
+        assert_eq!(
+            printable("line 1 column 4: is no valid YAML, has a key", 42),
+            "line 1 column 4: is no valid YAML, has…"
+        );
+        assert_eq!(printable("one two three", 11), "one two…");
     }
 }

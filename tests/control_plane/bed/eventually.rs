@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. No test asserts a time: this only ends hopeless waits.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks until `look` finds what it wants, and gives it back. Where it never does, the test fails with what was
 /// seen instead.
@@ -23,8 +23,11 @@ pub fn within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Resul
             Err(seen) => seen,
         };
         if Instant::now() > deadline {
+            let failure = format!("waited {} s: {what}\n  seen instead: {seen}", patience.as_secs());
+            // Before the logs, which are long: a run that keeps only the first part of its output still tells what failed.
+            println!("{failure}");
             super::logs::show();
-            panic!("waited {} s: {what}\n  seen instead: {seen}", patience.as_secs());
+            panic!("{failure}");
         }
         thread::sleep(Duration::from_millis(30));
     }

@@ -1,14 +1,30 @@
 //! What the operator had to say, for failing tests.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
+use std::{fs, io, panic};
 
 static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+/// Has a story that fails say why at once, past what the test runner captures until the end of the run: of a run that is cut
+/// short, or whose output is, there is no end.
+fn tell_failures_at_once() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            // Where standard error is gone nobody reads it.
+            let _ = writeln!(io::stderr(), "{panic}");
+            usual(panic);
+        }));
+    });
+}
+
 /// Where a bed's operator logs to: kept after the tests, overwritten by the next run.
 pub fn folder(bed: &str) -> PathBuf {
+    tell_failures_at_once();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("control_plane").join(bed);
     // The first run has nothing to remove.
     let _ = fs::remove_dir_all(&folder);

@@ -64,6 +64,12 @@ pub struct Crew {
 
 impl Bed {
     fn start(name: &str, options: Options) -> Bed {
+        let bed = Bed::unstamped(name, options);
+        bed.until_stamped();
+        bed
+    }
+
+    fn unstamped(name: &str, options: Options) -> Bed {
         let testbed = Testbed::start(peopled(options), Path::new(PROGRAM), &logs::folder(name));
         Bed::over(testbed.expect("the test bed starts"))
     }
@@ -78,7 +84,13 @@ impl Bed {
     /// Starts both roles and waits until they are ready, the hooks are in place, and nothing of this is left over from
     /// those before: this reconciler leads, and this webhook is trusted.
     pub fn man(&self) -> Crew {
-        let mut crew = Crew { webhook: self.webhook(), reconciler: self.reconciler(0) };
+        self.man_with(&[])
+    }
+
+    /// The same, with flags for the reconciler.
+    pub fn man_with(&self, flags: &[&str]) -> Crew {
+        let reconciler = self.testbed.operator(Role::Reconciler, 0, flags).expect("the reconciler starts");
+        let mut crew = Crew { webhook: self.webhook(), reconciler };
         crew.webhook.wait_ready().expect("the webhook becomes ready");
         crew.reconciler.wait_ready().expect("the reconciler becomes ready");
         self.testbed.wait_hooked().expect("the hooks are applied");
@@ -117,7 +129,8 @@ impl Bed {
     }
 
     /// Waits until the API server stamps authors of rules and annotations by itself: a young cluster does not yet, and what
-    /// has no author is nobody's for good. With hooks in place somebody does.
+    /// has no author is nobody's for good. Each cluster is waited for so when it starts; a test that brings policies anew waits
+    /// again.
     #[track_caller]
     pub fn until_stamped(&self) {
         let spec =
@@ -125,6 +138,7 @@ impl Bed {
         let rule = objects::ours("CopyratorRule", "default", "stamped", spec);
         let mut source = objects::config_map("default", "stamped", []);
         source["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": "nowhere" });
+        source["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
         eventually("the API server stamps authors", || {
             for object in [&rule, &source] {
                 let made = self.admin.try_create(object).body;
@@ -225,9 +239,11 @@ pub fn private(name: &str) -> Bed {
 /// A cluster of one's own where the chart gives rights in these namespaces only.
 pub fn namespaced(name: &str, namespaces: &[&str]) -> Bed {
     let (options, program) = (peopled(Options::default()), Path::new(PROGRAM));
-    Bed::over(
+    let bed = Bed::over(
         Testbed::start_in(options, program, &logs::folder(name), namespaces).expect("the test bed starts"),
-    )
+    );
+    bed.until_stamped();
+    bed
 }
 
 /// A cluster of one's own with another version in it.
@@ -238,7 +254,7 @@ pub fn of_version(name: &str, chart: &Path, program: &Path) -> Bed {
 
 /// A cluster of one's own where the API server does not stamp authors, as before Kubernetes 1.36.
 pub fn unstamped(name: &str) -> Bed {
-    Bed::start(name, Options::default().mutating_policies(false))
+    Bed::unstamped(name, Options::default().mutating_policies(false))
 }
 
 /// A cluster of one's own whose API server has this AdmissionConfiguration.

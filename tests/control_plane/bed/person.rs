@@ -135,7 +135,13 @@ impl Person {
         self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
     }
 
-    /// The same without storing it.
+    /// Changes part of an object, as `kubectl patch --type json`.
+    pub fn patch_json(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
+        let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-patch";
+        self.send(Method::PATCH, &path, "application/json-patch+json", Some(patch))
+    }
+
+    /// The same as [`merge`](Self::merge) without storing it.
     pub fn try_merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
         let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-edit&dryRun=All";
         self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))

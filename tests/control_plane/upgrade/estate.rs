@@ -10,6 +10,9 @@ use crate::bed::{Bed, Story, eventually, same};
 /// Copies that are to come with [`Estate::found`], by kind and name.
 const COPIES: [(&str, &str); 4] =
     [("ConfigMap", "app"), ("Secret", "tls"), ("ConfigMap", "told"), ("ConfigMap", "old")];
+/// The source whose annotations name a namespace.
+pub const TOLD: &str = "told";
+const GRANT: &str = "copyrator.dev/authorized";
 const COPIED: &str = "app.kubernetes.io%2Fmanaged-by%3Dcopyrator";
 
 /// Rules, monitors, policies, sources, copies and workloads of one story.
@@ -32,13 +35,15 @@ impl<'a> Estate<'a> {
         create(&config_map(&story.home, "idle", [("k", "1")]));
         create(&config_map(&story.home, "old", [("k", "1")]));
         let mut told = config_map(&story.home, "told", [("k", "1")]);
+        // Named literally, so that the grant ends with that namespace.
         told["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": blue });
+        told["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
         create(&told);
         for (name, kind, source, more) in [
             ("app", "ConfigMap", "app", json!({ "excludeTargets": ["*-green"] })),
             ("tls", "Secret", "tls", json!({})),
             ("idle", "ConfigMap", "idle", json!({ "suspend": true })),
-            ("old", "ConfigMap", "old", json!({ "deletionGrace": "1h" })),
+            ("old", "ConfigMap", "old*", json!({ "deletionGrace": "1h" })),
         ] {
             let mut rule = story.rule(kind, &[source]);
             rule["metadata"]["name"] = name.into();
@@ -154,12 +159,14 @@ impl<'a> Estate<'a> {
         }
         let policy = admin.get("ConfigPolicy", "", &self.name()).expect("the policy");
         note(&policy, written(&policy));
-        for (kind, namespace, name) in
-            [("ConfigMap", home, "app"), ("Secret", home, "tls"), ("ConfigMap", home, "told")]
-        {
-            let source = admin.get(kind, namespace, name).expect("a source");
+        for (kind, name) in [("ConfigMap", "app"), ("Secret", "tls")] {
+            let source = admin.get(kind, home, name).expect("a source");
             note(&source, version(&source).into());
         }
+        let mut told = self.told();
+        told["metadata"]["annotations"][GRANT] = Value::Null;
+        let metadata = &told["metadata"];
+        note(&told, json!([told["data"], metadata["labels"], metadata["annotations"]]));
         for kind in ["ConfigMap", "Secret"] {
             for mut copy in admin.list(kind, &self.blue, COPIED) {
                 copy["kind"] = kind.into();
@@ -174,6 +181,15 @@ impl<'a> Estate<'a> {
             note(&workload, json!([workload["metadata"]["generation"], applied, template, pods]));
         }
         found
+    }
+
+    /// That the author of annotations that name a namespace was allowed: each version asks for itself.
+    pub fn grant(&self) -> String {
+        annotation(&self.told(), GRANT).unwrap_or_default().to_owned()
+    }
+
+    fn told(&self) -> Value {
+        self.story.admin().get("ConfigMap", &self.story.home, TOLD).expect("a source")
     }
 
     /// The copy that is about to go says when.

@@ -95,7 +95,7 @@ fn unknown_is_refused_in_either_version(bed: &Bed, estate: &Estate<'_>) {
             if said.contains("There can be a delay") { Err(said) } else { Ok(said) }
         };
         assert_eq!(eventually("the rule can be written", || create(&rule)), "", "{version}");
-        estate.story.until_condition("CopyratorRule", version, "Ready", "True", "NoSource");
+        estate.story.until_condition("CopyratorRule", version, "Ready", "False", "NoSource");
 
         rule["metadata"]["name"] = "refused".into();
         rule["spec"]["later"] = "weekdays".into();

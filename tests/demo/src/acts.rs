@@ -129,7 +129,7 @@ fn copies_are_protected(stage: &Stage<'_>) -> Result<(), Failure> {
     let edit = r#"patch configmap app-settings -n shop --type=merge -p '{"data":{"url":"https://elsewhere.example.com"}}'"#;
     let refusal = stage.refused(&format!("{edit} --as=bob"))?;
     refusal.says("is a copy that Copyrator keeps: change its source platform/app-settings")?;
-    note("whoever holds every right is let through, and the copy is repaired");
+    note("a user with every right is let through, and the reconciler repairs the copy");
     stage.kubectl(edit)?;
     stage.kubectl(
         "wait -n shop --for=jsonpath='{.data.url}'=https://new.example.com configmap/app-settings --timeout=30s",

@@ -53,7 +53,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stage = Stage::new(&playground, &copyrator);
     let shown = acts::all(&stage);
     if arguments.keep {
-        stay(&playground);
+        stay(&playground, &copyrator);
     } else if shown.is_ok() {
         println!(
             "\nThat was all; everything is stopped. `make demo ARGS=--keep` leaves it running to play with."
@@ -83,10 +83,11 @@ fn set_up(copyrator: &Path) -> Result<Playground, Failure> {
 }
 
 /// Leaves everything running, says how to use it, and stays: with this process the pods' kubelet would go.
-fn stay(playground: &Playground) -> ! {
+fn stay(playground: &Playground, copyrator: &Path) -> ! {
     stage::heading("It runs on, until you press Ctrl-C");
     println!("  export KUBECONFIG={}", playground.cluster().admin_kubeconfig().display());
     println!("  alias kubectl={}", playground.cluster().kubectl().get_program().to_string_lossy());
+    println!("  alias copyrator={}", copyrator.display());
     println!("  what the pods say: {}", playground.logs().display());
     loop {
         thread::park();

@@ -36,13 +36,12 @@ pub fn check(input: &[u8]) {
     }
 }
 
-fn purposes() -> [Purpose; 8] {
+fn purposes() -> [Purpose; 7] {
     [
         Purpose::All,
         Purpose::OwnKinds,
         Purpose::Annotations,
         Purpose::Policies,
-        Purpose::Policy("data".into()),
         Purpose::Warnings,
         Purpose::Defaults,
         Purpose::Author,

@@ -22,7 +22,7 @@ pub fn world(policies: impl IntoIterator<Item = (&'static str, ConfigPolicySpec,
     world.annotations = true;
     for name in ["platform", "shop"] {
         let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-        world.namespaces.insert(name.into(), NamespaceFacts { labels, terminating: false });
+        world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
     }
     for (name, spec, compiled) in policies {
         world.policies.insert(name.into(), facts(spec, compiled));

@@ -7,8 +7,9 @@ impl Object {
         let facts = ObjectFacts {
             uid: "o".into(),
             resource_version: "1".into(),
-            labels: BTreeMap::new(),
-            deleting: false,
+            labels: Default::default(),
+            deletion: None,
+            owned: false,
             changed_at: at(self.changed),
             content_fields: 0,
             restart: self.restart.as_deref().map(Into::into),
@@ -55,8 +56,15 @@ impl Monitor {
             Some(_) => Err(("Forbidden".to_owned(), "no".to_owned())),
             None => Ok(()),
         };
-        let authority =
-            Authority { uid: "m".into(), generation: 1, identity: "user alice".into(), answer, asked: at(0) };
+        let authority = Authority {
+            uid: "m".into(),
+            generation: 1,
+            identity: "user alice".into(),
+            answer,
+            asked: at(0),
+            questions: 0,
+            refusals: 0,
+        };
         world.monitor_authority.insert(name.clone(), authority);
     }
 }

@@ -24,7 +24,7 @@ fn bound(given: &Given, place: &str) -> Rbac {
     }
 }
 
-/// In `shop` and `web`, looked at by whoever may list roles of the cluster, too.
+/// In `shop` and `web`, looked at by a caller who may list roles of the cluster, too.
 fn some() -> Facts {
     let mut facts = sound();
     let deployments = facts.deployments.as_mut().unwrap();
@@ -51,7 +51,7 @@ fn what_is_the_clusters_is_not_missed() {
     let mut facts = some();
     let found = examine(&facts, &[]);
     assert_eq!(found, []);
-    assert_eq!(in_order(&facts, &found, &[]).len(), 13);
+    assert_eq!(in_order(&facts, &found, &[]).len(), 14);
     facts.digest_key = Ok(false);
     assert_eq!(brief(&examine(&facts, &[])), [(Severity::Error, Id::DigestKeyMissing)]);
 }
@@ -111,7 +111,7 @@ fn what_a_role_of_one_namespace_lacks_is_found_with_its_place() {
     }
 }
 
-/// Whoever administers these namespaces and no others.
+/// The caller administers these namespaces and no others.
 #[test]
 fn what_may_not_be_read_is_not_known_and_all_else_is_told() {
     let mut facts = some();
@@ -126,7 +126,7 @@ fn what_may_not_be_read_is_not_known_and_all_else_is_told() {
         "{found:#?}"
     );
     assert!(found[0].what.contains("may not create localsubjectaccessreviews"), "{}", found[0].what);
-    // By a ClusterRole that cannot be read it may have all of that.
+    // The account may have all of that by a ClusterRole that cannot be read.
     of(&mut facts, "web").role_bindings[0].role_ref.kind = "ClusterRole".into();
     let ids: Vec<_> = brief(&examine(&facts, &[]));
     assert_eq!(ids, [(Severity::Unknown, Id::RightMissing), (Severity::Unknown, Id::RightTooMany)]);

@@ -245,5 +245,8 @@ async fn the_hooks_are_read_until_it_is_settled_and_again_when_other_authorities
         ended.cancel();
     };
     let find = || async { found(dir, Carriers::NotAsked) };
-    tokio::join!(keep_leaf(bench.keeper, find, hooks, clock, stop), happens);
+    tokio::join!(
+        keep_leaf(bench.keeper, Sources { find, carriers: hooks, refusals: || 0, clock }, stop),
+        happens
+    );
 }

@@ -115,7 +115,7 @@ fn where_hooks_cannot_be_read_the_clock_counts_from_when_they_last_could() {
             (380, unread(), Standing::Settled, ""),
         ],
     );
-    // Nothing is taken back for a moment in which nobody can say.
+    // A moment in which nobody can say takes nothing back.
     goes(
         false,
         &mounted(&ca, &[&ca]),

@@ -18,7 +18,8 @@ use crate::validate::policy::pattern::Pattern;
 const MOST_PATTERNS: usize = 4;
 
 impl Evaluation<'_> {
-    /// Calls a function, of a library or as a method of the first value, or an operator that sees both its values.
+    /// Calls a function, of a library or as a method of the first value, or an operator that sees both its
+    /// values.
     pub(super) fn apply(
         &mut self,
         name: &str,

@@ -43,8 +43,8 @@ impl Budget {
     }
 }
 
-/// What a call costs beyond reading each argument once: time, and bytes of its result where they can be many more
-/// than those of its arguments.
+/// What a call costs beyond reading each argument once: time, and bytes of its result where they can be many
+/// more than those of its arguments.
 fn beyond_linear(function: &str, arguments: &[&Value], most: u64) -> (u64, u64) {
     match (function, arguments) {
         ("replace", [Value::String(text), Value::String(from), Value::String(to), ..]) => {
@@ -85,8 +85,8 @@ fn compared(one: &Value, other: &Value, most: u64) -> u64 {
     }
 }
 
-/// The bytes of a value as they would be copied; not counted on beyond `most`: parts can be shared so often that
-/// counting them would be the very cost.
+/// The bytes of a value as they would be copied; not counted on beyond `most`: parts can be shared so often
+/// that counting them would be the very cost.
 fn weigh(value: &Value, most: u64) -> u64 {
     let all = |parts: &mut dyn Iterator<Item = &Value>| {
         let mut weight = ITEM;

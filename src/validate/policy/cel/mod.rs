@@ -34,7 +34,7 @@ use crate::{
     validate::invalid,
 };
 
-/// So many nanoseconds it takes to make values of a byte of an object.
+/// It takes this many nanoseconds to make values of a byte of an object.
 const MAKING: u64 = 20;
 const VARIABLES: [&str; 4] = ["object", "oldObject", "request", "text"];
 
@@ -101,6 +101,8 @@ pub(super) struct Expressions {
 
 struct Expression {
     rule: String,
+    /// As it was written.
+    source: Arc<str>,
     program: IdedExpr,
     message: String,
     variables: Vec<&'static str>,
@@ -143,50 +145,89 @@ impl Expressions {
         &self,
         judgement: &mut Judgement<'_>,
         mut old: Option<&mut Judgement<'_>>,
-        request: Option<&RequestFacts>,
+        request: Option<&dyn Fn() -> RequestFacts>,
     ) -> Vec<Violation> {
         let Some(functions) = &self.functions else { return Vec::new() };
         let is_judged = |one: &&Expression| request.is_some() || one.subject != Subject::Change;
         let judged: Vec<_> = self.expressions.iter().filter(is_judged).collect();
+        let object = judgement.object;
+        let asked: Vec<_> =
+            judged.iter().copied().filter(|one| !judgement.evaluated.contains_key(&one.source)).collect();
+        if !asked.is_empty() && !Self::evaluate(functions, &asked, judgement, old.take(), request) {
+            return Vec::new();
+        }
+        let outcome = |one: &Expression| one.violation(judgement.evaluated.get(&one.source)?, object);
+        judged.into_iter().filter_map(outcome).collect()
+    }
+
+    /// Evaluates what nobody has asked of the object yet. Whether it could be paid for.
+    fn evaluate(
+        functions: &Context<'static>,
+        asked: &[&Expression],
+        judgement: &mut Judgement<'_>,
+        mut old: Option<&mut Judgement<'_>>,
+        request: Option<&dyn Fn() -> RequestFacts>,
+    ) -> bool {
         // Making values of it is linear.
         let object = judgement.object;
         let bytes = object.raw.len() + old.as_ref().map_or(0, |old| old.object.raw.len());
         if judgement.budget.spend_if_brief(MAKING.saturating_mul(bytes as u64)).is_err() {
-            return Vec::new();
+            return false;
         }
-        let used = VARIABLES.into_iter().filter(|name| judged.iter().any(|one| one.variables.contains(name)));
+        let used = VARIABLES.into_iter().filter(|name| asked.iter().any(|one| one.variables.contains(name)));
         let variables = used.map(|name| {
             let value = match name {
                 "object" => judgement.as_object(),
                 "oldObject" => old.as_mut().map_or(Value::Null, |old| old.as_object()),
-                "request" => request.and_then(|request| to_value(request).ok()).unwrap_or(Value::Null),
+                "request" => request.and_then(|request| to_value(request()).ok()).unwrap_or(Value::Null),
                 _ => judgement.as_text(),
             };
             (name, value)
         });
-        let mut evaluation = Evaluation::new(functions, variables.collect(), &mut judgement.budget);
-        let mut violations = Vec::new();
-        for expression in judged {
+        let variables = variables.collect();
+        let mut evaluation = Evaluation::new(functions, variables, &mut judgement.budget);
+        for expression in asked {
             // The library panics on some values: they must not get past the policy by that.
             let result = catch_unwind(AssertUnwindSafe(|| evaluation.run(&expression.program)));
             let result = result.unwrap_or(Err(Fault::Failed(ExecutionError::NoSuchOverload)));
-            violations.extend(expression.violation(result, object));
+            judgement.evaluated.insert(expression.source.clone(), Outcome::from(result));
         }
-        violations
+        true
+    }
+}
+
+/// What an expression came to: the same for all policies that ask it of one write.
+pub(super) enum Outcome {
+    Holds,
+    Fails,
+    NoBoolean,
+    Unevaluated(String),
+    TooCostly,
+}
+
+impl From<Result<Value, Fault>> for Outcome {
+    fn from(result: Result<Value, Fault>) -> Self {
+        match result {
+            Ok(Value::Bool(true)) => Self::Holds,
+            Ok(Value::Bool(false)) => Self::Fails,
+            Ok(_) => Self::NoBoolean,
+            Err(Fault::Failed(error)) => Self::Unevaluated(reason(&error)),
+            Err(Fault::TooCostly) => Self::TooCostly,
+        }
     }
 }
 
 impl Expression {
-    fn violation(&self, result: Result<Value, Fault>, object: &Candidate<'_>) -> Option<Violation> {
-        let (what, fix) = match result {
-            Ok(Value::Bool(true)) => return None,
-            Ok(Value::Bool(false)) => (self.message.clone(), "change what it speaks of"),
-            Ok(_) => ("the expression gives no boolean".to_owned(), "correct the policy"),
-            Err(Fault::Failed(error)) => {
-                let what = format!("the expression cannot be evaluated here ({})", reason(&error));
+    fn violation(&self, outcome: &Outcome, object: &Candidate<'_>) -> Option<Violation> {
+        let (what, fix) = match outcome {
+            Outcome::Holds => return None,
+            Outcome::Fails => (self.message.clone(), "change what it speaks of"),
+            Outcome::NoBoolean => ("the expression gives no boolean".to_owned(), "correct the policy"),
+            Outcome::Unevaluated(reason) => {
+                let what = format!("the expression cannot be evaluated here ({reason})");
                 (what, "supply what it reads, or guard it in the policy, as in 'key' in text && …")
             }
-            Err(Fault::TooCostly) => {
+            Outcome::TooCostly => {
                 let what = format!("the expression costs too much on {} bytes of data", object.size());
                 (what, "shorten the values, or have the policy look at less of them")
             }
@@ -241,6 +282,7 @@ fn compile(
     let default = || format!("must hold: {}", spec.expression.trim());
     Ok(Expression {
         rule: format!("validations[{index}]"),
+        source: spec.expression.as_str().into(),
         message: spec.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(default),
         variables,
         subject,
@@ -335,6 +377,27 @@ mod tests {
             None,
             "expressions about a write are left out where there is none"
         );
+    }
+
+    #[test]
+    fn what_several_policies_ask_is_evaluated_once_and_told_in_the_words_of_each() {
+        let asking = |expression: &str, message: &str| {
+            let mut problems = Vec::new();
+            let spec = Validation { expression: expression.into(), message: Some(message.into()) };
+            Expressions::compile(&[spec], &mut problems)
+        };
+        let object = Candidate::decode(PolicyKind::ConfigMap, r#"{"data":{"a":"1"}}"#).unwrap();
+        let mut judgement = Judgement::new(&object, Timestamp::UNIX_EPOCH);
+        let mut judged = |expressions: Expressions| {
+            let before = judgement.budget.time();
+            let violations = expressions.judge(&mut judgement, None, None);
+            (violations.first().map(|it| it.what.to_string()), before - judgement.budget.time())
+        };
+        let (first, cost) = judged(asking("text.a == '2'", "one"));
+        assert!(first.as_deref() == Some("one") && cost > 0, "{first:?} {cost}");
+        assert_eq!(judged(asking("text.a == '2'", "another")), (Some("another".to_owned()), 0));
+        let (other, cost) = judged(asking("text.a == '1'", "one"));
+        assert!(other.is_none() && cost > 0, "{other:?} {cost}");
     }
 
     #[test]

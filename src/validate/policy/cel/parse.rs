@@ -1,5 +1,6 @@
 //! Reads a CEL expression without trusting it: the parser takes some 200 KB of stack a bracket, and panics on
-//! some inputs. So it runs on a stack of its own, and what it gives is shallow enough to be evaluated anywhere.
+//! some inputs. So it runs on a stack of its own, and what it gives is shallow enough to be evaluated
+//! anywhere.
 
 use std::thread;
 

@@ -1,6 +1,7 @@
-//! Evaluates an expression within a budget. The library's own evaluator counts nothing, cannot be stopped, and copies
-//! whole texts and lists at each step: two nested loops over 1 MiB of commas took it hours. So the walk through the
-//! tree is ours; operators and functions are the library's, and each call is paid for before it is made.
+//! Evaluates an expression within a budget. The library's own evaluator counts nothing, cannot be stopped,
+//! and copies whole texts and lists at each step: two nested loops over 1 MiB of commas took it hours. So the
+//! walk through the tree is ours; operators and functions are the library's, and each call is paid for before
+//! it is made.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -40,8 +41,8 @@ impl From<Exhausted> for Fault {
 /// One evaluation after the other, with the same variables.
 pub(super) struct Evaluation<'e> {
     pub(super) functions: &'e Context<'static>,
-    /// What names stand for, innermost last: the variables, then what loops bind.
-    /// What failed stays so, until somebody asks for it.
+    /// What names stand for, innermost last: the variables, then what loops bind. A value that failed is kept
+    /// as its fault, until somebody asks for it.
     names: Vec<(&'e str, Result<Value, ExecutionError>)>,
     variables: usize,
     pub(super) budget: &'e mut Budget,
@@ -171,8 +172,8 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// `||` where `true` is decisive, `&&` where `false` is. What one side decides, no fault of the other hinders;
-    /// but nothing makes up for a budget that is spent.
+    /// `||` where `true` is decisive, `&&` where `false` is. No fault of one side hinders what the other
+    /// decides; but nothing makes up for a budget that is spent.
     fn either(&mut self, decisive: bool, left: &'e IdedExpr, right: &'e IdedExpr) -> Result<Value, Fault> {
         let left = match self.truth(left) {
             Err(Fault::TooCostly) => return Err(Fault::TooCostly),
@@ -225,8 +226,8 @@ impl<'e> Evaluation<'e> {
         Ok(())
     }
 
-    /// Brings the result of a loop one item further. `map` and `filter` are written as adding a list of one to the
-    /// result: done literally, each item would copy all that came before it.
+    /// Brings the result of a loop one item further. `map` and `filter` are written as adding a list of one
+    /// to the result: done literally, each item would copy all that came before it.
     fn step(&mut self, name: &str, result: usize, step: &'e IdedExpr) -> Result<(), Fault> {
         self.budget.spend(STEP)?;
         let is_result = |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(one) if one == name);
@@ -249,7 +250,8 @@ impl<'e> Evaluation<'e> {
             }
         }
         if !is_result(step) {
-            // `exists` holds where any item does, and `all` does not where any does not, whatever fails on others.
+            // `exists` holds where any item does, and `all` does not where any does not, whatever fails on
+            // others.
             self.names[result].1 = match self.value(step) {
                 Err(Fault::TooCostly) => return Err(Fault::TooCostly),
                 Err(Fault::Failed(error)) => Err(error),

@@ -1,5 +1,5 @@
-//! What an expression gives, as far as its syntax tree tells: enough to refuse, when it is written, one that can never
-//! be true. What hangs on the object is not known, and is left to the evaluation.
+//! What an expression gives, as far as its syntax tree tells: enough to refuse, when it is written, one that
+//! can never be true. What depends on the object is not known, and is left to the evaluation.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 

@@ -1,12 +1,12 @@
-//! Structured text: JSON, YAML and TOML, within bounds of depth, expansion and size. Faults carry a place, and nothing of
-//! the text: what the parsers say of it may quote it.
+//! Structured text: JSON, YAML and TOML, within bounds of depth, expansion and size. Faults carry a place,
+//! and nothing of the text: what the parsers say of it may quote it.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_json::Value;
 
 use super::{
     toml_text,
-    tree::{Room, Tree, TreeSeed, Trees},
+    tree::{KEY_TWICE, Room, Tree, TreeSeed, Trees},
     walk::Walked,
 };
 use crate::{
@@ -75,11 +75,23 @@ where
     };
     serde_saphyr::from_str_multiple_with_options::<T, All>(text, options).map_err(|error| Fault {
         place: error.location().map(|at| Place { line: at.line(), column: at.column() }),
-        ..Fault::new(
-            "is no valid YAML, has a key twice, or nests or expands beyond the limits",
-            "correct the document there",
-        )
+        ..Fault::new(yaml_fault(error.without_snippet()), "correct the document there")
     })
+}
+
+/// What is wrong, in our own words.
+fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
+    use serde_saphyr::Error;
+    match error {
+        Error::DuplicateMappingKey { .. } => "has a key twice",
+        Error::Message { msg, .. } if msg.contains(KEY_TWICE) => "has a key twice",
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => "nests or expands beyond the limits",
+        _ => "is no valid YAML",
+    }
 }
 
 fn yaml_budget() -> Option<serde_saphyr::Budget> {

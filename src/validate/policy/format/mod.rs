@@ -31,13 +31,13 @@ pub(super) fn reading(format: Format, value: &[u8]) -> u64 {
     }
 }
 
-/// Not said to anybody: what falls short of a brief budget is judged anew.
+/// This is told to nobody: a value that falls short of a brief budget is judged anew.
 pub(super) fn too_long() -> Fault {
     Fault::new("takes too long to be read here", "shorten it")
 }
 
-/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by [`document::check`]. What
-/// costs more than reading it is taken from the budget.
+/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by
+/// [`document::check`]. A check that costs more than reading the value is taken from the budget.
 pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     budget.spend_if_brief(reading(format, value)).map_err(|_| too_long())?;
     if format == Format::PemCertificate {

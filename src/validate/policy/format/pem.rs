@@ -13,7 +13,7 @@ const LONGEST_CHAIN: usize = 16;
 /// How long certificates must be valid yet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::validate::policy) struct Remaining {
-    /// At least so long.
+    /// At least this long.
     pub(in crate::validate::policy) least: SignedDuration,
     /// Counted from here.
     pub(in crate::validate::policy) now: Timestamp,

@@ -51,7 +51,8 @@ impl Reader<'_> {
         Ok(key)
     }
 
-    /// The next character of this logical line that does not end its part; escapes are undone, lines that go on joined.
+    /// The next character of this logical line that does not end its part; escapes are undone, lines that go
+    /// on joined.
     fn character(&mut self, ends: impl Fn(char) -> bool) -> Result<Option<char>, Fault> {
         loop {
             let Some((offset, next)) = self.rest.next_if(|(_, next)| !is_line_end(*next) && !ends(*next))

@@ -1,5 +1,5 @@
-//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but not the one within the other, nor what
-//! it keeps; so the tokens are counted before.
+//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but not the one within the
+//! other, nor what it keeps; so the tokens are counted before.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};

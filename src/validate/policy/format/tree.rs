@@ -1,5 +1,5 @@
-//! A document, kept: what a schema is held against. Built by hand and not by `serde_json`, since that takes a certain
-//! key for JSON within JSON, and forgets the first of two equal keys.
+//! A document, kept: what a schema is held against. Built by hand and not by `serde_json`, since that takes a
+//! certain key for JSON within JSON, and forgets the first of two equal keys.
 
 use std::{borrow::Cow, cell::Cell, fmt};
 
@@ -13,6 +13,9 @@ const MOST: usize = 24 << 20;
 /// A map takes this much for its first few entries, and each entry and item takes that.
 const MAP: usize = 700;
 const ENTRY: usize = 80;
+
+/// How a key that is there twice is named to the parser, whose error says it again.
+pub(super) const KEY_TWICE: &str = "a key twice";
 
 /// What is left of that memory.
 pub(super) struct Room(Cell<Option<usize>>);
@@ -63,7 +66,8 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// Documents of one value, kept within one room: none of them once it is exhausted. Beside it there is the one being read.
+/// Documents of one value, kept within one room: none of them once it is exhausted. Beside it there is the
+/// one being read.
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) room: Room,
@@ -170,7 +174,7 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
             let value = map.next_value_seed(self)?;
             let value = self.kept(self.0.take_entry(&key), value)?;
             if entries.insert(key.into_owned(), value).is_some() {
-                return Err(A::Error::custom("a key twice"));
+                return Err(A::Error::custom(KEY_TWICE));
             }
         }
         Ok(Value::Object(entries))

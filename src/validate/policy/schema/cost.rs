@@ -1,5 +1,5 @@
-//! What holding a document against a schema costs, told before it is done: the library can neither be stopped nor
-//! bounded. The walk goes wherever the library may go, and pays for each step.
+//! What holding a document against a schema costs, told before it is done: the library can neither be stopped
+//! nor bounded. The walk goes wherever the library may go, and pays for each step.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::validate::policy::{
 
 /// One keyword at one place, in nanoseconds: the walk here, and the library's.
 const STEP: u64 = 100;
-/// Within `anyOf`, `oneOf` and `propertyNames` the library keeps every fault, each with a copy of the value: what that
-/// may take, in bytes.
+/// Within `anyOf`, `oneOf` and `propertyNames` the library keeps every fault, each with a copy of the value:
+/// what that may take, in bytes.
 const MEMORY: u64 = 16 << 20;
 /// One fault, or one value, beside what it holds.
 const ITEM: u64 = 200;

@@ -1,5 +1,5 @@
-//! JSON Schema (2020-12), held against documents. Understanding and evaluating are the library's; what may be written in
-//! a schema (`shape`) and what an evaluation may cost (`cost`) are bounded here.
+//! JSON Schema (2020-12), held against documents. Understanding and evaluating are the library's; what may be
+//! written in a schema (`shape`) and what an evaluation may cost (`cost`) are bounded here.
 
 mod cost;
 mod shape;
@@ -104,7 +104,7 @@ impl Schema {
             }
             _ => match self.0.written.pointer(error.schema_path().as_str()) {
                 Some(asked) => {
-                    format!("the schema asks for {keyword}: {}", printable(&asked.to_string(), QUOTED))
+                    format!("the schema asks for {keyword}: {}", printable(asked.to_string(), QUOTED))
                 }
                 None => format!("write what the schema asks for with {keyword}"),
             },

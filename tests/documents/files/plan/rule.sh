@@ -1,4 +1,4 @@
-# What README.md's first plan is asked of: a rule that had two targets and has one, and somebody's own Secret in the way.
+# What the first plan of docs/planning.md is asked of: a rule that had two targets and has one, and somebody's own Secret in the way.
 set -e
 cd "$(dirname "$0")"
 kubectl apply -f before.yaml

@@ -1,0 +1,70 @@
+//! Copies as the API server is given them, content and all. Nothing here is kept or shown.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use crate::{
+    model::ObjectFacts,
+    names::{Kind, ObjectKey},
+    observe::content::{self, Content},
+    plan::copy::Intent,
+};
+
+/// The whole of what we want an object to be; what is not in it is not ours.
+pub(crate) fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
+    let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
+    let metadata = (json!(intent.labels), json!(intent.annotations));
+    object(slot, metadata, values, intent.type_.as_deref(), intent.immutable)
+}
+
+/// What there is now, as far as we know it: of the annotations those that can be carried over, and our marks.
+pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
+    let mut annotations = content.annotations.clone();
+    annotations.extend(facts.marks.iter().flat_map(|marks| marks.annotations()));
+    let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
+    let metadata = (json!(*facts.labels), json!(annotations));
+    object(slot, metadata, values, content.type_.as_deref(), content.immutable)
+}
+
+fn object<'c>(
+    slot: &ObjectKey,
+    (labels, annotations): (Value, Value),
+    values: impl Iterator<Item = (&'c str, &'c content::Value)>,
+    type_: Option<&str>,
+    immutable: bool,
+) -> Value {
+    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut binary: BTreeMap<&str, Value> = BTreeMap::new();
+    for (key, value) in values {
+        match (slot.kind, value.binary, std::str::from_utf8(&value.bytes)) {
+            (Kind::ConfigMap, false, Ok(text)) => data.insert(key, json!(text)),
+            (Kind::ConfigMap, ..) => binary.insert(key, json!(STANDARD.encode(&value.bytes))),
+            (Kind::Secret, ..) => data.insert(key, json!(STANDARD.encode(&value.bytes))),
+        };
+    }
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": slot.kind.to_string(),
+        "metadata": {
+            "name": &*slot.name,
+            "namespace": &*slot.namespace,
+            "labels": labels,
+            "annotations": annotations,
+        },
+    });
+    if !data.is_empty() {
+        body["data"] = json!(data);
+    }
+    if !binary.is_empty() {
+        body["binaryData"] = json!(binary);
+    }
+    if let Some(type_) = type_ {
+        body["type"] = json!(type_);
+    }
+    if immutable {
+        body["immutable"] = json!(true);
+    }
+    body
+}

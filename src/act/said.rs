@@ -1,0 +1,42 @@
+//! What was said of something, so that it is said once.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The last that was said of each.
+#[derive(Clone, Debug)]
+pub(super) struct Said<K>(Arc<Mutex<HashMap<K, String>>>);
+
+impl<K> Default for Said<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Said<K> {
+    /// What is to be said of it, unless it has been said; nothing is kept of an object of which nothing is
+    /// (or is no longer) to be said.
+    pub(super) fn is_new(&self, of: &K, what: Option<String>) -> Option<String> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(what) = what else {
+            said.remove(of);
+            return None;
+        };
+        (said.insert(of.clone(), what.clone()).as_ref() != Some(&what)).then_some(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_once_until_it_is_another() {
+        let all = Said::default();
+        let said = |what: Option<&str>| all.is_new(&"web", what.map(str::to_owned)).is_some();
+        assert!(said(Some("a")) && !said(Some("a")) && said(Some("b")) && !said(None) && said(Some("b")));
+    }
+}

@@ -1,0 +1,18 @@
+//! The namespace of Copyrator itself.
+
+/// Where we live.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Home {
+    /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
+    #[arg(long, visible_alias = "copyrator-namespace", env = "COPYRATOR_NAMESPACE", value_name = "NS")]
+    namespace: Option<String>,
+    /// Its name in the environment of the first Copyrator.
+    #[arg(long, env = "NAMESPACE", default_value = "copyrator-system", hide = true)]
+    seed_namespace: String,
+}
+
+impl Home {
+    pub(crate) fn namespace(self) -> String {
+        self.namespace.filter(|name| !name.is_empty()).unwrap_or(self.seed_namespace)
+    }
+}

@@ -1,0 +1,94 @@
+//! Objects as people name them: `secret/registry`, `deploy/web`, as kubectl takes them.
+
+use std::{fmt, str::FromStr};
+
+use crate::{api::WorkloadKind, names::Kind};
+
+/// A kind that can be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// A ConfigMap or Secret.
+    Object(Kind),
+    /// A workload.
+    Workload(WorkloadKind),
+    /// A CopyratorRule.
+    Rule,
+}
+
+/// `KIND/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The kind.
+    pub sort: Sort,
+    /// The name.
+    pub name: String,
+}
+
+/// Words that name no object.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, deployment (deploy), statefulset (sts), \
+     daemonset (ds) and copyratorrule (copyr)"
+)]
+pub(crate) struct NotNamed;
+
+impl FromStr for Named {
+    type Err = NotNamed;
+
+    fn from_str(text: &str) -> Result<Self, NotNamed> {
+        let (kind, name) = text.split_once('/').ok_or(NotNamed)?;
+        let sort = match kind.to_lowercase().as_str() {
+            "cm" | "configmap" | "configmaps" => Sort::Object(Kind::ConfigMap),
+            "secret" | "secrets" => Sort::Object(Kind::Secret),
+            "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
+                Sort::Workload(WorkloadKind::Deployment)
+            }
+            "sts" | "statefulset" | "statefulsets" | "statefulset.apps" | "statefulsets.apps" => {
+                Sort::Workload(WorkloadKind::StatefulSet)
+            }
+            "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => {
+                Sort::Workload(WorkloadKind::DaemonSet)
+            }
+            "copyr"
+            | "copyratorrule"
+            | "copyratorrules"
+            | "copyratorrule.copyrator.dev"
+            | "copyratorrules.copyrator.dev" => Sort::Rule,
+            _ => return Err(NotNamed),
+        };
+        let is_name = !name.is_empty() && !name.contains('/');
+        is_name.then(|| Self { sort, name: name.to_owned() }).ok_or(NotNamed)
+    }
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(kind) => kind.fmt(f),
+            Self::Workload(kind) => kind.fmt(f),
+            Self::Rule => f.write_str("CopyratorRule"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectls_words_name_objects() {
+        for (text, expected) in [
+            ("secret/a", Some((Sort::Object(Kind::Secret), "a"))),
+            ("CM/a", Some((Sort::Object(Kind::ConfigMap), "a"))),
+            ("deployment.apps/web", Some((Sort::Workload(WorkloadKind::Deployment), "web"))),
+            ("copyr/r", Some((Sort::Rule, "r"))),
+            ("secret", None),
+            ("secret/", None),
+            ("secret/a/b", None),
+            ("pod/a", None),
+        ] {
+            let named = text.parse::<Named>().ok();
+            assert_eq!(named.as_ref().map(|one| (one.sort, one.name.as_str())), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How output looks. What machines read says on top what it is, and only ever gains fields.
+
+use serde::Serialize;
+
+/// The version of what machines read, not of the objects in the cluster.
+const API_VERSION: &str = "cli.copyrator.dev/v1alpha1";
+
+/// How the output looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// The same, and what is in order, too.
+    Wide,
+    /// For machines.
+    Json,
+    /// The same as YAML.
+    Yaml,
+    /// A line an object, KIND/NAME as kubectl has it, without the namespace.
+    Name,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a, T> {
+    api_version: &'a str,
+    kind: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// What machines read, as JSON.
+pub(crate) fn json<T: Serialize>(kind: &str, body: &T) -> String {
+    let document = Document { api_version: API_VERSION, kind, body };
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+/// The same as YAML.
+pub(crate) fn yaml<T: Serialize>(kind: &str, body: &T) -> String {
+    let json = json(kind, body);
+    let value = serde_json::from_str::<serde_json::Value>(&json).ok();
+    // JSON is YAML, too.
+    value.and_then(|value| serde_saphyr::to_string(&value).ok()).unwrap_or(json)
+}
+
+/// Objects by `KIND/NAME`, each once, as `kubectl -o name` prints them.
+pub(crate) fn names<K: AsRef<str>, N: AsRef<str>>(objects: impl IntoIterator<Item = (K, N)>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for (kind, name) in objects {
+        let line = format!("{}/{}\n", resource(kind.as_ref()), name.as_ref());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+/// A kind as kubectl takes it. The pods that a monitor finds itself are told by the monitor.
+fn resource(kind: &str) -> String {
+    let group = match kind {
+        "CopyratorRule" | "ConfigMonitor" | "ConfigPolicy" => ".copyrator.dev",
+        "Deployment" | "StatefulSet" | "DaemonSet" => ".apps",
+        "Pods" => return "configmonitor.copyrator.dev".into(),
+        _ => "",
+    };
+    kind.to_lowercase() + group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_machines_read_says_what_it_is() {
+        #[derive(Serialize)]
+        struct Body {
+            items: Vec<u8>,
+        }
+        let body = Body { items: vec![1] };
+        let expected = "{\n  \"apiVersion\": \"cli.copyrator.dev/v1alpha1\",\n  \"kind\": \"Status\",\n  \"items\": [\n    1\n  ]\n}\n";
+        assert_eq!(json("Status", &body), expected);
+        let yaml: serde_json::Value = serde_saphyr::from_str(&yaml("Status", &body)).unwrap();
+        assert_eq!(yaml, serde_json::from_str::<serde_json::Value>(expected).unwrap());
+    }
+
+    #[test]
+    fn names_are_what_kubectl_takes() {
+        let rows =
+            [("Secret", "a"), ("Deployment", "web"), ("Secret", "a"), ("CopyratorRule", "r"), ("Pods", "m")];
+        let expected =
+            "secret/a\ndeployment.apps/web\ncopyratorrule.copyrator.dev/r\nconfigmonitor.copyrator.dev/m\n";
+        assert_eq!(names(rows), expected);
+    }
+}

@@ -1,0 +1,95 @@
+//! Copies that nobody wants and that stay, because their rules may have gone with their definition: counted
+//! page by page, without content, and without the key that proves marks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client, Resource, api::ListParams};
+use serde::de::DeserializeOwned;
+
+use super::{
+    facts::{Facts, Held, Seen},
+    finding::{Findings, Id},
+    gather::{list, pages, unread},
+};
+use crate::{
+    api::CopyratorRule,
+    marks::{RULE_LABEL, write_time},
+    model::Definition,
+    names::NamespacedName,
+    observe::{
+        AsWritten,
+        crds::{RULES, definition_of_rules},
+        object::Slim,
+    },
+    plan::copy::{is_unseen_under, let_go},
+};
+
+/// How many rules a sentence names.
+const MOST_NAMED: usize = 4;
+
+pub(super) fn check(facts: &Facts, found: &mut Findings) {
+    let held = match &facts.held {
+        Ok(Some(held)) if !held.rules.is_empty() => held,
+        Ok(_) => return,
+        Err(unread) => return found.unknown(&[Id::CopiesHeld], unread),
+    };
+    let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(ToString::to_string).collect();
+    let more = match held.rules.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!(
+        "was made anew at {}, and {} of rules that have not been there since ({}{more}) are held: nothing of them is removed, whatever \
+         their grace. Put the rules back; or let these copies go, by a command that takes the right to override copies",
+        write_time(held.definition.created),
+        match held.rules.values().sum::<usize>() {
+            1 => "1 copy".to_owned(),
+            number => format!("{number} copies"),
+        },
+        named.join(", "),
+    );
+    let fix = let_go(None, &held.definition.uid);
+    found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {RULES}"), what, fix);
+}
+
+/// Counts them; `None` where there is no definition, which is another finding.
+pub(super) async fn look(client: &Client) -> Seen<Option<Held>> {
+    let named = || format!("customresourcedefinitions.apiextensions.k8s.io/{RULES}");
+    let definition =
+        definition_of_rules(client).await.map_err(|error| unread("get", named(), None, error))?;
+    let Some(definition) = definition else { return Ok(None) };
+    let all = Api::<AsWritten<CopyratorRule>>::all(client.clone());
+    let rules = list(all, None, &ListParams::default()).await?;
+    let name = |rule: &AsWritten<CopyratorRule>| {
+        let meta = rule.meta();
+        NamespacedName::new(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )
+    };
+    let there: BTreeSet<NamespacedName> = rules.iter().map(name).collect();
+    let mut rules = BTreeMap::new();
+    count::<ConfigMap>(client, &definition, &there, &mut rules).await?;
+    count::<Secret>(client, &definition, &there, &mut rules).await?;
+    Ok(Some(Held { definition, rules }))
+}
+
+async fn count<K>(
+    client: &Client,
+    definition: &Definition,
+    there: &BTreeSet<NamespacedName>,
+    held: &mut BTreeMap<NamespacedName, usize>,
+) -> Seen<()>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let copies = ListParams::default().labels(RULE_LABEL);
+    pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
+        let Some(rule) = copy.facts.marks.as_deref().map(|marks| &marks.rule) else { return };
+        if !there.contains(rule) && is_unseen_under(definition, rule, &copy.facts) {
+            *held.entry(rule.clone()).or_default() += 1;
+        }
+    })
+    .await
+}

@@ -1,0 +1,205 @@
+//! What other tools are told, read from a cluster: only the metadata of ConfigMaps and Secrets is asked for.
+
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, ListParams, TypeMeta},
+    core::{GroupVersionKind, PartialObjectMeta},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::terminal::refused::words,
+    import::{Found, Tool, is_of_interest},
+};
+
+/// Why nothing can be imported.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// The API server said no.
+    #[error(
+        "cannot list {plural} {scope}: {message}; what you may read can be imported by -n NAMESPACE, manifests by -f FILE"
+    )]
+    Refused {
+        /// What was to be listed.
+        plural: String,
+        /// Where.
+        scope: String,
+        /// The API server's words.
+        message: String,
+    },
+    /// No answer.
+    #[error("cannot reach the cluster")]
+    Unreachable(#[source] Box<kube::Error>),
+}
+
+/// This many objects a request.
+const PAGE: u32 = 500;
+
+/// A kind that is looked at.
+struct Looked {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    in_namespaces: bool,
+    /// Custom resources and workloads are read whole: what they ask for is not in their metadata alone.
+    whole: bool,
+    /// Whose language it speaks, where little is lost if it may not be read.
+    optional: Option<Tool>,
+}
+
+const fn core(kind: &'static str, plural: &'static str) -> Looked {
+    Looked { group: "", version: "v1", kind, plural, in_namespaces: true, whole: false, optional: None }
+}
+
+/// A kind that Reloader restarts.
+const fn restarted(group: &'static str, kind: &'static str, plural: &'static str) -> Looked {
+    Looked { group, whole: true, optional: Some(Tool::Reloader), ..core(kind, plural) }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const REPLICATOR: Option<Tool> = Some(Tool::Replicator);
+
+const KINDS: [Looked; 13] = [
+    core("ConfigMap", "configmaps"),
+    core("Secret", "secrets"),
+    Looked { optional: REPLICATOR, ..core("ServiceAccount", "serviceaccounts") },
+    Looked { optional: REPLICATOR, group: RBAC, ..core("Role", "roles") },
+    Looked { optional: REPLICATOR, group: RBAC, ..core("RoleBinding", "rolebindings") },
+    Looked {
+        group: "clustersecret.io",
+        in_namespaces: false,
+        whole: true,
+        optional: Some(Tool::ClusterSecret),
+        ..core("ClusterSecret", "clustersecrets")
+    },
+    Looked {
+        group: "flant.com",
+        whole: true,
+        optional: Some(Tool::Seed),
+        ..core("CopyratorRule", "copyrators")
+    },
+    Looked {
+        group: "magalix.com",
+        whole: true,
+        optional: Some(Tool::SeedMonitor),
+        ..core("ConfigMonitor", "configmonitors")
+    },
+    restarted("apps", "Deployment", "deployments"),
+    restarted("apps", "StatefulSet", "statefulsets"),
+    restarted("apps", "DaemonSet", "daemonsets"),
+    Looked { whole: false, ..restarted("batch", "CronJob", "cronjobs") },
+    Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
+];
+
+/// Everything that other tools read or write, in one namespace or all.
+pub(super) async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    of_labels: Option<&str>,
+) -> Result<Found, ReadError> {
+    let mut found = Found::default();
+    labels(client, namespace, &mut found).await;
+    let page = ListParams::default().limit(PAGE);
+    let page = of_labels.map_or(page.clone(), |labels| page.labels(labels));
+    for looked in &KINDS {
+        let gvk = GroupVersionKind::gvk(looked.group, looked.version, looked.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, looked.plural);
+        let (api, scope): (Api<DynamicObject>, _) = match namespace.filter(|_| looked.in_namespaces) {
+            Some(name) => {
+                (Api::namespaced_with(client.clone(), name, &resource), format!("in namespace {name}"))
+            }
+            None if looked.in_namespaces => {
+                (Api::all_with(client.clone(), &resource), "in all namespaces".into())
+            }
+            None => (Api::all_with(client.clone(), &resource), "in the cluster".into()),
+        };
+        let listed = match looked.whole {
+            true => whole(&api, &page, &resource, &mut found).await,
+            false => metadata(&api, &page, looked.kind, &resource.api_version, &mut found).await,
+        };
+        match (listed, looked.optional) {
+            (Ok(()), _) => {}
+            // The tool is not installed.
+            (Err(kube::Error::Api(status)), Some(_)) if status.code == 404 => {}
+            (Err(kube::Error::Api(status)), Some(tool)) => {
+                found.unread(tool, looked.kind, &scope, &status.message)
+            }
+            (Err(kube::Error::Api(status)), None) => {
+                return Err(ReadError::Refused {
+                    plural: looked.plural.into(),
+                    scope,
+                    message: words(&status),
+                });
+            }
+            (Err(error), _) => return Err(ReadError::Unreachable(Box::new(error))),
+        }
+    }
+    Ok(found)
+}
+
+/// The labels of namespaces: without them a few consents cannot be judged, and are reported.
+async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    match namespace {
+        Some(name) => {
+            if let Ok(one) = api.get_metadata(name).await {
+                found.take(document("Namespace", "v1", &one), None);
+            }
+        }
+        None => drop(metadata(&api, &ListParams::default().limit(PAGE), "Namespace", "v1", found).await),
+    }
+}
+
+/// The part of an object's metadata that is of interest; the rest, which may hold whole Secrets
+/// (`last-applied-configuration`), is dropped page by page.
+fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>) -> Value {
+    let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));
+    let annotations: Value = annotations.map(|(key, value)| (key.clone(), json!(value))).collect();
+    json!({ "apiVersion": version, "kind": kind, "metadata": {
+        "name": object.name_any(), "namespace": object.namespace(), "labels": object.labels(), "annotations": annotations,
+    } })
+}
+
+/// Takes in the metadata of all objects, page by page.
+async fn metadata(
+    api: &Api<DynamicObject>,
+    first: &ListParams,
+    kind: &str,
+    version: &str,
+    found: &mut Found,
+) -> kube::Result<()> {
+    let mut page = first.clone();
+    loop {
+        let list = api.list_metadata(&page).await?;
+        list.items.iter().for_each(|object| found.take(document(kind, version, object), None));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Takes in all objects, page by page. Items of a list do not say what they are.
+async fn whole(
+    api: &Api<DynamicObject>,
+    first: &ListParams,
+    resource: &ApiResource,
+    found: &mut Found,
+) -> kube::Result<()> {
+    let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
+    let mut page = first.clone();
+    loop {
+        let list = api.list(&page).await?;
+        for mut object in list.items {
+            object.types = Some(types.clone());
+            found.take(json!(object), None);
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `copyrator import`
+
+mod foreign;
+
+use std::path::PathBuf;
+
+use super::{
+    arguments::{ClusterArgs, LabelArgs, Labels, Scope, connect, manifests, output},
+    terminal::{Console, Exit, Threads, block_on, fail, print},
+};
+use crate::import::{Found, Imported, Level, Made, Options, import, json, yaml};
+
+/// How the output looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people, and for kubectl apply: rules and monitors, with comments above them.
+    #[default]
+    Yaml,
+    /// For machines: rules, monitors, findings, next.
+    Json,
+    /// A line a rule or monitor, KIND/NAME as kubectl has it.
+    Name,
+}
+
+/// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named. Reads the manifests that
+/// are given, or the cluster; touches nothing.
+///
+/// Understood are the annotations of kubernetes-reflector, kubernetes-replicator, config-syncer (kubed), Reloader and wave,
+/// ClusterSecrets, and the rules and monitors of the first Copyrator.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  copyrator import > rules.yaml\n  copyrator import -n platform\n  \
+    copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
+    copyrator import -f csec.yaml --source-namespace platform\n  \
+    copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
+    Then kubectl apply -f rules.yaml, and the steps at its top. With -f, -n is where an object belongs that does not say; -l is for the cluster only. From the cluster it lists workloads, and the metadata of ConfigMaps \
+    and Secrets, never their data; values in a ClusterSecret or a pod template are not printed either.\n\n\
+    Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
+    cannot be parsed; 3 cluster unreachable.")]
+pub struct Args {
+    /// Manifests: a file, a folder (its .yaml, .yml and .json), or - for standard input. Without it, the cluster.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// Where you will put the source Secret of a ClusterSecret that holds its data itself.
+    #[arg(long, value_name = "NS")]
+    source_namespace: Option<String>,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Exit {
+        let options = Options { source_namespace: self.source_namespace.clone() };
+        if !self.filename.is_empty() {
+            let documents = match manifests::read(&self.filename) {
+                Ok(documents) => documents,
+                Err(error) => return fail(&error, Exit::Usage),
+            };
+            let mut found = Found::default();
+            documents.into_iter().for_each(|document| found.take(document.value, self.scope.one()));
+            return self.show(&found, &options);
+        }
+        let checked =
+            self.cluster.clone().check().and_then(|target| Ok((target, self.labels.clone().check()?)));
+        let (target, labels) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        block_on(Threads::One, async {
+            let client = match connect(&target).await {
+                Ok(client) => client,
+                Err(error) => return fail(&error, Exit::Unreachable),
+            };
+            let labels = labels.as_ref().map(|Labels { text, .. }| text.as_str());
+            match foreign::read(&client, self.scope.one(), labels).await {
+                Ok(found) => self.show(&found, &options),
+                Err(error @ foreign::ReadError::Refused { .. }) => fail(&error, Exit::Findings),
+                Err(error @ foreign::ReadError::Unreachable(_)) => fail(&error, Exit::Unreachable),
+            }
+        })
+    }
+
+    fn show(&self, found: &Found, options: &Options) -> Exit {
+        let imported = import(found, options);
+        let text = match self.output {
+            Output::Yaml => yaml(&imported),
+            Output::Json => Ok(output::json("Import", &json(&imported))),
+            Output::Name => Ok(names(&imported)),
+        };
+        let printed = match text {
+            Ok(text) => print(&text),
+            Err(error) => fail(&error, Exit::Findings),
+        };
+        self.console.note(&summary(found, &imported));
+        match printed {
+            Exit::Done if imported.lacks_something() => Exit::Findings,
+            exit => exit,
+        }
+    }
+}
+
+fn names(imported: &Imported) -> String {
+    let name = |made: &Made| match made {
+        Made::Rule(_) => ("CopyratorRule", made.place().1.to_owned()),
+        Made::Monitor(_) => ("ConfigMonitor", made.place().1.to_owned()),
+    };
+    output::names(imported.made().map(name))
+}
+
+fn summary(found: &Found, imported: &Imported) -> String {
+    let looked = found.looked_at;
+    if imported.proposals.is_empty() {
+        return format!("looked at {looked} objects: none asks another tool for copies or restarts");
+    }
+    let (rules, monitors) = (imported.rules(), imported.monitors());
+    let made = match (rules, monitors) {
+        (rules, 0) => format!("{rules} rules"),
+        (0, monitors) => format!("{monitors} monitors"),
+        (rules, monitors) => format!("{rules} rules and {monitors} monitors"),
+    };
+    let none = imported.count(Level::NoEquivalent);
+    let next = match (none, rules + monitors) {
+        (0, 0) => "nothing to apply",
+        (0, _) => "apply them and follow the steps at their top",
+        _ => "look for NO EQUIVALENT",
+    };
+    let differences = imported.count(Level::Difference);
+    format!(
+        "looked at {looked} objects: {made}, suspended; {differences} differences, {none} without equivalent: {next}"
+    )
+}

@@ -1,0 +1,186 @@
+//! What our Deployments say of how we are installed.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
+
+use crate::{cli::arguments, hooks::Endpoint};
+
+/// What every object of the chart has in `app.kubernetes.io/part-of`.
+pub(crate) const PART_OF: &str = "copyrator";
+
+/// The Lease that one reconciler holds.
+pub(crate) const LEASE: &str = "copyrator-reconciler";
+
+/// Our Deployments, read.
+pub(crate) struct Install<'f> {
+    namespace: &'f str,
+    deployments: &'f [Deployment],
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Webhook,
+    Reconciler,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::Reconciler => "reconciler",
+        }
+    }
+}
+
+impl<'f> Install<'f> {
+    pub(crate) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
+        Self { namespace, deployments }
+    }
+
+    /// The Deployment that serves this role.
+    pub(crate) fn serving(&self, role: Role) -> Option<&'f Deployment> {
+        let serves = |deployment: &&Deployment| {
+            let roles = told(deployment, "roles").unwrap_or_else(|| "webhook,reconciler".into());
+            roles.split(',').any(|one| one == role.word())
+        };
+        self.deployments.iter().find(serves)
+    }
+
+    /// The ServiceAccount that serves this role.
+    pub(crate) fn account(&self, role: Role) -> String {
+        let spec = self.serving(role).and_then(|deployment| deployment.spec.template.spec.as_ref());
+        let account = spec.and_then(|spec| spec.service_account_name.clone());
+        account.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word()))
+    }
+
+    /// The Deployment that serves this role, as kubectl names it.
+    pub(crate) fn workload(&self, role: Role) -> String {
+        let name = self.serving(role).and_then(|deployment| deployment.metadata.name.clone());
+        format!("deployment/{}", name.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word())))
+    }
+
+    /// The command after which pods of this role start: anew, or at all where the Deployment is to have none.
+    pub(crate) fn start(&self, role: Role) -> String {
+        let (namespace, workload) = (self.namespace, self.workload(role));
+        match self.serving(role).and_then(|deployment| deployment.spec.replicas) {
+            Some(0) => format!("kubectl -n {namespace} scale {workload} --replicas=1"),
+            _ => format!("kubectl -n {namespace} rollout restart {workload}"),
+        }
+    }
+
+    /// What a flag of `copyrator serve` says, of the process that reconciles.
+    pub(crate) fn told(&self, flag: &str) -> Option<String> {
+        Some(self.expanded(&told(self.reconciling()?, flag)?))
+    }
+
+    fn reconciling(&self) -> Option<&'f Deployment> {
+        self.serving(Role::Reconciler).or(self.deployments.first())
+    }
+
+    fn expanded(&self, value: &str) -> String {
+        value.replace("$(POD_NAMESPACE)", self.namespace)
+    }
+
+    /// The only namespaces that it looks at, without rights over the cluster; none: it looks at all.
+    pub(crate) fn places(&self) -> BTreeSet<String> {
+        let said = self.reconciling().map(|it| all_told(it, "namespaces")).unwrap_or_default();
+        let names = said.iter().flat_map(|names| names.split(',')).map(str::trim);
+        names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
+    }
+
+    /// What names them is not in the Deployment itself, but somewhere else that it points to.
+    pub(crate) fn hides_places(&self) -> bool {
+        let is_elsewhere = |deployment| {
+            all_told(deployment, "namespaces").is_empty()
+                && environment(deployment, "namespaces").is_some_and(|entry| entry.value_from.is_some())
+        };
+        self.reconciling().is_some_and(is_elsewhere)
+    }
+
+    /// Whether it looks at some namespaces only.
+    pub(crate) fn is_namespaced(&self) -> bool {
+        !self.places().is_empty()
+    }
+
+    /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
+    pub(crate) fn is_self_managed(&self) -> Option<bool> {
+        (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
+    }
+
+    /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.
+    pub(crate) fn stem(&self) -> String {
+        let by_name = || {
+            let name = self.serving(Role::Reconciler)?.metadata.name.as_deref()?;
+            name.strip_suffix("-reconciler").map(str::to_owned)
+        };
+        self.told("owner-cluster-role").or_else(by_name).unwrap_or_else(|| "copyrator".into())
+    }
+
+    /// Where the API server finds the webhook; what cannot be read is said by the process itself.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        if let Some(url) = self.told("webhook-url") {
+            return Endpoint::Url(url.trim_end_matches('/').to_owned());
+        }
+        let service = self.told("webhook-service").unwrap_or_else(|| "copyrator-webhook:443".into());
+        arguments::service(&service, self.namespace).unwrap_or_else(|_| Endpoint::Service {
+            name: service,
+            namespace: self.namespace.to_owned(),
+            port: 443,
+        })
+    }
+
+    /// The command that writes the chart's objects again, as they were.
+    pub(crate) fn repair(&self) -> String {
+        let namespace = self.namespace;
+        match self.release() {
+            Some(release) => {
+                format!("helm upgrade {release} charts/copyrator -n {namespace} --reset-then-reuse-values")
+            }
+            None => format!(
+                "helm upgrade --install copyrator charts/copyrator -n {namespace} --create-namespace --set \
+                 image.registry=… --set image.repository=… --set image.tag=…"
+            ),
+        }
+    }
+
+    /// The Helm release that our Deployments are of.
+    fn release(&self) -> Option<&'f str> {
+        self.deployments.iter().find_map(|deployment| {
+            let annotations = deployment.metadata.annotations.as_ref()?;
+            annotations.get("meta.helm.sh/release-name").map(String::as_str)
+        })
+    }
+}
+
+/// What a flag says, the last time that it is given.
+fn told(deployment: &Deployment, flag: &str) -> Option<String> {
+    all_told(deployment, flag).pop()
+}
+
+/// What a flag says each time that it is given: as `--flag=value` or as two words, else in its environment
+/// form.
+fn all_told(deployment: &Deployment, flag: &str) -> Vec<String> {
+    let container = deployment.spec.template.spec.as_ref().and_then(|spec| spec.containers.first());
+    let arguments = container.and_then(|container| container.args.as_deref()).unwrap_or_default();
+    let joined = format!("--{flag}=");
+    let value = |(index, argument): (usize, &String)| match argument.strip_prefix(&joined) {
+        Some(value) => Some(value.to_owned()),
+        None if *argument == format!("--{flag}") => arguments.get(index + 1).cloned(),
+        None => None,
+    };
+    let mut all: Vec<String> = arguments.iter().enumerate().filter_map(value).collect();
+    if all.is_empty() {
+        all.extend(environment(deployment, flag).and_then(|entry| entry.value.clone()));
+    }
+    all.retain(|value| !value.is_empty());
+    all
+}
+
+/// The environment form of a flag.
+fn environment<'d>(deployment: &'d Deployment, flag: &str) -> Option<&'d EnvVar> {
+    let name = format!("COPYRATOR_{}", flag.to_uppercase().replace('-', "_"));
+    let container = deployment.spec.template.spec.as_ref()?.containers.first()?;
+    container.env.iter().flatten().find(|entry| entry.name == name)
+}

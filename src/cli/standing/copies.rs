@@ -1,0 +1,178 @@
+//! How every copy stands: what the plan says of its slot, and what Copyrator has last said itself. A row for
+//! each rule and target namespace.
+
+use serde::Serialize;
+
+use crate::{
+    cli::{survey::Survey, terminal::aligned},
+    explain::{Course, Outlook},
+    marks::write_time,
+    names::NamespacedName,
+    plan::copy::{HELD, let_go},
+};
+
+/// How a copy stands, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum State {
+    /// It is due, and the last attempt failed.
+    Failed,
+    /// Something is in the way, or its rule may not.
+    Blocked,
+    /// It is not there yet.
+    Missing,
+    /// It is there, and about to be changed.
+    Outdated,
+    /// It cannot be told.
+    Unknown,
+    /// Nobody wants it any more.
+    Leaving,
+    /// Nothing is done about it for now.
+    Waiting,
+    /// It is in order.
+    Current,
+}
+
+/// A copy and how it stands.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CopyStanding {
+    /// The rule that it belongs to.
+    #[serde(skip)]
+    pub rule: Option<NamespacedName>,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// `namespace/name` of the object it is copied from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    pub state: State,
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl CopyStanding {
+    /// Something is not as declared, and it will not go away by itself in time.
+    pub(crate) fn is_worrying(&self) -> bool {
+        self.state <= State::Outdated
+    }
+}
+
+/// Every copy of a survey that lands in this namespace or belongs to a rule of it, the worst first.
+pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyStanding> {
+    let mut rows: Vec<CopyStanding> =
+        survey.shown(namespace).into_iter().map(|outlook| standing(survey, outlook)).collect();
+    rows.sort_by(|a, b| {
+        (a.state, &a.reason, &a.rule, &a.namespace).cmp(&(b.state, &b.reason, &b.rule, &b.namespace))
+    });
+    rows
+}
+
+fn standing(survey: &Survey, outlook: &Outlook) -> CopyStanding {
+    let reported = survey.reported(outlook);
+    let state = match outlook.course {
+        Course::Create | Course::Change if reported.is_some() => State::Failed,
+        Course::Create => State::Missing,
+        Course::Change => State::Outdated,
+        Course::Refuse => State::Blocked,
+        Course::Unknown => State::Unknown,
+        Course::Remove => State::Leaving,
+        Course::Wait => State::Waiting,
+        Course::Current => State::Current,
+    };
+    let (reason, message) = match reported.filter(|_| state == State::Failed) {
+        Some(problem) => (problem.reason.clone(), problem.message.clone()),
+        None => (outlook.reason.clone(), outlook.message.clone()),
+    };
+    let goes = outlook.at.map(|at| format!("goes at {}", crate::marks::write_time(at)));
+    let message = match (goes, message) {
+        (Some(goes), message) if message.is_empty() => goes,
+        (Some(goes), message) => format!("{message}; {goes}"),
+        (None, message) => message,
+    };
+    CopyStanding {
+        rule: outlook.rule.clone(),
+        kind: outlook.slot.kind.to_string(),
+        namespace: outlook.slot.namespace.to_string(),
+        name: outlook.slot.name.to_string(),
+        source: outlook.source.as_ref().map(ToString::to_string),
+        state,
+        reason,
+        message,
+    }
+}
+
+/// What there is to say of copies that are held, and both ways out.
+pub(crate) fn held(survey: &Survey, rows: &[CopyStanding]) -> Option<String> {
+    let definition = survey.world.definition.as_ref()?;
+    let number = rows.iter().filter(|row| row.reason == HELD).count();
+    let are = match number {
+        0 => return None,
+        1 => "1 copy is".to_owned(),
+        number => format!("{number} copies are"),
+    };
+    Some(format!(
+        "{are} held: the definition of rules was made anew at {}, and their rules have not been there since; put the rules back, or let \
+         all such copies go (who may override copies): {}",
+        write_time(definition.created),
+        let_go(None, &definition.uid)
+    ))
+}
+
+/// For people: a line a copy; those in order only if asked for.
+pub(crate) fn table(rows: &[CopyStanding], with_current: bool) -> String {
+    let shown: Vec<&CopyStanding> =
+        rows.iter().filter(|row| with_current || row.state != State::Current).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let header = ["STATE", "COPY", "RULE", "SOURCE", "REASON", "MESSAGE"].map(str::to_owned);
+    let cells = shown.iter().map(|row| {
+        [
+            format!("{:?}", row.state),
+            format!("{} {}/{}", row.kind, row.namespace, row.name),
+            row.rule.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            row.source.clone().unwrap_or_else(|| "-".to_owned()),
+            row.reason.clone(),
+            row.message.clone(),
+        ]
+    });
+    let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
+    format!("\n{}\n", aligned(&lines).join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(state: State, namespace: &str, reason: &str, message: &str) -> CopyStanding {
+        CopyStanding {
+            rule: Some(NamespacedName::new("platform", "registry")),
+            kind: "Secret".into(),
+            namespace: namespace.into(),
+            name: "registry".into(),
+            source: Some("platform/registry".into()),
+            state,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_in_order_is_left_out_unless_asked_for() {
+        let rows = [
+            row(State::Blocked, "shop", "Conflict", "an object is in the way"),
+            row(State::Current, "web", "InOrder", ""),
+        ];
+        let blocked = "\nSTATE     COPY                   RULE                SOURCE              REASON     MESSAGE\n\
+            Blocked   Secret shop/registry   platform/registry   platform/registry   Conflict   an object is in the way\n";
+        assert_eq!(table(&rows, false), blocked);
+        assert_eq!(
+            table(&rows, true),
+            format!(
+                "{blocked}Current   Secret web/registry    platform/registry   platform/registry   InOrder\n"
+            )
+        );
+        assert_eq!(table(&rows[1..], false), "");
+        assert!(rows[0].is_worrying() && !rows[1].is_worrying());
+    }
+}

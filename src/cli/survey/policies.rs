@@ -1,0 +1,145 @@
+//! What the policies present refuse: a copy that is planned is judged as the reconciler judges it before it
+//! writes, and the consequences of a refusal are planned anew.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::Client;
+
+use super::{SurveyError, concerns, content::AT_ONCE, lists};
+use crate::{
+    act::manifest::{as_it_is, manifest},
+    api::ConfigPolicy,
+    authority::Subject,
+    cli::operator::Sight,
+    model::World,
+    names::ObjectKey,
+    observe::{
+        AsWritten,
+        content::{Content, ContentError, Contents},
+        listing::{ListError, list},
+    },
+    plan::{
+        Need, at_after,
+        copy::{AGAIN, CopyAction, CopyWrite, Guards, REFUSED_BY_POLICY, SlotPlan, attempted, plan_slot},
+    },
+};
+
+/// Content of files, which is not in the cluster yet. Has no `Debug`: it cannot reach a formatter.
+pub(super) type Laid = BTreeMap<ObjectKey, Content>;
+
+/// Takes in the policies, where Copyrator judges by them; what is not foreseen without them, where they may
+/// not be read.
+pub(super) async fn take(
+    client: &Client,
+    world: &mut World,
+    sight: &Sight,
+    caller: &Subject,
+    now: Timestamp,
+) -> Result<Option<String>, SurveyError> {
+    if sight.places().is_some() {
+        return Ok(None);
+    }
+    match list::<AsWritten<ConfigPolicy>>(client, None).await {
+        Ok(policies) => {
+            lists::put(world, policies, now);
+            Ok(None)
+        }
+        Err(ListError::Refused { .. }) => {
+            let way_out = lists::lacks(caller, [("list", ("copyrator.dev", "configpolicies"), "")]);
+            Ok(Some(format!("what ConfigPolicies refuse of these copies is not foreseen: {way_out}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The copies that are to be written, so that policies matter: those that concern a namespace, or all.
+pub(super) fn writes<'a>(
+    plans: &'a BTreeMap<ObjectKey, SlotPlan>,
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a CopyWrite)> {
+    plans.iter().filter_map(move |(slot, plan)| match &plan.action {
+        Some(CopyAction::Write(write)) if concerns(namespace, slot, plan.rule.as_ref()) => {
+            Some((slot, &**write))
+        }
+        _ => None,
+    })
+}
+
+/// Judges every copy of a namespace, or of all, that `account` is to write, and plans those anew that a
+/// policy refuses. Why one could not be judged is kept, as of all that could not be read.
+pub(super) async fn judge(
+    client: &Client,
+    world: &mut World,
+    (plans, namespace): (&mut BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
+    (laid, account): (&Laid, &str),
+    unread: &mut BTreeMap<Need, String>,
+    now: Timestamp,
+) -> Result<(), SurveyError> {
+    let guarded = writes(plans, namespace).filter_map(|(slot, write)| {
+        Some((slot.clone(), write.clone(), Guards::of(world, slot, write, account)?))
+    });
+    let guarded: Vec<_> = guarded.collect();
+    let contents = Contents::new(client.clone());
+    let (seen, contents) = (&*world, &contents);
+    let judged: Vec<_> = stream::iter(guarded)
+        .map(|(slot, write, guards)| async move {
+            let refusal = refusal(seen, contents, laid, (&slot, &write), &guards, now).await;
+            (slot, write, refusal)
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    for (slot, write, refusal) in judged {
+        match refusal {
+            Ok(None) => {}
+            Ok(Some(message)) => {
+                let why = (false, REFUSED_BY_POLICY, message);
+                let attempt = attempted(world, &slot, &write, why, at_after(now, AGAIN));
+                world.attempts.insert(slot.clone(), attempt);
+                let plan = plan_slot(world, &slot, now);
+                plans.insert(slot, plan);
+            }
+            Err(ContentError::Fetch { source, object }) if !matches!(&*source, kube::Error::Api(_)) => {
+                return Err(ContentError::Fetch { source, object }.into());
+            }
+            Err(error) => {
+                let need = Need::Fingerprint(slot.clone());
+                unread.insert(need.clone(), format!("it cannot be judged by the policies present: {error}"));
+                if let Some(plan) = plans.get_mut(&slot) {
+                    (plan.action, plan.needs) = (None, vec![need]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn refusal(
+    world: &World,
+    contents: &Contents,
+    laid: &Laid,
+    (slot, write): (&ObjectKey, &CopyWrite),
+    guards: &Guards,
+    now: Timestamp,
+) -> Result<Option<String>, ContentError> {
+    let new = match laid.get(&write.source) {
+        Some(content) => manifest(slot, &write.intent, content),
+        None => {
+            let source = contents.get(&write.source, &write.source_version.resource_version).await?;
+            manifest(slot, &write.intent, &source)
+        }
+    };
+    let old = match world.object(slot).filter(|_| write.replaces.is_some()) {
+        None => None,
+        Some(facts) => Some(match laid.get(slot) {
+            Some(content) => as_it_is(slot, facts, content),
+            None => as_it_is(slot, facts, &contents.fetch(slot).await?),
+        }),
+    };
+    let old = old.map(|old| old.to_string());
+    // What cannot be judged is not written, either.
+    let refusal = guards.refusal(&new.to_string(), old.as_deref(), slot.kind, now);
+    Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
+}

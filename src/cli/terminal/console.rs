@@ -1,0 +1,107 @@
+//! What is said to the user who runs a command: data on standard output, everything else on standard error.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use super::exit::Exit;
+
+/// When lines have colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// How much is said, and how it looks.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "What is said")]
+pub struct Console {
+    /// When lines have colours: auto is on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Colour,
+    /// Only data, and why nothing can be shown: no notes on standard error.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Console {
+    /// Says on standard error what a reader of the output should know.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+
+    /// Whether lines have colours. Nothing is ever told by a colour alone.
+    pub(crate) fn is_coloured(&self) -> bool {
+        // https://no-color.org: set, and not empty.
+        let declined = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        is_coloured(self.color, std::io::stdout().is_terminal(), declined())
+    }
+}
+
+fn is_coloured(wish: Colour, is_terminal: bool, is_declined: bool) -> bool {
+    match wish {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => is_terminal && !is_declined,
+    }
+}
+
+/// Says something on standard error.
+pub(crate) fn say(text: &str) {
+    // Nobody is left to be told where standard error is closed.
+    let _ = writeln!(std::io::stderr(), "copyrator: {text}");
+}
+
+/// Says what went wrong, with its causes.
+pub(crate) fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
+    say(&with_causes(error));
+    exit
+}
+
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// Writes data to standard output. A closed pipe is the reader's choice, no failure.
+pub(crate) fn print(text: &str) -> Exit {
+    let written = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => fail(&error, Exit::Findings),
+        _ => Exit::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+        for (wish, is_terminal, is_declined, expected) in [
+            (Colour::Auto, true, false, true),
+            (Colour::Auto, true, true, false),
+            (Colour::Auto, false, false, false),
+            (Colour::Always, false, true, true),
+            (Colour::Never, true, false, false),
+        ] {
+            assert_eq!(
+                is_coloured(wish, is_terminal, is_declined),
+                expected,
+                "{wish:?} {is_terminal} {is_declined}"
+            );
+        }
+    }
+}

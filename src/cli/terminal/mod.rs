@@ -1,0 +1,14 @@
+//! What a command says, and how it ends.
+
+mod columns;
+mod console;
+mod digests;
+mod exit;
+pub(crate) mod refused;
+mod run;
+
+pub(crate) use columns::{aligned, aligned_all};
+pub(crate) use console::{Console, fail, print, say, with_causes};
+pub(crate) use digests::side_by_side;
+pub use exit::Exit;
+pub(crate) use run::{Threads, block_on};

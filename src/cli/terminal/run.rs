@@ -1,0 +1,20 @@
+//! What runs a command.
+
+use super::{console::fail, exit::Exit};
+
+/// Runs a command's future. Commands for people need one thread only.
+pub(crate) fn block_on(threads: Threads, future: impl Future<Output = Exit>) -> Exit {
+    let built = match threads {
+        Threads::One => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        Threads::Many => tokio::runtime::Builder::new_multi_thread().enable_all().build(),
+    };
+    match built {
+        Ok(runtime) => runtime.block_on(future),
+        Err(error) => fail(&error, Exit::Findings),
+    }
+}
+
+pub(crate) enum Threads {
+    One,
+    Many,
+}

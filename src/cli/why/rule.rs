@@ -1,0 +1,90 @@
+//! Why a rule does what it does, or does nothing: whose rights it acts with, what its status says, and how
+//! its copies stand.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    api::Problem, authority::author, cli::survey::Survey, explain::Course, names::NamespacedName,
+    validate::printable,
+};
+
+/// A terminal obeys nothing that others have written.
+const LONGEST_LINE: usize = 4096;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RuleWhy {
+    /// `namespace/name`.
+    pub rule: String,
+    /// Who wrote its spec, as the API server has stamped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// With whose rights it acts, as its status says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Status, reason and message of each condition, by type.
+    pub conditions: BTreeMap<String, String>,
+    /// How many of its copies will be created, changed, removed and so on; what is in order is `current`.
+    pub copies: BTreeMap<String, usize>,
+    /// What is wrong, as its status says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+/// What is known of a rule; `None` where there is no such rule.
+pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
+    let facts = survey.world.rules.get(rule)?;
+    let status = facts.status.clone().unwrap_or_default();
+    let conditions = status.conditions.iter().map(|one| {
+        let said =
+            if one.observed_generation == Some(facts.generation) { "" } else { " (of an earlier spec)" };
+        (one.type_.clone(), format!("{}, {}: {}{said}", one.status, one.reason, one.message))
+    });
+    let mut copies = BTreeMap::new();
+    for outlook in survey.outlooks.iter().filter(|outlook| outlook.rule.as_ref() == Some(rule)) {
+        *copies.entry(word(outlook.course).to_owned()).or_default() += 1;
+    }
+    Some(RuleWhy {
+        rule: rule.to_string(),
+        author: author(&facts.annotations).ok().map(|writer| writer.user),
+        identity: status.identity,
+        conditions: conditions.collect(),
+        copies,
+        problems: status.problems,
+    })
+}
+
+fn word(course: Course) -> &'static str {
+    match course {
+        Course::Refuse => "refused",
+        Course::Unknown => "not known",
+        Course::Create => "to be created",
+        Course::Change => "to be changed",
+        Course::Remove => "to be deleted",
+        Course::Wait => "waiting",
+        Course::Current => "in order",
+    }
+}
+
+/// The answer in words: a line a fact.
+pub(super) fn told(why: &RuleWhy) -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    lines.extend(why.identity.clone().map(|identity| ("acts as".to_owned(), identity)));
+    lines.extend(why.author.clone().map(|author| ("written by".to_owned(), author)));
+    lines.extend(why.conditions.clone());
+    if why.conditions.is_empty() {
+        lines.push(("status".into(), "none yet: no reconciler has looked at it".into()));
+    }
+    let copies: Vec<String> = why.copies.iter().map(|(word, number)| format!("{number} {word}")).collect();
+    lines.push(("copies".into(), if copies.is_empty() { "none".into() } else { copies.join(", ") }));
+    for Problem { namespace, name, reason, message } in &why.problems {
+        lines.push(("problem".into(), format!("{reason} {namespace}/{name}: {message}")));
+    }
+    let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
+    let heading = format!("CopyratorRule {}", why.rule);
+    std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
+}

@@ -1,0 +1,186 @@
+//! What the API server's answers say of how busy it is. They are read here, below everything that asks the
+//! API server for something: the body that carries a refusal for overload is plain text, and only the header
+//! says for how long (API priority and fairness).
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request, Response, StatusCode, header::RETRY_AFTER};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Bytes};
+use kube::error::Status;
+use tower::{BoxError, Service};
+
+use super::throttle::Throttle;
+
+/// Passes requests on, and tells the throttle how they fared.
+#[derive(Clone)]
+pub struct Heard<S> {
+    inner: S,
+    throttle: Arc<Throttle>,
+}
+
+impl<S> Heard<S> {
+    /// Passes requests on to `inner`.
+    pub fn new(inner: S, throttle: Arc<Throttle>) -> Self {
+        Self { inner, throttle }
+    }
+}
+
+impl<S, R, B> Service<Request<R>> for Heard<S>
+where
+    S: Service<Request<R>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Either<B, Full<Bytes>>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<R>) -> Self::Future {
+        // A watch that comes to its end, or is not wanted any more, says nothing.
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let waiting = Waiting((!is_watch).then(|| self.throttle.clone()));
+        let (throttle, answer) = (self.throttle.clone(), self.inner.call(request));
+        Box::pin(async move {
+            let response = answer.await?;
+            waiting.end();
+            hear(&throttle, response).await
+        })
+    }
+}
+
+/// A request whose answer nobody waits for any more has taken too long, and one that fails has met a server
+/// that cannot be reached: unless it has ended, dropping it counts.
+struct Waiting(Option<Arc<Throttle>>);
+
+impl Waiting {
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(throttle) = &self.0 {
+            throttle.busy(None);
+        }
+    }
+}
+
+async fn hear<B>(
+    throttle: &Throttle,
+    response: Response<B>,
+) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let pause = retry_after(response.headers());
+    let status = response.status();
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(Into::into)?.to_bytes();
+        let is_about_the_object =
+            serde_json::from_slice(&body).is_ok_and(|status: Status| is_refusal(&status));
+        if is_about_the_object {
+            throttle.answered()
+        } else {
+            throttle.busy(pause)
+        }
+        return Ok(Response::from_parts(head, Either::Right(Full::new(body))));
+    }
+    let is_busy = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT].contains(&status);
+    let is_busy = is_busy || (status.is_server_error() && pause.is_some());
+    if is_busy {
+        throttle.busy(pause)
+    } else {
+        throttle.answered()
+    }
+    Ok(response.map(Either::Left))
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether an answer of "too many requests" is about the object alone: a disruption budget or another webhook
+/// said it. Else the API server is too busy for anything.
+pub(crate) fn is_refusal(status: &Status) -> bool {
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    status.message.starts_with("admission webhook")
+        || causes.iter().any(|cause| cause.reason == "DisruptionBudget")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    /// The limit and the pause after one answer of 16 in flight.
+    async fn after(code: u16, retry_after: Option<u64>, body: &str) -> (usize, u64) {
+        let throttle = Arc::new(Throttle::new(16));
+        let body = body.to_owned();
+        let answer = tower::service_fn(move |_: Request<()>| {
+            let mut response = Response::builder().status(code);
+            if let Some(seconds) = retry_after {
+                response = response.header(RETRY_AFTER, seconds);
+            }
+            let response = response.body(Full::new(Bytes::from(body.clone())));
+            async move { Ok::<_, BoxError>(response.unwrap()) }
+        });
+        let answer = Heard::new(answer, throttle.clone()).oneshot(Request::new(())).await.unwrap();
+        assert_eq!(answer.status(), code);
+        let pause = throttle.pause().map_or(0, |until| until.duration_since(Instant::now()).as_secs());
+        (throttle.limit(), pause)
+    }
+
+    fn status(message: &str, causes: Value) -> String {
+        let details = json!({"causes": causes, "retryAfterSeconds": 10});
+        json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": message, "details": details})
+            .to_string()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_busy_server_slows_everything() {
+        assert_eq!(after(200, None, "{}").await, (16, 0));
+        assert_eq!(after(429, Some(3), "Too many requests, please try again later.").await, (8, 3));
+        assert_eq!(after(429, Some(2), &status("storage is (re)initializing", json!([]))).await, (8, 2));
+        assert_eq!(after(503, None, "").await, (8, 0));
+        assert_eq!(after(500, Some(1), "{}").await, (8, 1), "etcd was too slow");
+        for (message, causes) in [
+            ("Cannot evict pod", json!([{"reason": "DisruptionBudget"}])),
+            ("admission webhook \"quota.example.com\" denied the request: later", json!([])),
+        ] {
+            assert_eq!(after(429, Some(10), &status(message, causes)).await, (16, 0), "{message}");
+        }
+        assert_eq!(after(500, None, &status("failed calling webhook", json!([]))).await, (16, 0));
+        assert_eq!(after(403, None, &status("exceeded quota", json!([]))).await, (16, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_answered_in_time_counts_but_for_watches() {
+        for (path, limit) in [("/api/v1/secrets", 8), ("/api/v1/secrets?watch=true", 16)] {
+            let throttle = Arc::new(Throttle::new(16));
+            let never = tower::service_fn(|_: Request<()>| async {
+                std::future::pending::<Result<Response<Full<Bytes>>, BoxError>>().await
+            });
+            let request = Request::get(path).body(()).unwrap();
+            let asked = Heard::new(never, throttle.clone()).oneshot(request);
+            assert!(tokio::time::timeout(Duration::from_secs(4), asked).await.is_err());
+            assert_eq!(throttle.limit(), limit, "{path}");
+        }
+    }
+}

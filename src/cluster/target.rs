@@ -1,0 +1,279 @@
+//! Which cluster is asked, as whom: a kubeconfig, and what a command line says otherwise, as kubectl has it.
+
+use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
+
+use kube::{
+    Config,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+use secrecy::SecretString;
+
+use super::client::ClientError;
+
+/// Which cluster, as whom, and how patiently. The kubeconfig says the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of it; else the current one.
+    pub context: Option<String>,
+    /// A cluster of it; else the context's.
+    pub cluster: Option<String>,
+    /// A user of it, whose credentials are shown; else the context's.
+    pub credentials: Option<String>,
+    /// Where the API server answers. No kubeconfig is needed then.
+    pub server: Option<http::Uri>,
+    /// How its certificate is checked.
+    pub trust: Trust,
+    /// What is shown in place of the kubeconfig's credentials, all of them.
+    pub identity: Option<Identity>,
+    /// As whom it is asked, by the right to impersonate.
+    pub impersonated: Option<Impersonated>,
+    /// How long any request may wait for the head of its answer; else 30 seconds.
+    pub request_timeout: Option<Duration>,
+}
+
+/// How the API server's certificate is checked.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// A PEM file of the CAs that count; else the kubeconfig's.
+    pub authority: Option<PathBuf>,
+    /// The name that must be in it; else the address's.
+    pub server_name: Option<String>,
+    /// Not at all.
+    pub is_blind: bool,
+}
+
+/// By what a request is known. `Debug` shows no token.
+#[derive(Clone, Debug)]
+pub enum Identity {
+    /// A bearer token.
+    Token(SecretString),
+    /// PEM files.
+    Certificate {
+        /// The certificate.
+        certificate: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
+}
+
+/// Somebody in whose place a request is made.
+#[derive(Clone, Debug)]
+pub struct Impersonated {
+    /// The name.
+    pub user: String,
+    /// The UID.
+    pub uid: Option<String>,
+    /// The groups, which replace those that the name has.
+    pub groups: Vec<String>,
+    /// What an authenticator says of them besides.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Target {
+    /// The configuration of a client.
+    ///
+    /// # Errors
+    /// No configuration says where the cluster is, or one that is asked for is unusable.
+    pub async fn config(&self) -> Result<Config, ClientError> {
+        let mut config = self.found().await?;
+        if let Some(server) = &self.server {
+            config.cluster_url = server.clone();
+            // A name that was right for the other address (client-go's overrides do the same).
+            config.tls_server_name = None;
+        }
+        self.trust.put(&mut config)?;
+        match &self.identity {
+            Some(Identity::Token(token)) => {
+                config.auth_info = AuthInfo { token: Some(token.clone()), ..AuthInfo::default() };
+            }
+            Some(Identity::Certificate { certificate, key }) => {
+                let shown = |path: &PathBuf| Some(path.to_string_lossy().into_owned());
+                let (client_certificate, client_key) = (shown(certificate), shown(key));
+                config.auth_info = AuthInfo { client_certificate, client_key, ..AuthInfo::default() };
+            }
+            None => {}
+        }
+        if let Some(other) = &self.impersonated {
+            config.auth_info.impersonate = Some(other.user.clone());
+            config.auth_info.impersonate_uid.clone_from(&other.uid);
+            config.auth_info.impersonate_groups = Some(other.groups.clone());
+            config.auth_info.impersonate_user_extra = Some(other.extra.clone().into_iter().collect());
+        }
+        Ok(config)
+    }
+
+    /// What is written, by the flags that choose among it.
+    async fn found(&self) -> Result<Config, ClientError> {
+        let chosen = (&self.kubeconfig, &self.context, &self.cluster, &self.credentials);
+        match (chosen, &self.server) {
+            ((None, None, None, None), None) => {
+                Config::infer().await.map_err(|error| ClientError::Config(Box::new(error)))
+            }
+            // The pod's own account is not for the server that answers there.
+            ((None, None, None, None), Some(server)) => match self.written().await {
+                Err(ClientError::Kubeconfig { source, .. }) if is_missing(&source) => {
+                    Ok(Config::new(server.clone()))
+                }
+                written => written,
+            },
+            _ => self.written().await,
+        }
+    }
+
+    async fn written(&self) -> Result<Config, ClientError> {
+        let failed =
+            |source| ClientError::Kubeconfig { context: self.context.clone(), source: Box::new(source) };
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let kubeconfig = kubeconfig.map_err(failed)?;
+        let is_there = |name: &String| kubeconfig.auth_infos.iter().any(|one| one.name == *name);
+        // Kube would go on as nobody.
+        if let Some(name) = self.credentials.as_ref().filter(|name| !is_there(name)) {
+            return Err(ClientError::NoSuchUser { name: name.clone() });
+        }
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.credentials.clone(),
+        };
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)
+    }
+}
+
+fn is_missing(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::ReadConfig(source, _) => source.kind() == io::ErrorKind::NotFound,
+        other => matches!(other, KubeconfigError::FindPath | KubeconfigError::CurrentContextNotSet),
+    }
+}
+
+impl Trust {
+    fn put(&self, config: &mut Config) -> Result<(), ClientError> {
+        if let Some(path) = &self.authority {
+            let unreadable = |source: io::Error| ClientError::Authority { path: path.clone(), source };
+            let text = fs::read(path).map_err(unreadable)?;
+            let read = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+            let read = read.map_err(|error| unreadable(io::Error::other(error)))?;
+            let certificates: Vec<_> = read.into_iter().map(|one| one.to_vec()).collect();
+            if certificates.is_empty() {
+                return Err(unreadable(io::Error::other("there is no certificate in it")));
+            }
+            config.root_cert = Some(certificates);
+            config.root_cert_file = None;
+            config.accept_invalid_certs = false;
+        }
+        if self.server_name.is_some() {
+            config.tls_server_name.clone_from(&self.server_name);
+        }
+        if self.is_blind {
+            config.accept_invalid_certs = true;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, io::Write as _};
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    const KUBECONFIG: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: home
+clusters:
+- {name: home, cluster: {server: "https://home:6443", tls-server-name: kubernetes}}
+- {name: far, cluster: {server: "https://far:6443"}}
+contexts:
+- {name: home, context: {cluster: home, user: me}}
+users:
+- {name: me, user: {token: mine, tokenFile: /nonexistent}}
+- {name: guest, user: {token: guests}}
+"#;
+
+    fn config(change: impl FnOnce(&mut Target)) -> Result<Config, Box<dyn Error>> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(KUBECONFIG.as_bytes())?;
+        let mut target = Target { kubeconfig: Some(file.path().to_owned()), ..Target::default() };
+        change(&mut target);
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        Ok(runtime.block_on(target.config())?)
+    }
+
+    fn token(config: &Config) -> Option<String> {
+        config.auth_info.token.as_ref().map(|token| token.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn what_is_said_replaces_what_is_written() {
+        let as_written = config(|_| {}).unwrap();
+        assert_eq!(as_written.cluster_url, "https://home:6443");
+        assert_eq!(as_written.tls_server_name.as_deref(), Some("kubernetes"));
+        assert_eq!(token(&as_written).as_deref(), Some("mine"));
+        let elsewhere = config(|target| target.server = Some("https://other:1".parse().unwrap())).unwrap();
+        assert_eq!(
+            (elsewhere.cluster_url, elsewhere.tls_server_name),
+            ("https://other:1".parse().unwrap(), None)
+        );
+        let far = config(|target| target.cluster = Some("far".into())).unwrap();
+        assert_eq!(
+            (far.cluster_url.clone(), token(&far).as_deref()),
+            ("https://far:6443".parse().unwrap(), Some("mine"))
+        );
+        let guest = config(|target| target.credentials = Some("guest".into())).unwrap();
+        assert_eq!(token(&guest).as_deref(), Some("guests"));
+    }
+
+    #[test]
+    fn credentials_that_are_said_count_alone() {
+        let by_token = config(|target| target.identity = Some(Identity::Token("said".into()))).unwrap();
+        assert_eq!((token(&by_token).as_deref(), by_token.auth_info.token_file), (Some("said"), None));
+        let (certificate, key) = (PathBuf::from("c.pem"), PathBuf::from("k.pem"));
+        let by_certificate =
+            config(|target| target.identity = Some(Identity::Certificate { certificate, key })).unwrap();
+        assert_eq!(token(&by_certificate), None);
+        assert_eq!(by_certificate.auth_info.client_certificate.as_deref(), Some("c.pem"));
+        assert_eq!(by_certificate.auth_info.client_key.as_deref(), Some("k.pem"));
+        let groups = vec!["people".to_owned()];
+        let impersonated =
+            Impersonated { user: "alice".into(), uid: Some("7".into()), groups, extra: BTreeMap::default() };
+        let other = config(|target| target.impersonated = Some(impersonated)).unwrap().auth_info;
+        assert_eq!(
+            (other.impersonate.as_deref(), other.impersonate_uid.as_deref()),
+            (Some("alice"), Some("7"))
+        );
+        assert_eq!(other.impersonate_groups.as_deref(), Some(&["people".to_owned()][..]));
+    }
+
+    /// Kube takes a user that is not there for nobody, and asks on without credentials.
+    #[test]
+    fn a_user_that_is_not_in_the_kubeconfig_is_named() {
+        let error = config(|target| target.credentials = Some("other".into())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the kubeconfig has no user other: kubectl config get-users lists them"
+        );
+    }
+
+    #[test]
+    fn no_formatter_shows_a_token() {
+        let target = Target { identity: Some(Identity::Token("said".into())), ..Target::default() };
+        assert!(!format!("{target:?}").contains("said"), "{target:?}");
+    }
+
+    #[test]
+    fn authorities_come_from_a_file_or_it_is_said_which_has_none() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_owned();
+        let error = config(|target| target.trust.authority = Some(path)).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read certificates of authorities from /"), "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! How much may be under way at once: additively more while the API server answers, half where it is too
+//! busy, and nothing for as long as it says so.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// More in flight only adds latency (measured: the rate is flat from 16 on).
+const USUAL: usize = 16;
+/// The answers to what was sent together come together, and halve the limit once.
+const ONE_CRISIS: Duration = Duration::from_secs(1);
+/// However long a server says that nothing may be sent, it is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Bounds what is under way.
+#[derive(Debug)]
+pub struct Throttle {
+    most: f64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: f64,
+    halved: Option<Instant>,
+    pause: Option<Instant>,
+    busy: u64,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self::new(USUAL)
+    }
+}
+
+impl Throttle {
+    /// At most so many at once.
+    pub fn new(most: usize) -> Self {
+        let most = most.max(1) as f64;
+        Self { most, state: Mutex::new(State { limit: most, halved: None, pause: None, busy: 0 }) }
+    }
+
+    /// The API server has answered.
+    pub fn answered(&self) {
+        let mut state = self.lock();
+        state.limit = (state.limit + 1.0 / state.limit).min(self.most);
+    }
+
+    /// It was too busy, or did not answer in time; nothing is to be sent for so long, where it said so.
+    pub fn busy(&self, pause: Option<Duration>) {
+        let (mut state, now) = (self.lock(), Instant::now());
+        state.busy += 1;
+        if state.halved.is_none_or(|at| now.duration_since(at) >= ONE_CRISIS) {
+            state.limit = (state.limit / 2.0).max(1.0);
+            state.halved = Some(now);
+        }
+        let until = pause.map(|pause| now + pause.min(LONGEST_PAUSE));
+        state.pause = state.pause.max(until);
+    }
+
+    /// How many may be under way now.
+    pub fn limit(&self) -> usize {
+        self.lock().limit as usize
+    }
+
+    /// Until when nothing is to be sent.
+    pub fn pause(&self) -> Option<Instant> {
+        self.lock().pause.filter(|until| *until > Instant::now())
+    }
+
+    /// How often the API server was too busy or did not answer.
+    pub fn times_busy(&self) -> u64 {
+        self.lock().busy
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_limit_halves_once_a_crisis_and_grows_back() {
+        let throttle = Throttle::new(16);
+        for _ in 0..10 {
+            throttle.busy(None);
+        }
+        assert_eq!((throttle.limit(), throttle.times_busy()), (8, 10));
+        for _ in 0..9 {
+            tokio::time::advance(ONE_CRISIS).await;
+            throttle.busy(None);
+        }
+        assert_eq!(throttle.limit(), 1, "something is always tried");
+        for _ in 0..1000 {
+            throttle.answered();
+        }
+        assert_eq!(throttle.limit(), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_kept_and_never_shortened_nor_endless() {
+        let (throttle, start) = (Throttle::default(), Instant::now());
+        assert_eq!(throttle.pause(), None);
+        throttle.busy(Some(Duration::from_secs(3)));
+        throttle.busy(Some(Duration::from_secs(1)));
+        throttle.busy(None);
+        assert_eq!(throttle.pause(), Some(start + Duration::from_secs(3)));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(throttle.pause(), None);
+        throttle.busy(Some(Duration::from_secs(86_400)));
+        assert_eq!(throttle.pause(), Some(Instant::now() + LONGEST_PAUSE));
+    }
+}

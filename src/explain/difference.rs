@@ -1,0 +1,79 @@
+//! How an existing object differs from the copy that it is meant to be: names only, never a value.
+
+use serde::Serialize;
+
+use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, plan::copy::Intent};
+
+/// What a write would change about an existing object. Every list is sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// Keys that it lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys_added: Vec<String>,
+    /// Keys whose value differs, or that move between `data` and `binaryData`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys_changed: Vec<String>,
+    /// Keys that it has too many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys_removed: Vec<String>,
+    /// Labels that are missing or differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Annotations that are missing or differ. The digest is named only where nothing else is: it changes
+    /// with everything, and alone it tells of labels or annotations that are not set any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<String>,
+    /// Fields beside them: `type`, `immutable`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+}
+
+impl Difference {
+    /// Compares an object, by its metadata and fingerprint, with what it is meant to be.
+    pub fn new(intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
+        let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());
+        for (key, wanted) in &intent.content {
+            match print.keys.get(key) {
+                None => keys_added.push(key.clone()),
+                Some(there) if there != wanted => keys_changed.push(key.clone()),
+                Some(_) => {}
+            }
+        }
+        let surplus = print.keys.keys().filter(|key| !intent.content.contains_key(*key));
+        let label = |key: &str| facts.labels.get(key).map(|value| &**value);
+        let labels = intent.labels.iter().filter(|(key, value)| label(key) != Some(value.as_str()));
+        let marks = facts.marks.as_deref().map(|marks| marks.annotations()).unwrap_or_default();
+        let annotation = |key: &str| marks.get(key).or_else(|| print.annotations.get(key));
+        let annotations = intent.annotations.iter().filter(|(key, value)| annotation(key) != Some(*value));
+        let mut difference = Self {
+            keys_removed: surplus.cloned().collect(),
+            labels: labels.map(|(key, _)| key.clone()).collect(),
+            annotations: annotations.map(|(key, _)| key.clone()).collect(),
+            fields: [
+                ("type", intent.type_ != print.type_),
+                ("immutable", intent.immutable != print.immutable),
+            ]
+            .into_iter()
+            .filter(|(_, differs)| *differs)
+            .map(|(field, _)| field.to_owned())
+            .collect(),
+            keys_added,
+            keys_changed,
+        };
+        if !difference.is_about_digest_only() {
+            difference.annotations.retain(|key| key != DIGEST);
+        }
+        difference
+    }
+
+    /// Nothing is named but the digest.
+    pub fn is_about_digest_only(&self) -> bool {
+        *self == Self { annotations: vec![DIGEST.to_owned()], ..Self::default() }
+    }
+
+    /// Nothing differs that can be named.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

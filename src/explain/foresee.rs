@@ -1,0 +1,163 @@
+//! What becomes of a restart when the waits that the clock ends have passed: the reconciler's own plan, made
+//! again for those times. And the world as it is once copies are written, since copies are what workloads
+//! use.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    digest::Fingerprint,
+    model::{ObjectFacts, World},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::{
+        copy::{CopyAction, CopyWrite, SlotPlan},
+        restart::{
+            SelectedPodsPlan, SelectedPodsState, Wait, WaitReason, WorkloadPlan, WorkloadState,
+            ends_by_the_clock, plan_selected_pods, plan_workload,
+        },
+    },
+};
+
+/// How many waits in a row are looked past; there are fewer.
+const WAITS: usize = 8;
+/// The version of a copy that is not written yet.
+const PLANNED: &str = "planned";
+
+/// A plan, and what it comes to.
+#[derive(Clone, Debug)]
+pub struct Foreseen<P> {
+    /// As it is now.
+    pub now: P,
+    /// As it is when every wait has passed that the clock ends.
+    pub then: P,
+    /// When that is.
+    pub at: Timestamp,
+    /// What is waited for until then.
+    pub waits: Vec<WaitReason>,
+}
+
+/// What becomes of a workload. Its pods, where they are known, are taken to be the same then.
+pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) -> Foreseen<WorkloadPlan> {
+    let plan = |at| {
+        if let Some(seen) = world.pods.get_mut(key) {
+            seen.at = at;
+        }
+        plan_workload(world, key, at)
+    };
+    foresee(now, plan, |plan| match &plan.state {
+        WorkloadState::Waiting(wait) => Some(*wait),
+        _ => None,
+    })
+}
+
+/// The same of the pods that a monitor finds itself.
+pub fn foresee_pods(
+    world: &mut World,
+    monitor: &NamespacedName,
+    now: Timestamp,
+) -> Foreseen<SelectedPodsPlan> {
+    let plan = |at| {
+        if let Some(seen) = world.selected_pods.get_mut(monitor) {
+            seen.at = at;
+        }
+        plan_selected_pods(world, monitor, at)
+    };
+    foresee(now, plan, |plan| match &plan.state {
+        SelectedPodsState::Waiting(wait) => Some(*wait),
+        _ => None,
+    })
+}
+
+fn foresee<P: Clone>(
+    now: Timestamp,
+    mut plan: impl FnMut(Timestamp) -> P,
+    wait: impl Fn(&P) -> Option<Wait>,
+) -> Foreseen<P> {
+    let first = plan(now);
+    let mut foreseen = Foreseen { now: first.clone(), then: first, at: now, waits: Vec::new() };
+    for _ in 0..WAITS {
+        let Some(Wait { reason, until: Some(until) }) = wait(&foreseen.then) else { break };
+        if until <= foreseen.at || !ends_by_the_clock(reason) {
+            break;
+        }
+        foreseen.waits.push(reason);
+        (foreseen.then, foreseen.at) = (plan(until), until);
+    }
+    foreseen
+}
+
+/// Carries out, in the world alone, what is planned for these slots now; says which copies come or go, or
+/// change their content.
+pub fn carry_out<'p>(
+    world: &mut World,
+    plans: impl IntoIterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
+    now: Timestamp,
+) -> BTreeSet<ObjectKey> {
+    let mut changed = BTreeSet::new();
+    for (slot, plan) in plans {
+        match &plan.action {
+            Some(CopyAction::Write(write)) if !is_there(world, slot, write) => {
+                make(world, slot, write, now);
+                changed.insert(slot.clone());
+            }
+            Some(CopyAction::Delete(_)) => {
+                world.set_object(slot.clone(), None);
+                changed.insert(slot.clone());
+            }
+            // Marks come and go; the content stays.
+            Some(
+                CopyAction::Write(_)
+                | CopyAction::MarkRemoval(..)
+                | CopyAction::Unmark(_)
+                | CopyAction::Vouch(..)
+                | CopyAction::Release(_),
+            )
+            | None => {}
+        }
+    }
+    changed
+}
+
+fn is_there(world: &World, slot: &ObjectKey, write: &CopyWrite) -> bool {
+    !write.anew && world.fingerprint(slot).is_some_and(|print| write.intent.same_content(print))
+}
+
+fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) {
+    let (intent, known) = (&write.intent, world.object(slot));
+    let kept = known.filter(|_| !write.anew);
+    let facts = ObjectFacts {
+        uid: kept.map_or_else(|| PLANNED.into(), |facts| facts.uid.clone()),
+        resource_version: PLANNED.into(),
+        labels: Arc::new(
+            intent.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+        ),
+        deletion: None,
+        owned: false,
+        // In whole seconds, as the API server writes its own.
+        changed_at: Timestamp::from_second(now.as_second()).unwrap_or(now),
+        content_fields: 0,
+        restart: kept.and_then(|facts| facts.restart.clone()),
+        marks: Some(Box::new(intent.marks.clone())),
+        ownership: None,
+    };
+    let print = Fingerprint {
+        uid: facts.uid.clone(),
+        resource_version: facts.resource_version.clone(),
+        type_: intent.type_.clone(),
+        immutable: intent.immutable,
+        keys: intent.content.clone(),
+        annotations: intent.annotations.clone(),
+    };
+    world.set_object(slot.clone(), Some(facts));
+    world.fingerprints.insert(slot.clone(), print);
+}
+
+/// What each of these workloads would be recorded with now, where it is watched and its content is known.
+pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
+    let record = |key: &WorkloadKey| Some((key.clone(), super::restart_outlook::wanted(world, key)?));
+    keys.iter().filter_map(record).collect()
+}

@@ -1,0 +1,67 @@
+//! What a change of one object would restart, and what uses it and would not. Decides nothing: the planner's
+//! own inputs say what counts.
+
+use std::collections::BTreeSet;
+
+use super::{
+    restart_outlook::{exempt, unwatched},
+    restart_words::not_asked,
+};
+use crate::{
+    model::World,
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::{Inputs, reach::workloads_referring, workloads_using},
+};
+
+/// What a change of an object does to a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnChange {
+    /// The workload.
+    pub workload: WorkloadKey,
+    /// The monitors that ask for its restart.
+    pub monitors: Vec<NamespacedName>,
+    /// Its own annotation asks for it.
+    pub by_annotation: bool,
+    /// Why it does not restart: one word, and a sentence; `None` where it does.
+    pub declined: Option<(&'static str, String)>,
+}
+
+/// What a change of this object does to each workload that uses it, or that a monitor restarts for it.
+pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
+    let mut all: BTreeSet<WorkloadKey> = workloads_using(world, object);
+    all.extend(workloads_referring(world, object));
+    let one = |workload: WorkloadKey| {
+        let facts = world.workloads.get(&workload)?;
+        let inputs = Inputs::of(world, &workload, facts);
+        let counts = inputs.objects.contains_key(object) && inputs.pace.is_some();
+        let declined = || {
+            exempt(world, object)
+                .or_else(|| {
+                    let monitor = inputs.refused.as_ref()?;
+                    Some((
+                        "Unauthorized",
+                        format!("ConfigMonitor {monitor} may not restart it: see its status"),
+                    ))
+                })
+                .or_else(|| {
+                    let message = "the API server has not been asked yet whether its monitor may";
+                    inputs.pending.then(|| ("AuthorityUnknown", message.to_owned()))
+                })
+                .or_else(|| {
+                    let asked = inputs.pace.is_some();
+                    asked.then(|| {
+                        ("NotWatched", format!("what asks for its restarts does not watch {}", object.name))
+                    })
+                })
+                .or_else(|| unwatched(world, &workload, facts))
+                .unwrap_or_else(not_asked)
+        };
+        let declined = (!counts).then(declined);
+        let (monitors, by_annotation) = match counts {
+            true => (inputs.monitors.into_iter().collect(), inputs.by_annotation),
+            false => (Vec::new(), false),
+        };
+        Some(OnChange { workload, monitors, by_annotation, declined })
+    };
+    all.into_iter().filter_map(one).collect()
+}

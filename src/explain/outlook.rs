@@ -1,0 +1,249 @@
+//! What is going to happen to every copy, and why, in words for people: each slot's plan, read from the side
+//! of every rule that it matters to. Decides nothing; the plan has.
+//!
+//! Reasons beside those of problems ([`crate::plan::copy::rule_status`]): `Missing`, `Differs`, `Replace`,
+//! `TakeOver`, `WantedAgain`, `RuleBack`; `Held`; `Unwanted`, `Marked`, `Retain`; `UnknownKey`; `Suspended`,
+//! `Deleting`, `Braked`, `NotServed`; `Unread`; `InOrder`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::difference::Difference;
+use crate::{
+    api::Problem,
+    marks::CopyMarks,
+    model::World,
+    names::{NamespacedName, ObjectKey},
+    plan::copy::{
+        CopyAction, CopyWrite, SlotPlan, SlotState,
+        claims::{Claim, Inert, authority, claims_on, unseen_source},
+        copies::is_anothers,
+        rule_status::{duplicate, served_by_another},
+        targets::{is_named, takes_copies},
+    },
+};
+
+/// What is going to happen to a copy; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Course {
+    /// Nothing, though something should: it is refused, or in dispute.
+    Refuse,
+    /// It cannot be told.
+    Unknown,
+    /// It is made.
+    Create,
+    /// It is changed.
+    Change,
+    /// It is marked, removed, or given up.
+    Remove,
+    /// Nothing for now: something is waited for.
+    Wait,
+    /// Nothing: it is in order.
+    Current,
+}
+
+/// What is going to happen to one copy for one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlook {
+    /// What happens.
+    pub course: Course,
+    /// The rule; `None` where the copy belongs to nobody any more.
+    pub rule: Option<NamespacedName>,
+    /// The copy, there or not.
+    pub slot: ObjectKey,
+    /// What it is copied from, where that is known.
+    pub source: Option<NamespacedName>,
+    /// One word from the documented list.
+    pub reason: String,
+    /// Why, and what to do about it. May be empty. Never a Secret's value.
+    pub message: String,
+    /// What differs, where it is there and will be changed, and could be read.
+    pub difference: Option<Difference>,
+    /// When a copy that nobody wants goes, or one that waits is written.
+    pub at: Option<Timestamp>,
+}
+
+/// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots
+/// that nobody wants and where nothing of ours is are left out.
+pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Outlook> {
+    let mut all = Vec::new();
+    for (slot, plan) in plans {
+        let claims = claims_on(world, slot);
+        all.extend(of_slot(world, slot, plan, &claims));
+        for claim in &claims {
+            if plan.rule.as_ref() == Some(claim.rule) {
+                let others = claim.duplicates.iter();
+                all.extend(others.map(|other| refused(claim, slot, other, duplicate(slot, claim, other))));
+            } else {
+                let problem = served_by_another(slot, plan.rule.as_ref());
+                all.push(refused(claim, slot, &claim.source, problem));
+            }
+        }
+    }
+    all.sort_by(|a, b| (&a.rule, &a.slot, a.course).cmp(&(&b.rule, &b.slot, b.course)));
+    all
+}
+
+fn refused(claim: &Claim<'_>, slot: &ObjectKey, source: &ObjectKey, problem: Problem) -> Outlook {
+    Outlook {
+        course: Course::Refuse,
+        rule: Some(claim.rule.clone()),
+        slot: slot.clone(),
+        source: Some(source.named()),
+        reason: problem.reason,
+        message: problem.message,
+        difference: None,
+        at: None,
+    }
+}
+
+fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>]) -> Option<Outlook> {
+    let existing = world.object(slot);
+    let marks = existing.and_then(|facts| facts.marks.as_deref());
+    let claim = claims.iter().find(|claim| Some(claim.rule) == plan.rule.as_ref());
+    let source = match claim {
+        Some(claim) => Some(claim.source.named()),
+        None => marks.map(|marks| marks.source.clone()),
+    };
+    let rule = plan.rule.clone().or_else(|| marks.map(|marks| marks.rule.clone()));
+    let outlook = |course, reason: &str, message: String| Outlook {
+        course,
+        rule: rule.clone(),
+        slot: slot.clone(),
+        source: source.clone(),
+        reason: reason.to_owned(),
+        message,
+        difference: None,
+        at: None,
+    };
+    if !plan.needs.is_empty() {
+        return Some(outlook(Course::Unknown, "Unread", "what it takes to tell could not be read".into()));
+    }
+    let unwanted = || marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
+    Some(match (&plan.action, &plan.state) {
+        (None, SlotState::Nothing) => return None,
+        (_, SlotState::Blocked(problem)) => outlook(Course::Refuse, &problem.reason, problem.message.clone()),
+        (Some(CopyAction::Write(write)), _) => written(world, slot, write, outlook),
+        (Some(CopyAction::Unmark(_)), _) => {
+            outlook(Course::Change, "WantedAgain", "it is wanted again: its removal mark goes".into())
+        }
+        (Some(CopyAction::Vouch(..)), _) => {
+            let message = "its rule is back under a new definition, which is noted on it";
+            outlook(Course::Change, "RuleBack", message.into())
+        }
+        (Some(CopyAction::MarkRemoval(_, at)), _) => {
+            Outlook { at: Some(*at), ..outlook(Course::Remove, "Unwanted", unwanted()) }
+        }
+        (Some(CopyAction::Delete(_)), _) => outlook(Course::Remove, "Unwanted", unwanted()),
+        (Some(CopyAction::Release(_)), _) => {
+            let message = format!("{}; it stays as an ordinary object, without our marks", unwanted());
+            outlook(Course::Remove, "Retain", message)
+        }
+        (None, SlotState::Leaving(at)) => {
+            Outlook { at: *at, ..outlook(Course::Remove, "Marked", unwanted()) }
+        }
+        (None, SlotState::Current) => outlook(Course::Current, "InOrder", String::new()),
+        (None, SlotState::Inert(why)) => inert(world, rule.as_ref(), *why, outlook),
+        (None, SlotState::Outdated) => {
+            let message = "what is there is being deleted; the copy follows when it is gone";
+            outlook(Course::Wait, "Deleting", message.into())
+        }
+        (None, SlotState::Braked(until)) => {
+            let message = "its source keeps changing, and spreads more and more slowly";
+            Outlook { at: Some(*until), ..outlook(Course::Wait, "Braked", message.into()) }
+        }
+        (None, SlotState::Kept) => kept(world, slot, outlook),
+    })
+}
+
+fn written(
+    world: &World,
+    slot: &ObjectKey,
+    write: &CopyWrite,
+    outlook: impl Fn(Course, &str, String) -> Outlook,
+) -> Outlook {
+    let Some(facts) = world.object(slot).filter(|_| write.replaces.is_some()) else {
+        return outlook(Course::Create, "Missing", String::new());
+    };
+    let difference = world.fingerprint(slot).map(|print| Difference::new(&write.intent, facts, print));
+    let (reason, message) = if write.anew {
+        ("Replace", "no update makes it right: it is deleted and made anew".to_owned())
+    } else if write.take_over.is_some() {
+        ("TakeOver", "an object that Copyrator did not make is taken over".to_owned())
+    } else {
+        ("Differs", String::new())
+    };
+    Outlook { difference, ..outlook(Course::Change, reason, message) }
+}
+
+fn inert(
+    world: &World,
+    rule: Option<&NamespacedName>,
+    why: Inert,
+    outlook: impl Fn(Course, &str, String) -> Outlook,
+) -> Outlook {
+    let facts = rule.and_then(|rule| Some((rule, world.rules.get(rule)?)));
+    match why {
+        Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
+        Inert::Unseen => {
+            let unseen = facts.and_then(|(rule, facts)| {
+                world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
+            });
+            let (reason, message) = unseen.unwrap_or(("OutOfSight", String::new()));
+            let message = format!("a namespace of its sources: {message}");
+            outlook(if reason == "NotServed" { Course::Refuse } else { Course::Unknown }, reason, message)
+        }
+        Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
+        Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
+            Some(known) => match &known.answer {
+                Err((reason, message)) => outlook(Course::Refuse, reason, message.clone()),
+                Ok(()) => outlook(Course::Wait, "AuthorityUnknown", String::new()),
+            },
+            None => outlook(Course::Unknown, "AuthorityUnknown", "nobody has been asked yet".into()),
+        },
+    }
+}
+
+fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) -> Outlook) -> Outlook {
+    let deleting = world.object(slot).is_some_and(|facts| facts.deletion.is_some());
+    let going = world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+    if deleting || going {
+        return outlook(Course::Wait, "Deleting", "it goes already, or its namespace does".into());
+    }
+    let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
+    if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
+        let message = format!("it stays as it is, since its rule is not seen: {message}");
+        return outlook(if reason == "NotServed" { Course::Wait } else { Course::Unknown }, reason, message);
+    }
+    if rule.is_some_and(|rule| is_anothers(world, rule)) {
+        let message = "annotations of sources do not count here, so that their copies stay as they are";
+        return outlook(Course::Wait, "NotServed", message.into());
+    }
+    let message = "nobody wants it, but its mark was made with another key, so that it is not removed: delete it by \
+                   hand if it is a copy";
+    outlook(Course::Refuse, "UnknownKey", message.into())
+}
+
+/// Why nobody wants a copy any more.
+fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
+    let (rule, source) = (&marks.rule, &marks.source);
+    let Some(facts) = world.rules.get(rule) else { return format!("its rule {rule} is gone") };
+    let Ok(compiled) = &facts.compiled else { return String::new() };
+    let key =
+        ObjectKey { kind: compiled.kind, namespace: source.namespace.clone(), name: source.name.clone() };
+    if world.object(&key).is_none() {
+        return format!("its source {key} is gone");
+    }
+    match world.namespaces.get(&slot.namespace) {
+        Some(namespace) if !takes_copies(world, &slot.namespace, namespace) => {
+            format!("namespace {} takes no copies", slot.namespace)
+        }
+        Some(namespace) if !is_named(compiled, &slot.namespace, namespace) => {
+            format!("rule {rule} does not name namespace {}", slot.namespace)
+        }
+        _ => format!("rule {rule} does not copy {source} there"),
+    }
+}

@@ -1,0 +1,340 @@
+//! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it
+//! waits for. Decides nothing; the plan has.
+//!
+//! Reasons beside those of waits ([`crate::plan::restart::WaitReason`]) and of a monitor's problems
+//! ([`crate::plan::restart::monitor_status`]): `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only
+//! the record is written); `Current`; `Unread`, `Unverified`; and of workloads that use what changes and do
+//! not restart: `KeyNotUsed`, `SameContent`, `Exempt`, `Suspended`, `NotAsked`, `NothingUsed`,
+//! `MalformedAnnotation`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    foresee::Foreseen,
+    restart_words::{About, not_asked, recorded, restarts, state, told, under_way, waiting, waits_for},
+};
+use crate::{
+    api::StrategyType,
+    model::{WorkloadFacts, World},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::restart::{
+        Cause, Inputs, SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, WorkloadPlan, WorkloadState,
+        because, misspelt,
+        reach::{annotated, declared_reach},
+        workloads_using,
+    },
+    validate::CompiledMonitor,
+};
+
+/// What becomes of a workload; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RestartCourse {
+    /// Nothing, though it is due: it is refused.
+    Refuse,
+    /// It cannot be told.
+    Unknown,
+    /// A person has to do something first.
+    Hold,
+    /// It restarts.
+    Restart,
+    /// It restarts, or is decided about, when something has happened.
+    Wait,
+    /// Only the record of what it runs with is written.
+    Record,
+    /// It uses what changes, and does not restart.
+    Unaffected,
+    /// It runs the current content.
+    Current,
+}
+
+/// How a workload stands; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[allow(missing_docs, reason = "each is the word itself; docs/planning.md explains them")]
+pub enum RestartState {
+    Failed,
+    Unauthorized,
+    Stopped,
+    Held,
+    Paused,
+    Suspended,
+    Unknown,
+    Due,
+    Waiting,
+    Restarting,
+    Unrecorded,
+    Unwatched,
+    Current,
+}
+
+/// A workload, or the pods that a monitor finds itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Restartable {
+    /// A workload.
+    Workload(WorkloadKey),
+    /// The pods of this monitor.
+    Pods(NamespacedName),
+}
+
+impl Restartable {
+    /// Its namespace.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Workload(key) => &key.namespace,
+            Self::Pods(monitor) => &monitor.namespace,
+        }
+    }
+}
+
+/// How something stands, and what becomes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RestartOutlook {
+    /// What.
+    pub of: Restartable,
+    /// How it stands now.
+    pub state: RestartState,
+    /// What becomes of it.
+    pub course: RestartCourse,
+    /// One word from the documented list.
+    pub reason: String,
+    /// Why, and what to do about it. May be empty.
+    pub message: String,
+    /// When it restarts, or when it is looked at again; `None` where only an event tells.
+    pub at: Option<Timestamp>,
+    /// How it restarts, where it does.
+    pub strategy: Option<StrategyType>,
+    /// What has changed, where it is due.
+    pub causes: Vec<Cause>,
+    /// The monitors that ask for its restarts.
+    pub monitors: Vec<NamespacedName>,
+    /// Its own annotation asks for them.
+    pub by_annotation: bool,
+    /// The record of what it runs with.
+    pub running: Option<String>,
+    /// The record that it would have with the current content.
+    pub wanted: Option<String>,
+}
+
+/// What is needed beside the plans.
+#[derive(Debug, Default)]
+pub struct Around<'a> {
+    /// What each workload would have been recorded with before anything changes.
+    pub before: BTreeMap<WorkloadKey, String>,
+    /// The objects that change.
+    pub changed: BTreeSet<ObjectKey>,
+    /// Those of which nothing can be told, and why: reason and message.
+    pub blind: BTreeMap<Restartable, (&'a str, String)>,
+}
+
+/// What a workload would be recorded with now; `None` where it is not watched, or its content not known.
+pub(super) fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
+    let inputs = Inputs::of(world, key, world.workloads.get(key)?);
+    let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
+    let content = inputs.content(world, world.key.as_ref().filter(|_| is_watched)?)?;
+    Some(content.label())
+}
+
+/// How a workload stands, and what becomes of it; `None` where nobody asks for its restarts and nothing that
+/// it uses changes.
+pub fn workload_outlook(
+    world: &World,
+    key: &WorkloadKey,
+    foreseen: &Foreseen<WorkloadPlan>,
+    around: &Around<'_>,
+) -> Option<RestartOutlook> {
+    let facts = world.workloads.get(key)?;
+    let inputs = Inputs::of(world, key, facts);
+    let is_used = |object: &&ObjectKey| {
+        object.namespace == key.namespace
+            && (refers(facts, object) || workloads_using(world, object).contains(key))
+    };
+    let uses = around.changed.iter().find(is_used);
+    let mut outlook = RestartOutlook {
+        of: Restartable::Workload(key.clone()),
+        state: state(&foreseen.now),
+        course: RestartCourse::Current,
+        reason: String::new(),
+        message: String::new(),
+        at: None,
+        strategy: None,
+        causes: foreseen.then.causes.clone(),
+        by_annotation: inputs.by_annotation,
+        monitors: inputs.monitors.iter().cloned().collect(),
+        running: facts.applied.clone(),
+        wanted: wanted(world, key),
+    };
+    if let Some(why) = around.blind.get(&outlook.of) {
+        return Some(outlook.unknown(why));
+    }
+    if foreseen.now.state == WorkloadState::NotWatched {
+        let exempted =
+            uses.filter(|_| is_asked_for(world, key, facts)).and_then(|object| exempt(world, object));
+        let said = exempted.or_else(|| unwatched(world, key, facts));
+        let (reason, message) = said.or_else(|| uses.map(|_| not_asked()))?;
+        let course = if uses.is_some() { RestartCourse::Unaffected } else { RestartCourse::Current };
+        return Some(outlook.told((course, reason, message)));
+    }
+    let about = About { missing: &inputs.missing, windowed: windowed(world, &inputs.monitors) };
+    let told = told(foreseen, facts, &about);
+    if let Some(object) = uses.filter(|_| told.0 == RestartCourse::Current) {
+        let before = around.before.get(key);
+        let (reason, message) =
+            unaffected(world, object, before.is_some() && before == outlook.wanted.as_ref());
+        return Some(outlook.told((RestartCourse::Unaffected, reason, message)));
+    }
+    if told.0 == RestartCourse::Restart {
+        outlook.strategy = inputs.pace.map(|pace| pace.strategy);
+        outlook.at = Some(foreseen.at);
+    } else if let WorkloadState::Waiting(wait) = &foreseen.then.state {
+        outlook.at = wait.until;
+    }
+    Some(outlook.told(told))
+}
+
+/// How the pods stand that a monitor finds itself, and what becomes of them; `None` where it finds none
+/// itself.
+pub fn pods_outlook(
+    world: &World,
+    monitor: &NamespacedName,
+    foreseen: &Foreseen<SelectedPodsPlan>,
+    around: &Around<'_>,
+) -> Option<RestartOutlook> {
+    let facts = world.monitors.get(monitor)?;
+    let compiled = facts.compiled.as_ref().ok()?;
+    let then = &foreseen.then;
+    let first = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
+    let (missing, monitors) = (BTreeSet::new(), BTreeSet::from([monitor.clone()]));
+    let about = About { missing: &missing, windowed: windowed(world, &monitors) };
+    let (course, reason, message) = match (&then.action, &then.state) {
+        _ if !then.needs.is_empty() => {
+            (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".to_owned())
+        }
+        // Its first step is to write down that they go.
+        (Some(SelectedPodsAction::Remove { .. }), _)
+        | (Some(SelectedPodsAction::Record(_)), SelectedPodsState::Restarting) => {
+            (RestartCourse::Restart, first, restarts(foreseen, &because(&then.causes), &about))
+        }
+        (Some(SelectedPodsAction::Record(_)), _) => (RestartCourse::Record, "Recorded", recorded()),
+        (None, SelectedPodsState::NotApplicable) => return None,
+        (None, SelectedPodsState::UpToDate) => (RestartCourse::Current, "Current", String::new()),
+        (None, SelectedPodsState::Waiting(wait)) => {
+            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason, &about))
+        }
+        (None, SelectedPodsState::Restarting) => (RestartCourse::Wait, "Restarting", under_way()),
+        (None, SelectedPodsState::Failed { reason, message }) => {
+            (RestartCourse::Refuse, *reason, message.clone())
+        }
+    };
+    let state = match (&foreseen.now.state, &foreseen.now.action) {
+        (_, Some(SelectedPodsAction::Remove { .. }))
+        | (SelectedPodsState::Restarting, Some(SelectedPodsAction::Record(_))) => RestartState::Due,
+        (_, Some(SelectedPodsAction::Record(_))) => RestartState::Unrecorded,
+        (SelectedPodsState::NotApplicable, None) => RestartState::Unwatched,
+        (SelectedPodsState::UpToDate, None) => RestartState::Current,
+        (SelectedPodsState::Waiting(wait), None) => waiting(wait.reason),
+        (SelectedPodsState::Restarting, None) => RestartState::Restarting,
+        (SelectedPodsState::Failed { .. }, None) => RestartState::Failed,
+    };
+    let is_restart = course == RestartCourse::Restart;
+    let inputs = Inputs::of_monitor(world, monitor, compiled);
+    let content = world.key.as_ref().and_then(|key| inputs.content(world, key));
+    let outlook = RestartOutlook {
+        of: Restartable::Pods(monitor.clone()),
+        state,
+        course,
+        reason: String::new(),
+        message: String::new(),
+        at: is_restart.then_some(foreseen.at),
+        strategy: is_restart.then_some(compiled.strategy),
+        causes: then.causes.clone(),
+        monitors: vec![monitor.clone()],
+        by_annotation: false,
+        running: facts.status.as_ref().and_then(|status| status.pods_applied.clone()),
+        wanted: content.map(|content| content.label()),
+    };
+    match around.blind.get(&outlook.of) {
+        Some(why) => Some(outlook.unknown(why)),
+        None => Some(outlook.told((course, reason, message))),
+    }
+}
+
+impl RestartOutlook {
+    fn unknown(self, (reason, message): &(&str, String)) -> Self {
+        let outlook = Self { state: RestartState::Unknown, wanted: None, ..self };
+        outlook.told((RestartCourse::Unknown, reason, message.clone()))
+    }
+
+    fn told(self, (course, reason, message): (RestartCourse, &str, String)) -> Self {
+        Self { course, reason: reason.to_owned(), message, ..self }
+    }
+}
+
+/// The one monitor of these that has a window: which of several is closed is not told.
+fn windowed<'m>(world: &World, monitors: &'m BTreeSet<NamespacedName>) -> Option<&'m NamespacedName> {
+    let has_window = |name: &&NamespacedName| {
+        let compiled = world.monitors.get(name).and_then(|facts| facts.compiled.as_ref().ok());
+        compiled.is_some_and(|compiled| compiled.window.is_some())
+    };
+    let mut windowed = monitors.iter().filter(has_window);
+    windowed.next().filter(|_| windowed.next().is_none())
+}
+
+fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
+    facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
+}
+
+/// Why a workload that is not watched is none although something asks for it.
+pub(super) fn unwatched(
+    world: &World,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+) -> Option<(&'static str, String)> {
+    let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
+        monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
+    });
+    let mut suspended = reaching.filter(|(_, monitor)| monitor.spec.suspend);
+    if let Some((monitor, _)) = suspended.next() {
+        return Some(("Suspended", format!("ConfigMonitor {monitor} is suspended")));
+    }
+    if facts.deleting {
+        return None;
+    }
+    if let Some(what) = misspelt(facts).filter(|_| world.annotations) {
+        return Some(("MalformedAnnotation", what));
+    }
+    annotated(world, facts)?;
+    Some((
+        "NothingUsed",
+        "its annotation asks for restarts, and nothing is there that it could restart for".into(),
+    ))
+}
+
+/// Whether a monitor reaches it, or its own annotation asks.
+fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool {
+    let reaches =
+        |compiled: &CompiledMonitor| !compiled.suspend && declared_reach(compiled, key, facts).is_some();
+    let mut monitors = world.monitors_in(&key.namespace);
+    annotated(world, facts).is_some()
+        || monitors.any(|(_, monitor)| monitor.compiled.as_deref().is_ok_and(reaches))
+}
+
+/// Why a workload that uses an object does not restart when that changes.
+fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'static str, String) {
+    let name = format!("{} {}", object.kind, object.name);
+    exempt(world, object).unwrap_or_else(|| match counts_the_same {
+        true => ("KeyNotUsed", format!("it uses no key of {name} that changes")),
+        false => ("SameContent", format!("it is recorded to run this content of {name} already")),
+    })
+}
+
+/// The object says of itself that it restarts nobody.
+pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
+    let facts = world.object(object).filter(|_| world.annotations)?;
+    let says_no = facts.restart.as_deref() == Some("false");
+    let message =
+        || format!("{} {} has the annotation copyrator.dev/restart: \"false\"", object.kind, object.name);
+    says_no.then(|| ("Exempt", message()))
+}

@@ -1,0 +1,270 @@
+//! Where writes have consequences that their writers are told of: nothing else is sent to the hook for
+//! warnings.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::{
+    api::admissionregistration::v1::ValidatingWebhook,
+    apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
+};
+
+use super::needs::NAMESPACES;
+use crate::{
+    model::{MonitorFacts, RuleFacts, WorkloadFacts, World},
+    names::{Kind, NamespacedName, WorkloadKey},
+    plan::Key,
+};
+
+/// The resource of rules.
+const RULES: &str = "copyratorrules";
+/// A hook names this many namespaces; beyond them it is asked about all.
+const MOST_NAMED: usize = 256;
+
+/// In which namespaces writes of a kind have consequences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Places {
+    In(BTreeSet<Arc<str>>),
+    Everywhere,
+}
+
+/// Which writes have consequences that their writers are told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warned {
+    config_maps: Places,
+    secrets: Places,
+    /// Whether there are rules: a namespace that is created or labelled may be given something, and a rule
+    /// deleted.
+    rules: bool,
+}
+
+impl Default for Warned {
+    fn default() -> Self {
+        Self { config_maps: Places::none(), secrets: Places::none(), rules: false }
+    }
+}
+
+impl Places {
+    fn none() -> Self {
+        Self::In(BTreeSet::new())
+    }
+
+    fn add(&mut self, namespace: &str) {
+        match self {
+            Self::In(names) if names.contains(namespace) => {}
+            Self::In(names) if names.len() < MOST_NAMED => drop(names.insert(namespace.into())),
+            _ => *self = Self::Everywhere,
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everywhere, _) => true,
+            (Self::In(_), Self::Everywhere) => false,
+            (Self::In(these), Self::In(those)) => those.is_subset(these),
+        }
+    }
+}
+
+impl Warned {
+    /// All that there could be, for a process that does not know the cluster.
+    pub fn of_anything() -> Self {
+        Self { config_maps: Places::Everywhere, secrets: Places::Everywhere, rules: true }
+    }
+
+    /// Sources, objects that a monitor watches, and objects that a workload restarts for by its own
+    /// annotation.
+    pub fn of(world: &World) -> Self {
+        let mut warned = Self::default();
+        world.rules.iter().for_each(|(name, facts)| warned.add_rule(name, facts));
+        world.monitors.iter().for_each(|(name, facts)| warned.add_monitor(name, facts));
+        if world.annotations {
+            world.workloads.iter().for_each(|(key, facts)| warned.add_workload(key, facts));
+        }
+        warned
+    }
+
+    /// The same of one of them.
+    pub fn of_one(world: &World, key: &Key) -> Self {
+        let mut warned = Self::default();
+        match key {
+            Key::Rule(name) => world.rules.get(name).into_iter().for_each(|it| warned.add_rule(name, it)),
+            Key::Monitor(name) => {
+                world.monitors.get(name).into_iter().for_each(|it| warned.add_monitor(name, it));
+            }
+            Key::Workload(key) if world.annotations => {
+                world.workloads.get(key).into_iter().for_each(|it| warned.add_workload(key, it));
+            }
+            _ => {}
+        }
+        warned
+    }
+
+    fn add_rule(&mut self, name: &NamespacedName, facts: &RuleFacts) {
+        let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
+        let Some(compiled) = compiled else { return };
+        self.rules = true;
+        let places = self.of_kind(compiled.kind);
+        match compiled.source_namespaces.as_slice() {
+            [] => places.add(&name.namespace),
+            named => named.iter().for_each(|namespace| places.add(namespace)),
+        }
+    }
+
+    fn add_monitor(&mut self, name: &NamespacedName, facts: &MonitorFacts) {
+        let Some(compiled) = facts.compiled.as_deref().ok().filter(|it| !it.suspend) else { return };
+        compiled.watch.iter().for_each(|term| self.of_kind(term.kind).add(&name.namespace));
+    }
+
+    fn add_workload(&mut self, key: &WorkloadKey, facts: &WorkloadFacts) {
+        asked_kinds(facts).for_each(|kind| self.of_kind(kind).add(&key.namespace));
+    }
+
+    /// Whether hooks for this are asked about all that the other needs.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.config_maps.covers(&other.config_maps)
+            && self.secrets.covers(&other.secrets)
+            && (self.rules || !other.rules)
+    }
+
+    fn of_kind(&mut self, kind: Kind) -> &mut Places {
+        match kind {
+            Kind::ConfigMap => &mut self.config_maps,
+            Kind::Secret => &mut self.secrets,
+        }
+    }
+
+    /// The entries, one a resource, each made from the one that is written in `webhook-config/`.
+    pub(super) fn entries(&self, written: &ValidatingWebhook) -> Vec<ValidatingWebhook> {
+        let one = |resource: &str| {
+            let mut entry = written.clone();
+            entry.name = format!("{resource}.{}", written.name);
+            let rules = entry.rules.get_or_insert_default();
+            rules.retain(|rule| rule.resources.iter().flatten().any(|of| of == resource));
+            let places = match resource {
+                "configmaps" => &self.config_maps,
+                "secrets" => &self.secrets,
+                NAMESPACES | RULES if !self.rules => return None,
+                _ => &Places::Everywhere,
+            };
+            if let Places::In(names) = places {
+                let requirement = LabelSelectorRequirement {
+                    key: "kubernetes.io/metadata.name".into(),
+                    operator: "In".into(),
+                    values: Some(names.iter().map(ToString::to_string).collect()),
+                };
+                let selector = entry.namespace_selector.get_or_insert_default();
+                selector.match_expressions.get_or_insert_default().push(requirement);
+                if names.is_empty() {
+                    return None;
+                }
+            }
+            Some(entry)
+        };
+        let mut resources: Vec<&String> =
+            written.rules.iter().flatten().flat_map(|rule| rule.resources.iter().flatten()).collect();
+        resources.dedup();
+        resources.into_iter().filter_map(|resource| one(resource)).collect()
+    }
+}
+
+/// Whether the API server has said that its author may not do what it declares.
+fn is_refused(rule: &RuleFacts) -> bool {
+    let conditions = rule.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|one| one.type_ == "Authorized" && one.status == "False")
+}
+
+/// The kinds of objects that a workload restarts for by its own annotation.
+fn asked_kinds(facts: &WorkloadFacts) -> impl Iterator<Item = Kind> {
+    let text = facts.restart.as_deref().map_or("false", str::trim);
+    [Kind::ConfigMap, Kind::Secret].into_iter().filter(move |kind| match text {
+        "false" => false,
+        "true" => facts.references.iter().any(|reference| reference.kind == *kind),
+        listed => listed
+            .split(',')
+            .filter_map(|one| one.trim().split_once('/'))
+            .any(|(listed, _)| listed.eq_ignore_ascii_case(&kind.to_string())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{api::CopyratorRuleSpec, model::Declared, validate::CompiledRule};
+
+    fn world(rules: &[(&str, serde_json::Value)]) -> World {
+        let mut world = World::default();
+        for (namespace, spec) in rules {
+            let spec: CopyratorRuleSpec = serde_json::from_value(spec.clone()).unwrap();
+            let facts = Declared {
+                uid: "u".into(),
+                resource_version: "".into(),
+                generation: 1,
+                created: jiff::Timestamp::UNIX_EPOCH,
+                annotations: Default::default(),
+                compiled: Ok(Arc::new(CompiledRule::compile(&spec).unwrap())),
+                spec,
+                status: None,
+            };
+            world.rules.insert(NamespacedName::new(*namespace, "rule"), facts);
+        }
+        world
+    }
+
+    fn entries(warned: &Warned) -> Vec<String> {
+        let rule =
+            |resource: &str, operations: &[&str]| json!({"resources": [resource], "operations": operations});
+        let written: ValidatingWebhook = serde_json::from_value(json!({
+            "name": "warnings", "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {},
+            "rules": [rule("configmaps", &["UPDATE"]), rule("secrets", &["UPDATE"]), rule("namespaces", &["CREATE"]),
+                rule("copyratorrules", &["DELETE"])],
+        }))
+        .unwrap();
+        let brief = |entry: ValidatingWebhook| {
+            let names = entry.namespace_selector.and_then(|it| it.match_expressions).into_iter().flatten();
+            let names = names.flat_map(|one| one.values.unwrap_or_default()).collect::<Vec<_>>().join(",");
+            format!("{} {names}", entry.name).trim_end().to_owned()
+        };
+        warned.entries(&written).into_iter().map(brief).collect()
+    }
+
+    #[test]
+    fn nothing_is_sent_that_nothing_needs() {
+        assert!(entries(&Warned::of(&world(&[]))).is_empty());
+        let targets = json!([{"names": ["web"]}]);
+        let some = world(&[
+            ("a", json!({"source": {"kind": "Secret", "names": ["x"]}, "targets": targets})),
+            (
+                "b",
+                json!({"source": {"kind": "Secret", "names": ["x"], "namespaces": ["c", "d"]}, "targets": targets}),
+            ),
+            (
+                "e",
+                json!({"source": {"kind": "ConfigMap", "names": ["x"]}, "targets": targets, "suspend": true}),
+            ),
+        ]);
+        let warned = Warned::of(&some);
+        assert_eq!(
+            entries(&warned),
+            ["secrets.warnings a,c,d", "namespaces.warnings", "copyratorrules.warnings"]
+        );
+        assert!(warned.covers(&Warned::default()) && !Warned::default().covers(&warned));
+        let all = Warned::of_anything();
+        assert!(all.covers(&warned) && !warned.covers(&all));
+        assert_eq!(
+            entries(&all),
+            ["configmaps.warnings", "secrets.warnings", "namespaces.warnings", "copyratorrules.warnings"]
+        );
+    }
+
+    #[test]
+    fn beyond_a_number_of_namespaces_all_are_asked_about() {
+        let spec = json!({"source": {"kind": "ConfigMap", "names": ["x"]}, "targets": [{"names": ["web"]}]});
+        let names: Vec<String> = (0..=MOST_NAMED).map(|number| format!("n{number:03}")).collect();
+        let rules: Vec<(&str, serde_json::Value)> =
+            names.iter().map(|name| (&**name, spec.clone())).collect();
+        assert_eq!(entries(&Warned::of(&world(&rules)))[0], "configmaps.warnings");
+        assert!(entries(&Warned::of(&world(&rules[1..])))[0].contains("n256"));
+    }
+}

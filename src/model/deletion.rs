@@ -1,0 +1,81 @@
+//! Whether the identities of rules may delete copies that the rules' present specs do not speak of.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::World;
+use crate::names::{Kind, NamespacedName};
+
+/// What was said of all namespaces at once.
+pub const EVERYWHERE: &str = "";
+
+/// What the API server said when it was asked whether an identity may delete objects of one kind in one
+/// namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletionAnswer {
+    /// Why not, with the way out.
+    pub answer: Result<(), String>,
+    /// When it was asked.
+    pub asked: Timestamp,
+}
+
+/// The answers about the identity of one rule. There are at most as many as places with copies that the rule
+/// has left.
+#[derive(Clone, Debug)]
+pub struct DeletionAnswers {
+    /// UID of the rule that was asked for.
+    pub uid: Box<str>,
+    /// Generation that was asked for.
+    pub generation: i64,
+    /// By kind and namespace, or [`EVERYWHERE`].
+    pub answers: BTreeMap<(Kind, Arc<str>), DeletionAnswer>,
+}
+
+impl World {
+    /// What was last said of this generation of a rule: a yes for all namespaces answers for each.
+    pub fn may_delete(&self, rule: &NamespacedName, kind: Kind, namespace: &str) -> Option<&DeletionAnswer> {
+        let facts = self.rules.get(rule)?;
+        let known = self.deletions.get(rule)?;
+        let known =
+            Some(known).filter(|known| known.uid == facts.uid && known.generation == facts.generation)?;
+        let here = known.answers.get(&(kind, namespace.into()));
+        let everywhere = known.answers.get(&(kind, EVERYWHERE.into()));
+        everywhere.filter(|all| all.answer.is_ok() && here.is_none_or(|it| it.asked <= all.asked)).or(here)
+    }
+
+    /// Keeps an answer, unless the rule that was asked for has changed or gone meanwhile, or a newer answer
+    /// is known.
+    pub fn note_deletion(
+        &mut self,
+        rule: &NamespacedName,
+        (uid, generation): (&str, i64),
+        place: (Kind, Arc<str>),
+        answer: DeletionAnswer,
+    ) {
+        let is_there =
+            self.rules.get(rule).is_some_and(|facts| *facts.uid == *uid && facts.generation == generation);
+        if !is_there {
+            return;
+        }
+        let none = || DeletionAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
+        let known = self.deletions.entry(rule.clone()).or_insert_with(none);
+        if *known.uid != *uid || known.generation != generation {
+            *known = none();
+        }
+        if known.answers.get(&place).is_none_or(|known| known.asked <= answer.asked) {
+            known.answers.insert(place, answer);
+        }
+    }
+
+    /// Forgets what is older than this, and what was said of rules that have changed or gone.
+    pub fn forget_deletions(&mut self, age: Duration, now: Timestamp) {
+        let rules = &self.rules;
+        self.deletions.retain(|rule, known| {
+            known.answers.retain(|_, answer| now.duration_since(answer.asked).unsigned_abs() < age);
+            let is_of_this =
+                rules.get(rule).is_some_and(|it| it.uid == known.uid && it.generation == known.generation);
+            is_of_this && !known.answers.is_empty()
+        });
+    }
+}

@@ -1,0 +1,168 @@
+//! Rules, and which of them can have to do with an object of a certain name: with ten thousand rules that
+//! each name their one source, nobody has to ask all of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    sync::Arc,
+};
+
+use super::RuleFacts;
+use crate::{
+    api::CopyratorRuleStatus,
+    names::NamespacedName,
+    validate::{CompiledRule, Globs},
+};
+
+/// The names of a rule that has more than this many are not kept.
+const MOST_NAMES: usize = 128;
+
+/// Rules by name. Read as a map; written here alone, which keeps the indexes.
+#[derive(Debug, Default)]
+pub struct Rules {
+    all: BTreeMap<NamespacedName, RuleFacts>,
+    sources: ByName,
+    copies: ByName,
+}
+
+impl Deref for Rules {
+    type Target = BTreeMap<NamespacedName, RuleFacts>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl<'r> IntoIterator for &'r Rules {
+    type Item = (&'r NamespacedName, &'r RuleFacts);
+    type IntoIter = std::collections::btree_map::Iter<'r, NamespacedName, RuleFacts>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.iter()
+    }
+}
+
+impl Rules {
+    /// Takes in a rule; what was known of it before.
+    pub fn insert(&mut self, rule: NamespacedName, facts: RuleFacts) -> Option<RuleFacts> {
+        let before = self.remove(&rule);
+        if let Ok(compiled) = &facts.compiled {
+            self.sources.add(&rule, compiled, source_names(compiled));
+            self.copies.add(&rule, compiled, copy_names(&rule, compiled));
+        }
+        self.all.insert(rule, facts);
+        before
+    }
+
+    /// Forgets a rule; what was known of it.
+    pub fn remove(&mut self, rule: &NamespacedName) -> Option<RuleFacts> {
+        let facts = self.all.remove(rule)?;
+        if let Ok(compiled) = &facts.compiled {
+            self.sources.remove(rule, source_names(compiled));
+            self.copies.remove(rule, copy_names(rule, compiled));
+        }
+        Some(facts)
+    }
+
+    /// Forgets those that are not wanted any more.
+    pub fn retain(&mut self, is_wanted: impl Fn(&NamespacedName) -> bool) {
+        let unwanted: Vec<_> = self.all.keys().filter(|rule| !is_wanted(rule)).cloned().collect();
+        for rule in unwanted {
+            self.remove(&rule);
+        }
+    }
+
+    /// What a rule's status says, to be changed.
+    pub fn status_mut(&mut self, rule: &NamespacedName) -> Option<&mut Option<CopyratorRuleStatus>> {
+        self.all.get_mut(rule).map(|facts| &mut facts.status)
+    }
+
+    /// The valid rules that could copy an object of this name.
+    pub fn copying_from<'r>(
+        &'r self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+        self.sources.get(name)
+    }
+
+    /// The valid rules that could have a copy of this name.
+    pub fn copying_to<'r>(
+        &'r self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+        self.copies.get(name)
+    }
+}
+
+/// Rules in order, each understood.
+type Understood = BTreeMap<NamespacedName, Arc<CompiledRule>>;
+
+/// Rules by names that they are about.
+#[derive(Debug, Default)]
+struct ByName {
+    named: BTreeMap<Box<str>, Understood>,
+    /// Those whose names nobody knows before looking.
+    any: Understood,
+}
+
+impl ByName {
+    fn add(&mut self, rule: &NamespacedName, compiled: &Arc<CompiledRule>, names: Option<BTreeSet<String>>) {
+        match names {
+            None => drop(self.any.insert(rule.clone(), compiled.clone())),
+            Some(names) => {
+                for name in names {
+                    self.named.entry(name.into()).or_default().insert(rule.clone(), compiled.clone());
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, rule: &NamespacedName, names: Option<BTreeSet<String>>) {
+        self.any.remove(rule);
+        for name in names.into_iter().flatten() {
+            if let Some(rules) = self.named.get_mut(name.as_str()) {
+                rules.remove(rule);
+                if rules.is_empty() {
+                    self.named.remove(name.as_str());
+                }
+            }
+        }
+    }
+
+    fn get<'r>(
+        &'r self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+        let named = self.named.get(name).into_iter().flatten();
+        named.chain(&self.any).map(|(rule, compiled)| (rule, &**compiled))
+    }
+}
+
+/// The names of a rule's sources, where they are told by the rule alone.
+fn source_names(compiled: &CompiledRule) -> Option<BTreeSet<String>> {
+    let names = compiled.names.as_ref().and_then(Globs::literals)?;
+    (names.len() <= MOST_NAMES).then(|| names.iter().cloned().collect())
+}
+
+/// The names of a rule's copies, where they are told by the rule alone.
+fn copy_names(rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
+    let template = &compiled.shape.name;
+    let names = match compiled.names.as_ref().and_then(Globs::literals) {
+        Some(names) => names,
+        None if template.is_constant() => &[String::new()][..],
+        None => return None,
+    };
+    let own = [rule.namespace.to_string()];
+    let namespaces = match compiled.source_namespaces.as_slice() {
+        [] => &own[..],
+        namespaces => namespaces,
+    };
+    if names.len().saturating_mul(namespaces.len()) > MOST_NAMES {
+        return None;
+    }
+    let of = |namespace: &String| {
+        let namespace = namespace.clone();
+        names.iter().map(move |name| template.of(&namespace, name))
+    };
+    Some(namespaces.iter().flat_map(of).collect())
+}

@@ -1,0 +1,108 @@
+//! Content that is kept for the writes that follow: for as long as a fan-out takes, and a few megabytes
+//! together. The content that was used longest ago goes first; a task that still needs it reads it again.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::content::Content;
+use crate::names::ObjectKey;
+
+/// How long content is kept after its last use.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Bytes of all that is kept.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Content by object. Has no `Debug`: it cannot reach a formatter.
+#[derive(Default)]
+pub(super) struct Kept {
+    by_object: HashMap<ObjectKey, One>,
+    bytes: usize,
+    uses: u64,
+}
+
+struct One {
+    content: Arc<Content>,
+    bytes: usize,
+    used: (Instant, u64),
+}
+
+impl Kept {
+    /// The content of this very version, where it is there.
+    pub(super) fn get(&self, key: &ObjectKey, version: &str) -> Option<Arc<Content>> {
+        let one = self.by_object.get(key)?;
+        (*one.content.resource_version == *version).then(|| one.content.clone())
+    }
+
+    /// Keeps content that is used now.
+    pub(super) fn put(&mut self, key: &ObjectKey, content: &Arc<Content>) {
+        self.remove(key);
+        self.uses += 1;
+        let (bytes, used) = (content.size(), (Instant::now(), self.uses));
+        self.by_object.insert(key.clone(), One { content: content.clone(), bytes, used });
+        self.bytes += bytes;
+        while self.bytes > MOST_BYTES {
+            let oldest = self.by_object.iter().min_by_key(|(_, one)| one.used).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { return };
+            self.remove(&oldest);
+        }
+    }
+
+    /// Drops what has not been used for a while.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let is_old = |one: &One| now.duration_since(one.used.0) >= KEPT_FOR;
+        let old: Vec<_> =
+            self.by_object.iter().filter(|(_, one)| is_old(one)).map(|it| it.0.clone()).collect();
+        old.iter().for_each(|key| self.remove(key));
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        if let Some(one) = self.by_object.remove(key) {
+            self.bytes -= one.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        names::Kind,
+        observe::content::{Value, decode},
+    };
+
+    fn content(bytes: usize) -> Arc<Content> {
+        let mut content =
+            decode(Kind::ConfigMap, r#"{"metadata":{"uid":"u","resourceVersion":"1"}}"#).unwrap();
+        content.values.insert("v".into(), Value { bytes: vec![0; bytes], binary: true });
+        Arc::new(content)
+    }
+
+    #[test]
+    fn what_is_kept_has_a_budget_and_what_was_used_last_stays() {
+        let mut kept = Kept::default();
+        let key = |number: usize| ObjectKey::new(Kind::ConfigMap, "shop", format!("c{number:03}"));
+        for number in 0..200 {
+            kept.put(&key(number), &content(1 << 20));
+            // The first one is written somewhere all the while.
+            if let Some(used) = kept.get(&key(0), "1") {
+                kept.put(&key(0), &used);
+            }
+            let sum: usize = kept.by_object.values().map(|one| one.bytes).sum();
+            assert!(kept.bytes == sum && sum <= MOST_BYTES, "{sum} of {number}");
+        }
+        assert_eq!(kept.by_object.len(), 15);
+        assert!(kept.get(&key(0), "1").is_some() && kept.get(&key(199), "1").is_some());
+        assert!(kept.get(&key(1), "1").is_none() && kept.get(&key(199), "2").is_none());
+        kept.put(&key(500), &content(MOST_BYTES + 1));
+        assert!(kept.by_object.is_empty() && kept.bytes == 0, "one that is larger than all is not kept");
+
+        kept.put(&key(0), &content(9));
+        kept.expire(Instant::now() + KEPT_FOR / 2);
+        assert_eq!(kept.by_object.len(), 1);
+        kept.expire(Instant::now() + KEPT_FOR);
+        assert!(kept.by_object.is_empty() && kept.bytes == 0);
+    }
+}

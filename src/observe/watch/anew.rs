@@ -1,0 +1,111 @@
+//! The definition of rules goes, and comes back.
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use http::{Request, Response};
+use http_body_util::{Either, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::{Client, client::Body};
+use serde_json::json;
+
+use super::*;
+use crate::{api::CopyratorRule, observe::AsWritten};
+
+/// How often what is affected was asked for everything.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Requests for Counted {
+    fn request(&self, _: &Changed, _: BTreeSet<Key>) {}
+
+    fn complete(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How far it has come: there, gone with its watch, or there again without the rules.
+const THERE: usize = 0;
+const GONE: usize = 1;
+const ANEW: usize = 2;
+
+/// The watch that told of rules ends when the definition goes, and can be begun again only with a list.
+fn server(phase: &Arc<AtomicUsize>) -> Client {
+    let phase = phase.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let now = phase.load(Ordering::Relaxed);
+        let uri = request.uri();
+        let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+        let is_definition = uri.path().contains("customresourcedefinitions");
+        let rule = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
+            "metadata": {"namespace": "home", "name": "app", "uid": "r", "resourceVersion": "1"},
+            "spec": {"source": {"kind": "ConfigMap", "names": ["app"]}, "targets": [{"names": ["shop"]}]}});
+        let definition = |uid: &str| {
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": {"name": "rules", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}})
+        };
+        let rules = |items: serde_json::Value| {
+            json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRuleList",
+                "metadata": {"resourceVersion": "1"}, "items": items})
+        };
+        let answer = match (is_definition, is_watch, now) {
+            (true, _, THERE) => Some(definition("before")),
+            (true, _, ANEW) => Some(definition("after")),
+            (false, false, THERE) => Some(rules(json!([rule]))),
+            (false, false, ANEW) => Some(rules(json!([]))),
+            _ => None,
+        };
+        let waits = is_watch && now == ANEW;
+        if is_watch && now == THERE {
+            phase.store(GONE, Ordering::Relaxed);
+        }
+        let (code, body) = match answer {
+            Some(answer) => (200, Either::Right(Full::new(Bytes::from(answer.to_string())))),
+            None if waits => {
+                let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+                (200, Either::Left(StreamBody::new(never)))
+            }
+            None => {
+                let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "the server could not find the requested resource"});
+                (404, Either::Right(Full::new(Bytes::from(status.to_string()))))
+            }
+        };
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+    });
+    Client::new(service, "default")
+}
+
+/// Whatever the watch told last may be the definition going: nothing is taken for gone before rules are
+/// listed again, and that takes seconds from when it is back, however long it was away.
+#[tokio::test(start_paused = true)]
+async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_again() {
+    let mut world = World::default();
+    world.expected = [Store::ConfigMaps, Store::CopyratorRules].into();
+    world.complete.insert(Store::ConfigMaps);
+    let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
+    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    let phase = Arc::new(AtomicUsize::new(THERE));
+    let api = Api::<AsWritten<CopyratorRule>>::all(server(&phase));
+    let stop = CancellationToken::new();
+    let hours = Duration::from_secs(36_000);
+    let watching = watch(api, watcher::Config::default(), observer, None, hours, stop.clone());
+    let seen = || {
+        let world = world.read().unwrap();
+        let uid = world.definition.as_ref().map(|definition| definition.uid.to_string());
+        (world.rules.len(), uid, world.in_doubt.is_empty(), requests.0.load(Ordering::Relaxed))
+    };
+    let look = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(seen(), (1, Some("before".into()), false, 1));
+        tokio::time::sleep(hours / 100).await;
+        assert_eq!(seen(), (1, Some("before".into()), false, 1), "a list that failed says nothing");
+        phase.store(ANEW, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(seen(), (0, Some("after".into()), true, 2));
+        stop.cancel();
+    };
+    futures::join!(watching, look);
+}

@@ -1,0 +1,121 @@
+//! What a rule names and what is not there: its sources, and its target namespaces.
+
+use super::{claims::source_namespaces, targets::targets};
+use crate::{
+    model::{Store, World},
+    names::{Kind, NamespacedName, ObjectKey},
+    validate::CompiledRule,
+};
+
+/// This many are named; of the others only the number is said.
+const NAMED: usize = 3;
+
+/// The sources that a rule names one by one, without a selector, and that are not there to be copied.
+pub(super) fn absent_sources(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+) -> Vec<ObjectKey> {
+    let by_name = compiled.names.as_ref().filter(|_| compiled.object_selector.is_none());
+    let names = by_name.map_or(&[][..], |names| names.names());
+    let places = source_namespaces(rule, compiled);
+    let named = places.flat_map(|namespace| {
+        names.iter().map(move |name| ObjectKey::new(compiled.kind, namespace, name.as_str()))
+    });
+    named.filter(|key| world.object(key).is_none()).collect()
+}
+
+/// The target namespaces that a rule names one by one and that do not exist. Where only some namespaces are
+/// looked at, a namespace that is not seen may exist.
+pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> Vec<&'w str> {
+    let named =
+        compiled.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
+    let named = named.map(String::as_str).filter(|name| !compiled.exclude.matches(name));
+    named.filter(|name| world.places.is_none() && !world.namespaces.contains_key(*name)).collect()
+}
+
+/// What a rule does not do yet, for lack of namespaces, in words. Where only some namespaces are looked at,
+/// others may exist.
+pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
+    if world.places.is_some() {
+        return Vec::new();
+    }
+    let absent = absent_targets(world, compiled);
+    let pronoun = if absent.len() == 1 { "it is" } else { "they are" };
+    let named =
+        namespaces_absent(&absent).map(|said| format!("{said}: copies appear there when {pronoun} made"));
+    let only_source = match source_namespaces(rule, compiled).collect::<Vec<_>>()[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let is_nowhere = !names_only(compiled, &absent)
+        && targets(world, compiled).all(|namespace| Some(&**namespace) == only_source);
+    let nowhere = is_nowhere.then(|| {
+        "spec.targets matches no namespace now: copies appear in those that it matches later".to_owned()
+    });
+    named.into_iter().chain(nowhere).collect()
+}
+
+/// That sources which a rule names one by one are not there, in words; `None` where they are, or this process
+/// does not look at objects of that kind.
+pub(crate) fn lacking_sources(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+) -> Option<String> {
+    sees_sources(world, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
+}
+
+/// Whether this process looks at objects of the kind of a rule's sources, in all namespaces.
+pub(crate) fn sees_sources(world: &World, compiled: &CompiledRule) -> bool {
+    let store = match compiled.kind {
+        Kind::ConfigMap => Store::ConfigMaps,
+        Kind::Secret => Store::Secrets,
+    };
+    world.expected.contains(&store) && world.places.is_none()
+}
+
+/// Whether a rule's targets are these namespaces and no other, whatever comes.
+pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
+    !namespaces.is_empty()
+        && compiled.targets.iter().all(|term| {
+            let names = term.names.as_ref().and_then(|names| names.literals());
+            names.is_some_and(|names| names.iter().all(|name| namespaces.contains(&name.as_str())))
+        })
+}
+
+/// That some sources were not found, in words; `None` where there are none.
+pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
+    let noun = if sources.len() == 1 { "source" } else { "sources" };
+    listed(sources).map(|names| format!("{noun} {names} not found"))
+}
+
+/// That some namespaces do not exist, in words; `None` where there are none.
+pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
+    let (noun, verb) = if namespaces.len() == 1 { ("namespace", "does") } else { ("namespaces", "do") };
+    listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))
+}
+
+fn listed(names: &[impl ToString]) -> Option<String> {
+    let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!first.is_empty()).then(|| format!("{}{more}", first.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_named_and_the_others_counted() {
+        assert_eq!(namespaces_absent(&[]), None);
+        assert_eq!(namespaces_absent(&["shpo"]).unwrap(), "namespace shpo does not exist");
+        assert_eq!(
+            namespaces_absent(&["a", "b", "c", "d", "e"]).unwrap(),
+            "namespaces a, b, c and 2 more do not exist"
+        );
+    }
+}

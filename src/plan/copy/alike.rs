@@ -1,0 +1,49 @@
+//! What the copies of one source by one rule have in common: all but their places, and their marks, which are
+//! bound to those. Worked out once for many slots of one world, it tells of a copy in order that it is.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{claims::Claim, intent::Intent};
+use crate::{
+    marks::CopyMarks,
+    model::ObjectFacts,
+    names::{NamespacedName, ObjectKey},
+};
+
+/// What is known of copies, by rule and source. Good for one world only.
+#[derive(Default)]
+pub(super) struct Alike(HashMap<(NamespacedName, ObjectKey), Common>);
+
+struct Common {
+    marks: CopyMarks,
+    labels: BTreeMap<String, String>,
+    fields: u64,
+}
+
+impl Alike {
+    /// Keeps what a copy is meant to be, for others.
+    pub(super) fn learn(&mut self, claim: &Claim<'_>, slot: &ObjectKey, intent: &Intent) {
+        let common = || Common {
+            marks: intent.marks.clone(),
+            labels: intent.labels.clone(),
+            fields: intent.field_set(slot.kind),
+        };
+        self.0.entry((claim.rule.clone(), claim.source.clone())).or_insert_with(common);
+    }
+
+    /// Whether a copy whose mark is proven ours, and of which only the metadata is known, is as it is meant
+    /// to be. A no says nothing: the copy may differ, or what it is meant to be may not be known.
+    pub(super) fn is_in_order(&self, claim: &Claim<'_>, facts: &ObjectFacts) -> bool {
+        let known = self.0.get(&(claim.rule.clone(), claim.source.clone()));
+        let (Some(common), Some(marks), Some(owned)) =
+            (known, facts.marks.as_deref(), facts.ownership.as_deref())
+        else {
+            return false;
+        };
+        let label = |key: &String| facts.labels.get(key.as_str()).map(|value| &**value);
+        marks.same_but_for_place(&common.marks)
+            && owned.foreign.is_empty()
+            && owned.ours == Some(common.fields)
+            && common.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
+    }
+}

@@ -1,0 +1,144 @@
+//! What policies say of a copy: it is judged as it will be, where it will be, before it is written. The
+//! webhook leaves what we write alone, and judging the source would not do: it may have another name, kind or
+//! namespace, of which no policy speaks.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::copies::CopyWrite;
+use crate::{
+    api::Action,
+    model::{PolicyFacts, World},
+    names::{Kind, ObjectKey},
+    plan::policy::scan::{is_exempt, speaks_of_copies},
+    validate::{
+        Candidate, CandidateError, CompiledPolicy, Judgement, RequestFacts, RequestKind, RequestResource,
+        RequestUser, Write,
+    },
+};
+
+/// The reason of a copy that a policy refuses.
+pub const REFUSED_BY_POLICY: &str = "RefusedByPolicy";
+/// How many violations a message names.
+const MOST_NAMED: usize = 3;
+
+/// The policies that refuse what breaks them and speak of one copy.
+pub struct Guards {
+    guards: Vec<Guard>,
+    request: RequestFacts,
+}
+
+struct Guard {
+    name: Arc<str>,
+    policy: Arc<CompiledPolicy>,
+    /// It speaks of what is there now, too.
+    before: bool,
+}
+
+impl Guards {
+    /// Those that speak of what is about to be written by `account`; `None` where there are none.
+    pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
+        if world.policies.is_empty() || is_exempt(world, &slot.namespace) {
+            return None;
+        }
+        let namespace = world.namespaces.get(&slot.namespace).map(|facts| &facts.labels);
+        let object = |labels| Candidate::of_metadata(slot.kind.into(), &slot.namespace, &slot.name, labels);
+        let new = object(write.intent.labels.clone());
+        let old = write.replaces.as_ref().and_then(|_| world.object(slot)).map(|facts| {
+            object(facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+        });
+        let guard = |(name, facts): (&Arc<str>, &PolicyFacts)| {
+            let policy = facts.compiled.as_ref().ok().filter(|_| speaks_of_copies(facts))?;
+            let covers = |object: &Candidate<'_>| policy.covers(object, namespace) != Some(false);
+            (policy.actions().contains(&Action::Deny) && covers(&new)).then(|| Guard {
+                name: name.clone(),
+                policy: policy.clone(),
+                before: old.as_ref().is_some_and(covers),
+            })
+        };
+        let guards: Vec<Guard> = world.policies.iter().filter_map(guard).collect();
+        (!guards.is_empty()).then(|| Self { guards, request: request(world, slot, old.is_some(), account) })
+    }
+
+    /// Why the copy must not become this, if so; both as JSON. A fault that is there already and that the
+    /// write leaves alone is let through, as it is for everybody.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn refusal(
+        &self,
+        new: &str,
+        old: Option<&str>,
+        kind: Kind,
+        now: Timestamp,
+    ) -> Result<Option<String>, CandidateError> {
+        let new = Candidate::decode(kind.into(), new)?;
+        let old = old.map(|old| Candidate::decode(kind.into(), old)).transpose()?;
+        let mut write = Write {
+            new: Judgement::new(&new, now),
+            old: old.as_ref().map(|old| Judgement::new(old, now)),
+            request: Some(&|| self.request.clone()),
+        };
+        let mut refusals = Vec::new();
+        for Guard { name, policy, before } in &self.guards {
+            let found = policy.judge_write(&mut write, *before).into_iter();
+            let brought = found.filter(|finding| !finding.stands_already);
+            refusals.extend(brought.map(|finding| finding.violation.message(name, &new)));
+        }
+        if refusals.is_empty() {
+            return Ok(None);
+        }
+        let others = match refusals.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            number => format!(" | and {number} more"),
+        };
+        refusals.truncate(MOST_NAMED);
+        Ok(Some(format!(
+            "{}{others}; a copy is judged as it would be: correct its source or its rule's copy and keys, exclude the \
+             namespace, or have the policy leave copies out (spec.match.copies: Exclude)",
+            refusals.join(" | ")
+        )))
+    }
+}
+
+/// Stands for everything that a copy in this place is judged by but itself: while it is the same, so is the
+/// judgement.
+pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let namespace: Option<&BTreeMap<_, _>> = world.namespaces.get(&slot.namespace).map(|facts| &facts.labels);
+    namespace.hash(&mut hasher);
+    for (name, facts) in &world.policies {
+        (name, &facts.uid, facts.generation).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn request(world: &World, slot: &ObjectKey, is_update: bool, account: &str) -> RequestFacts {
+    let accounts = "system:serviceaccounts";
+    let groups =
+        vec![accounts.into(), format!("{accounts}:{}", world.own_namespace), "system:authenticated".into()];
+    let (group, version) = (String::new(), "v1".to_owned());
+    let name = slot.kind.to_string();
+    let resource = RequestResource {
+        group: group.clone(),
+        version: version.clone(),
+        resource: name.to_lowercase() + "s",
+    };
+    let kind = RequestKind { group, version, kind: name };
+    RequestFacts {
+        operation: if is_update { "UPDATE" } else { "CREATE" }.into(),
+        request_kind: kind.clone(),
+        request_resource: resource.clone(),
+        kind,
+        resource,
+        name: slot.name.to_string(),
+        namespace: slot.namespace.to_string(),
+        dry_run: false,
+        user_info: RequestUser { username: account.to_owned(), groups },
+    }
+}

@@ -1,0 +1,198 @@
+//! What holds back a write that is due: the last attempt was refused a moment ago, or somebody else writes
+//! the same object again and again. Two writers who each put one object right would answer each other for
+//! ever.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    copies::{CopyWrite, problem},
+    guard::{REFUSED_BY_POLICY, judged_by},
+    intent::Intent,
+};
+use crate::{
+    api::Problem,
+    model::{Attempt, ObjectFacts, Repairs, World},
+    names::ObjectKey,
+    plan::at_after,
+};
+
+/// How often what was refused is tried again.
+pub const AGAIN: Duration = Duration::from_secs(300);
+/// This many writes of one content to one slot within [`CALM`] are repairs of what somebody else does to it.
+const REPAIRS: u32 = 10;
+/// After this long without a repair everything is forgotten.
+const CALM: SignedDuration = SignedDuration::from_secs(60);
+/// Between two creations of a copy that somebody removes again and again. No longer: meanwhile anybody may
+/// take its place.
+const MADE_AGAIN: Duration = Duration::from_secs(1);
+/// First wait of a slot that others write, too; doubles.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// Why this is not written now, and until when.
+pub(super) fn held(
+    world: &World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    intent: &Intent,
+    now: Timestamp,
+) -> Option<(Problem, Timestamp)> {
+    let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
+    if let Some(last) = refused.filter(|last| now < last.retry_at && last.retry_at <= at_after(now, AGAIN)) {
+        return Some((refused_problem(slot, last), last.retry_at));
+    }
+    let repairs = world.repairs.get(slot).filter(|repairs| repairs.digest == intent.marks.digest)?;
+    let (count, until) = match existing {
+        Some(_) => (repairs.count, repairs.from),
+        None => (repairs.made, at_after(repairs.made_at, MADE_AGAIN)),
+    };
+    (count >= REPAIRS && now < until && until <= at_after(now, LONGEST_WAIT))
+        .then(|| (contested(slot, existing), until))
+}
+
+/// A write that came to nothing, as it is remembered.
+pub fn attempted(
+    world: &World,
+    slot: &ObjectKey,
+    write: &CopyWrite,
+    (replace, reason, message): (bool, &'static str, String),
+    retry_at: Timestamp,
+) -> Attempt {
+    Attempt {
+        resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
+        digest: write.intent.marks.digest.clone(),
+        replace,
+        reason,
+        message,
+        retry_at,
+        judged_by: (reason == REFUSED_BY_POLICY).then(|| judged_by(world, slot)),
+    }
+}
+
+/// What became of the last attempt to write this very content over this very version.
+pub(super) fn last_attempt<'w>(
+    world: &'w World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    intent: &Intent,
+) -> Option<&'w Attempt> {
+    let version = existing.map(|facts| &facts.resource_version);
+    let last = world.attempts.get(slot)?;
+    if last.judged_by.is_some_and(|by| by != judged_by(world, slot)) {
+        return None;
+    }
+    (last.resource_version.as_ref() == version && last.digest == intent.marks.digest).then_some(last)
+}
+
+/// What came of the last attempt, and when the next one is.
+pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> Problem {
+    match last.reason {
+        // Tried again soon.
+        "Failed" | "Forbidden" => problem(slot, last.reason, &last.message),
+        _ => problem(slot, last.reason, &tried_again(&last.message)),
+    }
+}
+
+/// A refusal, and how often it is put to the test.
+pub fn tried_again(refusal: &str) -> String {
+    format!("{refusal}; it is tried again every {} minutes", AGAIN.as_secs() / 60)
+}
+
+/// The repairs of a slot, with one write more of this content, which made the copy or changed what was there.
+pub fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
+    let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
+    let before = recent.unwrap_or_else(|| Repairs {
+        digest: digest.to_owned(),
+        count: 0,
+        from: now,
+        made: 0,
+        made_at: now,
+    });
+    if made {
+        return Repairs { made: before.made.saturating_add(1), made_at: now, ..before };
+    }
+    let count = before.count.saturating_add(1);
+    let wait = |times: u32| FIRST_WAIT.saturating_mul(1 << times.min(16)).min(LONGEST_WAIT);
+    let from = count.checked_sub(REPAIRS).map_or(before.from, |times| at_after(now, wait(times)));
+    Repairs { count, from, ..before }
+}
+
+/// Whether a slot has been left alone for so long that its repairs say nothing any more.
+pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
+    now.duration_since(repairs.from.max(repairs.made_at)) > CALM
+}
+
+fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> Problem {
+    let managers = existing.and_then(|facts| facts.ownership.as_deref()).map(|owned| owned.others.join(", "));
+    let who = managers.filter(|names| !names.is_empty());
+    let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
+    let message = format!(
+        "{who} changes or removes this copy again and again, so that it is put right more and more slowly: have the \
+         other one leave it alone, or exclude the namespace"
+    );
+    problem(slot, "Contested", &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// The writes that somebody provokes who answers each at once, by the second.
+    fn fought(until: i64) -> Vec<i64> {
+        let (mut repairs, mut writes): (Option<Repairs>, Vec<i64>) = (None, Vec::new());
+        for second in 0..until {
+            let waits = repairs.as_ref().is_some_and(|it| it.count >= REPAIRS && at(second) < it.from);
+            if !waits {
+                repairs = Some(repaired(repairs, "d", false, at(second)));
+                writes.push(second);
+            }
+        }
+        writes
+    }
+
+    #[test]
+    fn who_is_answered_again_and_again_waits_longer_and_longer() {
+        let writes = fought(3600);
+        assert_eq!(writes[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let gaps: Vec<i64> = writes[9..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps[..6], [10, 20, 40, 80, 160, 300]);
+        assert!(gaps[6..].iter().all(|gap| *gap == 300), "{gaps:?}");
+    }
+
+    /// If removals made us wait, somebody could remove a copy again and again and put another object in its
+    /// place.
+    #[test]
+    fn a_missing_copy_is_made_again_within_a_second_whatever_else_is_fought_over() {
+        let mut repairs = None;
+        for second in 0..100 {
+            for made in [true, false] {
+                repairs = Some(repaired(repairs, "d", made, at(second)));
+            }
+        }
+        let repairs: Repairs = repairs.unwrap();
+        assert_eq!((repairs.made, repairs.count, repairs.made_at), (100, 100, at(99)));
+        assert!(repairs.from > at(300), "what is there is changed ever more slowly");
+    }
+
+    #[test]
+    fn repairs_now_and_then_and_new_content_are_no_fight() {
+        let mut repairs = None;
+        for minute in 0..100 {
+            repairs = Some(repaired(repairs, "d", false, at(minute * 61)));
+            assert_eq!(repairs.as_ref().unwrap().count, 1);
+        }
+        for second in 0..20 {
+            repairs = Some(repaired(repairs, &second.to_string(), false, at(10_000 + second)));
+            assert_eq!(repairs.as_ref().unwrap().count, 1);
+        }
+        let fought =
+            (0..20).fold(None, |repairs, second| Some(repaired(repairs, "d", false, at(second)))).unwrap();
+        assert!(!is_over(&fought, fought.from) && is_over(&fought, at(fought.from.as_second() + 61)));
+    }
+}

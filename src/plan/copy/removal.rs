@@ -1,0 +1,235 @@
+//! Copies that nobody wants: a two-step, visible act, only on complete knowledge, and never by somebody who
+//! may not.
+//!
+//! The rule's present spec says what becomes of such a copy, where its identity was asked about deleting
+//! copies of this kind in this namespace. For a copy that an earlier spec has left behind elsewhere, the
+//! copy's own word counts as well, the gentler of the two, and the identity is asked whether it may delete
+//! there: else a user who may edit a rule would delete, or release from protection, what others may have
+//! meant to stay ([0042](../../docs/decisions/0042-a-rule-removes-what-its-identity-may-delete.md)).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    claims::{Inert, inert, proof},
+    copies::{CopyAction, SlotPlan, SlotState, Version, is_anothers, problem},
+    hold::AGAIN,
+    targets::was_asked_about,
+};
+use crate::{
+    marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
+    model::{Definition, ObjectFacts, World},
+    names::{NamespacedName, ObjectKey},
+    plan::{Need, at_after},
+};
+
+/// The reason of copies that nobody wants and that stay, because their rules may have gone with their
+/// definition.
+pub const HELD: &str = "Held";
+/// When to look again, while a watch of our own kinds has failed.
+const IN_DOUBT: Duration = Duration::from_secs(5);
+/// How old a yes may be when something is removed by it.
+const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
+
+/// What to do about a slot that no rule claims.
+pub(super) fn plan_unwanted(
+    world: &World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    now: Timestamp,
+) -> SlotPlan {
+    let plan = |state| SlotPlan { state, rule: None, action: None, needs: Vec::new(), recheck: None };
+    let Some((facts, marks)) = existing.and_then(|facts| Some((facts, facts.marks.as_deref()?))) else {
+        return plan(SlotState::Nothing);
+    };
+    match proof(world, slot, facts) {
+        Some(Proof::Forged) => return plan(SlotState::Nothing),
+        // Removing takes proof; where the key is lost, a person decides.
+        Some(Proof::UnknownKey) | None => return plan(SlotState::Kept),
+        Some(Proof::Ours) => {}
+    }
+    let leaves_alone = facts.deletion.is_some()
+        || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+    if leaves_alone || is_anothers(world, &marks.rule) || !world.is_complete() {
+        return plan(SlotState::Kept);
+    }
+    if !world.in_doubt.is_empty() {
+        return SlotPlan { recheck: Some(at_after(now, IN_DOUBT)), ..plan(SlotState::Kept) };
+    }
+    if let Some(why) = holds_back(world, &marks.rule) {
+        return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Inert(why)) };
+    }
+    // Nobody can be asked about a rule that is gone: the word that the rule left on the copy counts.
+    let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
+    let rule = world.rules.get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
+    let Some(compiled) = rule else {
+        if let Some(definition) = unseen_under(world, &marks.rule, facts) {
+            let held = SlotState::Blocked(problem(slot, HELD, &held(&marks.rule, definition)));
+            return SlotPlan { rule: Some(marks.rule.clone()), ..plan(held) };
+        }
+        return leave(own_word, facts, &marks.rule, marks.remove_after, now);
+    };
+    let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.default_grace));
+    if was_asked_about(world, &marks.rule, compiled, slot) {
+        return leave(word, facts, &marks.rule, marks.remove_after, now);
+    }
+    let left = leave(word.or_gentler(own_word), facts, &marks.rule, marks.remove_after, now);
+    if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
+}
+
+/// What a word about copies that nobody wants comes to.
+fn leave(
+    word: OnRemoval,
+    facts: &ObjectFacts,
+    rule: &NamespacedName,
+    remove_after: Option<Timestamp>,
+    now: Timestamp,
+) -> SlotPlan {
+    let version = Version::of(facts);
+    let plan = |action, state| SlotPlan {
+        state,
+        rule: Some(rule.clone()),
+        action,
+        needs: Vec::new(),
+        recheck: None,
+    };
+    match (word, remove_after) {
+        (OnRemoval::Retain, _) => plan(Some(CopyAction::Release(version)), SlotState::Kept),
+        (OnRemoval::Delete(grace), _) if grace.is_zero() => {
+            plan(Some(CopyAction::Delete(version)), SlotState::Leaving(None))
+        }
+        (OnRemoval::Delete(grace), None) => {
+            let after = at_after(now, grace);
+            plan(Some(CopyAction::MarkRemoval(version, after)), SlotState::Leaving(Some(after)))
+        }
+        (OnRemoval::Delete(_), Some(after)) if after <= now => {
+            plan(Some(CopyAction::Delete(version)), SlotState::Leaving(Some(after)))
+        }
+        (OnRemoval::Delete(_), Some(after)) => {
+            SlotPlan { recheck: Some(after), ..plan(None, SlotState::Leaving(Some(after))) }
+        }
+    }
+}
+
+/// The same plan, where the rule's identity may delete copies of this kind there; else the copy stays as it
+/// is, marks and all: without them everybody could edit it.
+fn allowed(
+    world: &World,
+    slot: &ObjectKey,
+    rule: &NamespacedName,
+    plan: SlotPlan,
+    now: Timestamp,
+) -> SlotPlan {
+    let known = world.may_delete(rule, slot.kind, &slot.namespace);
+    let age = known.map(|known| now.duration_since(known.asked));
+    match (known.map(|known| &known.answer), age) {
+        (Some(Ok(())), Some(age)) if age < YES_FOR => plan,
+        (Some(Err(refusal)), Some(age)) if age.unsigned_abs() < AGAIN => {
+            let message = format!(
+                "the rule's spec does not cover this copy any more, and the copy stays as it is, since {refusal}; or have \
+                 somebody write the rule who may"
+            );
+            SlotPlan {
+                state: SlotState::Blocked(problem(slot, "Forbidden", &message)),
+                action: None,
+                recheck: known.map(|known| at_after(known.asked, AGAIN)),
+                ..plan
+            }
+        }
+        _ => SlotPlan {
+            state: SlotState::Kept,
+            action: None,
+            needs: vec![Need::Deletion(rule.clone(), slot.kind, slot.namespace.clone())],
+            ..plan
+        },
+    }
+}
+
+/// The present definition of rules, where the rule of this copy has not been seen under it: the copy was
+/// written before, and nobody has said otherwise since. When the copy was written counts only for copies that
+/// an earlier version of ours made: a user who writes into a copy can move that time.
+pub(super) fn unseen_under<'w>(
+    world: &'w World,
+    rule: &NamespacedName,
+    copy: &ObjectFacts,
+) -> Option<&'w Definition> {
+    world.definition.as_ref().filter(|definition| is_unseen_under(definition, rule, copy))
+}
+
+/// The same of any definition.
+pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
+    let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
+        Some(uid) => *uid == *definition.uid,
+        None => {
+            let written = copy.ownership.as_deref().and_then(|owned| owned.written);
+            written.is_some_and(|written| written > definition.created)
+        }
+    };
+    rule.annotated().is_none() && !is_of_it
+}
+
+fn held(rule: &NamespacedName, definition: &Definition) -> String {
+    format!(
+        "rule {rule} is not there, and was not since CustomResourceDefinition copyratorrules.copyrator.dev was made anew at {}: \
+         put the rule back, or let its copies go: {}",
+        write_time(definition.created),
+        let_go(Some(rule), &definition.uid)
+    )
+}
+
+/// The command by which who may override copies lets go of those whose rules are not there, of one rule or of
+/// all: it says of each that its rule was seen under this definition.
+pub fn let_go(rule: Option<&NamespacedName>, definition: &str) -> String {
+    let label =
+        rule.map_or_else(|| RULE_LABEL.to_owned(), |rule| format!("{RULE_LABEL}={}", rule_label(rule)));
+    format!("kubectl annotate configmaps,secrets -A -l {label} --overwrite {DEFINITION}={definition}")
+}
+
+/// A rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and a
+/// spec that is not understood says nothing about what is unwanted.
+fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
+    inert(world, rule, world.rules.get(rule)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Ownership;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A copy that an earlier version of ours made, which wrote no definition on it.
+    fn copy(written: Option<i64>) -> ObjectFacts {
+        ObjectFacts {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            labels: Default::default(),
+            deletion: None,
+            owned: false,
+            changed_at: at(0),
+            content_fields: 0,
+            restart: None,
+            marks: None,
+            ownership: Some(Box::new(Ownership { written: written.map(at), ..Ownership::default() })),
+        }
+    }
+
+    #[test]
+    fn a_copy_that_names_no_definition_goes_by_when_it_was_written() {
+        let definition = Definition { uid: "two".into(), created: at(100) };
+        for (written, is_unseen) in [
+            (Some(99), true),
+            // Both times are of whole seconds: the copy may have been written first.
+            (Some(100), true),
+            (Some(101), false),
+            // Somebody has emptied managedFields.
+            (None, true),
+        ] {
+            let seen = is_unseen_under(&definition, &NamespacedName::new("home", "app"), &copy(written));
+            assert_eq!(seen, is_unseen, "{written:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The sources that annotations declare, for the webhook, which watches neither ConfigMaps nor Secrets: their
+//! names and what they ask for, as far as the user who asks may have it, no content. From it the webhook
+//! tells what will appear in a new namespace, and how far a change reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::targets::bounds;
+use crate::{
+    marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
+    model::{MonitorFacts, RuleFacts, World},
+    names::{Kind, NamespacedName, ObjectKey},
+};
+
+/// Bytes of all sources together; the number of those beyond it is told.
+const MOST_BYTES: usize = 500 << 10;
+/// The key of the ConfigMap that holds it.
+const KEY: &str = "sources.json";
+
+/// The sources that annotations declare.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceIndex {
+    /// Those that fit.
+    pub sources: Vec<IndexedSource>,
+    /// How many do not.
+    pub omitted: usize,
+}
+
+/// One source, and what its annotations ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexedSource {
+    /// ConfigMap or Secret.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its annotation `copyrator.dev/copy-to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_to: Option<String>,
+    /// Its annotation `copyrator.dev/copy-to-selector`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_to_selector: Option<String>,
+    /// Its annotation `copyrator.dev/restart-pods`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_pods: Option<String>,
+}
+
+impl SourceIndex {
+    /// The known sources whose author may do what they ask for.
+    pub fn of(world: &World) -> Self {
+        let mut index = Self::default();
+        let mut bytes = 0;
+        let declared = world.rules.keys().chain(world.monitors.keys());
+        let declared: BTreeSet<_> = declared.filter(|name| name.annotated().is_some()).collect();
+        for name in declared {
+            let Some(source) = name.annotated() else { continue };
+            let rule = world.rules.get(name).filter(|facts| may_copy(world, name, facts));
+            let monitor = world.monitors.get(name).filter(|facts| may_restart(world, name, facts));
+            if rule.is_none() && monitor.is_none() {
+                continue;
+            }
+            let of_rule = |key| rule.and_then(|facts| facts.annotations.get(key)).cloned();
+            let one = IndexedSource {
+                kind: source.kind,
+                namespace: source.namespace.to_string(),
+                name: source.name.to_string(),
+                copy_to: of_rule(COPY_TO),
+                copy_to_selector: of_rule(COPY_TO_SELECTOR),
+                restart_pods: monitor.and_then(|facts| facts.annotations.get(RESTART_PODS)).cloned(),
+            };
+            bytes += serde_json::to_string(&one).map_or(0, |text| text.len() + 1);
+            // In order, so that the same ones are left out each time.
+            if bytes > MOST_BYTES {
+                index.omitted += 1;
+            } else {
+                index.sources.push(one);
+            }
+        }
+        index
+    }
+
+    /// Nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.omitted == 0
+    }
+
+    /// As the ConfigMap's data.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn to_data(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
+        Ok([(KEY.to_owned(), serde_json::to_string(self)?)].into())
+    }
+
+    /// From the ConfigMap's data; `None` where it is none of ours.
+    pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
+        serde_json::from_str(value(KEY)?).ok()
+    }
+}
+
+fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
+    let Ok(compiled) = &facts.compiled else { return false };
+    let is_granted = |key| facts.is_granted(key, &bounds(world, name, compiled));
+    match world.rule_authority.get(name).filter(|it| it.uid == facts.uid && it.generation == facts.generation)
+    {
+        Some(known) => known.answer.is_ok(),
+        None => world.key.as_ref().is_some_and(is_granted),
+    }
+}
+
+fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
+    let known = world.monitor_authority.get(name);
+    let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);
+    facts.compiled.is_ok()
+        && match known {
+            Some(known) => known.answer.is_ok(),
+            None => world.key.as_ref().is_some_and(|key| facts.is_granted(key)),
+        }
+}
+
+/// Whether an object is the ConfigMap that holds it.
+pub(crate) fn is_source_index(world: &World, key: &ObjectKey) -> bool {
+    key.kind == Kind::ConfigMap && *key.namespace == *world.own_namespace && &*key.name == SOURCE_INDEX
+}
+
+/// The ConfigMap that holds it.
+pub fn source_index_key(world: &World) -> ObjectKey {
+    ObjectKey::new(Kind::ConfigMap, world.own_namespace.as_str(), SOURCE_INDEX)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        api::CopyratorRuleSpec,
+        model::{Authority, Declared},
+        validate::annotated_rule,
+    };
+
+    fn source(world: &mut World, name: &str, copy_to: &str, answer: Result<(), (String, String)>) {
+        let key = ObjectKey::new(Kind::Secret, "shop", name);
+        let annotations = BTreeMap::from([(COPY_TO.to_owned(), copy_to.to_owned())]);
+        let declared =
+            annotated_rule(Kind::Secret, name, |key| annotations.get(key).map(String::as_str)).unwrap();
+        let (spec, compiled) = match declared {
+            Ok((spec, compiled)) => (spec, Ok(std::sync::Arc::new(compiled))),
+            Err(problems) => (CopyratorRuleSpec::default(), Err(problems)),
+        };
+        let facts = Declared {
+            uid: "u".into(),
+            resource_version: "".into(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            annotations,
+            spec,
+            compiled,
+            status: None,
+        };
+        world.rules.insert(key.annotation_rule(), facts);
+        let authority = Authority {
+            uid: "u".into(),
+            generation: 1,
+            identity: "user alice".into(),
+            answer,
+            asked: Timestamp::UNIX_EPOCH,
+            questions: 0,
+            refusals: 0,
+        };
+        world.rule_authority.insert(key.annotation_rule(), authority);
+    }
+
+    #[test]
+    fn who_may_is_indexed_and_read_back() {
+        let mut world = World::default();
+        source(&mut world, "a", "team-*", Ok(()));
+        source(&mut world, "b", "team-*", Err(("Forbidden".into(), "no".into())));
+        let index = SourceIndex::of(&world);
+        assert_eq!((index.sources.len(), index.omitted), (1, 0));
+        let data = index.to_data().unwrap();
+        assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
+        assert_eq!(SourceIndex::from_data(|_| Some("[")), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let mut world = World::default();
+        let long: Vec<String> = (0..64).map(|number| format!("{number:0>200}")).collect();
+        for number in 0..100 {
+            source(&mut world, &format!("source-{number}"), &long.join(","), Ok(()));
+        }
+        let index = SourceIndex::of(&world);
+        assert!(index.omitted > 0 && index.sources.len() + index.omitted == 100, "{}", index.omitted);
+        let size: usize = index.to_data().unwrap().values().map(String::len).sum();
+        assert!(size <= MOST_BYTES + 100, "{size}");
+    }
+}

@@ -1,0 +1,179 @@
+//! What holds back a source that keeps changing, or that is too large for its targets. Only copies that carry
+//! what we wrote and nothing else are held back: a copy that is missing, or that somebody changed, is made
+//! right at once.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{claims::Claim, copies::CopyWrite, intent::carried_bytes, targets::targets};
+use crate::{
+    digest::Fingerprint,
+    marks::CopyMarks,
+    model::{Bytes, ObjectFacts, Spread, World},
+    names::ObjectKey,
+    plan::at_after,
+    validate::CompiledRule,
+};
+
+/// The gap between two spreads of a source that keeps changing does not grow beyond this.
+const LONGEST_GAP: Duration = Duration::from_secs(300);
+
+/// What a copy carries, where all that is to be done about it is to follow its source.
+pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> Option<String> {
+    let facts = existing?;
+    let (marks, owned) = (facts.marks.as_deref()?, facts.ownership.as_deref()?);
+    let is_as_we_wrote_it = owned.ours.is_some() && owned.foreign.is_empty() && marks.rule == wanted.rule;
+    (is_as_we_wrote_it && content(marks) != content(wanted)).then(|| content(marks))
+}
+
+/// Until when a copy that carries this waits for its turn: each has one a spread.
+pub(super) fn braked(
+    world: &World,
+    source: &ObjectKey,
+    carried: Option<&String>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let spread = world.spreads.get(source)?;
+    // A clock that was set back makes nobody wait.
+    (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
+}
+
+/// The source's latest spread, once this has been written; `None` where the write does not count.
+///
+/// A copy whose turn has not come yet belongs to the spread under way, though it takes longer than its gap.
+pub fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
+    let least = world.spread_limits.min_interval;
+    let before = world.spreads.get(&write.source);
+    Some(next(before, least, write.follows.as_ref()?, content(&write.intent.marks), now))
+}
+
+fn next(before: Option<&Spread>, least: Duration, carried: &str, takes: String, now: Timestamp) -> Spread {
+    let Some(before) = before else {
+        return Spread { begun: now, gap: least, contents: BTreeSet::from([takes]) };
+    };
+    let is_late = !before.contents.contains(carried) && before.contents.contains(&takes);
+    if now < end(before) || is_late {
+        let mut same = before.clone();
+        same.contents.insert(takes);
+        return same;
+    }
+    let doubled = before.gap.saturating_mul(2).min(LONGEST_GAP).max(least);
+    let gap = if is_calm(before, now) { least } else { doubled };
+    Spread { begun: now, gap, contents: BTreeSet::from([takes]) }
+}
+
+/// Whether a source has been left alone for so long that its latest spread says nothing any more.
+pub fn is_calm(spread: &Spread, now: Timestamp) -> bool {
+    now >= at_after(end(spread), spread.gap)
+}
+
+fn end(spread: &Spread) -> Timestamp {
+    at_after(spread.begun, spread.gap)
+}
+
+/// What a copy carries, as its marks say.
+fn content(marks: &CopyMarks) -> String {
+    format!("{} {}", marks.source_uid, marks.digest)
+}
+
+/// Why nothing of this source is written: it is too large for so many targets.
+pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
+    let most = world.spread_limits.max_bytes;
+    let volume = beyond(world, claim.compiled, &claim.source, print, most)?;
+    Some(format!(
+        "{volume}, more than --max-spread-bytes ({most}): nothing of it is written, and copies stay as they are; copy \
+         fewer keys, or into fewer namespaces, or have --max-spread-bytes raised"
+    ))
+}
+
+/// What there is to warn of: this source is large for so many targets, and is copied all the same.
+pub(super) fn is_large(
+    world: &World,
+    compiled: &CompiledRule,
+    source: &ObjectKey,
+    print: &Fingerprint,
+) -> Option<String> {
+    let limits = world.spread_limits;
+    let is_refused = beyond(world, compiled, source, print, limits.max_bytes).is_some();
+    beyond(world, compiled, source, print, limits.warn_bytes).filter(|_| !is_refused)
+}
+
+/// What a source comes to in all of a rule's targets, where that is more than `bound`.
+fn beyond(
+    world: &World,
+    compiled: &CompiledRule,
+    source: &ObjectKey,
+    print: &Fingerprint,
+    bound: Bytes,
+) -> Option<String> {
+    let bytes = carried_bytes(&compiled.shape.keys, print);
+    let in_all = |targets: usize| Bytes(bytes.saturating_mul(targets as u64));
+    // Mostly there are too few namespaces for it to be worth counting.
+    if in_all(world.namespaces.len()) <= bound {
+        return None;
+    }
+    let targets = targets(world, compiled).filter(|namespace| **namespace != source.namespace).count();
+    (in_all(targets) > bound).then(|| {
+        format!("{source}: {} in each of {targets} namespaces are {}", Bytes(bytes), in_all(targets))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Changes of one source, by second, and when its one copy takes them.
+    fn spreads(changes: impl Fn(i64) -> bool, until: i64) -> Vec<i64> {
+        let (least, mut last): (_, Option<Spread>) = (Duration::from_secs(5), None);
+        let (mut copy, mut source, mut written) = (0, 0, Vec::new());
+        for second in 0..until {
+            source = if changes(second) { second } else { source };
+            let may = last
+                .as_ref()
+                .is_none_or(|last| !(last.contents.contains(&copy.to_string()) && at(second) < end(last)));
+            if source != copy && may {
+                last = Some(next(last.as_ref(), least, &copy.to_string(), source.to_string(), at(second)));
+                (copy, written) = (source, [written, vec![second]].concat());
+            }
+        }
+        written
+    }
+
+    #[test]
+    fn a_source_that_keeps_changing_spreads_more_and_more_slowly() {
+        let written = spreads(|_| true, 3600);
+        let gaps: Vec<i64> = written.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps[..8], [5, 10, 20, 40, 80, 160, 300, 300]);
+    }
+
+    #[test]
+    fn now_and_then_is_not_held_up_and_calm_is_noticed() {
+        assert_eq!(
+            spreads(|second| second > 0 && second % 10 == 0, 100),
+            [10, 20, 30, 40, 50, 60, 70, 80, 90]
+        );
+        // Two in a row, the second of which waits; and again when the gap of ten seconds has passed twice.
+        assert_eq!(spreads(|second| [1, 2, 26, 27].contains(&second), 100), [1, 6, 26, 31]);
+    }
+
+    /// Five thousand copies take longer than the gap: the late ones are no second spread.
+    #[test]
+    fn a_spread_under_way_is_not_cut_by_its_own_brake() {
+        let least = Duration::from_secs(5);
+        let begun = next(None, least, "old", "new".into(), at(100));
+        let late = next(Some(&begun), least, "old", "new".into(), at(107));
+        assert_eq!(late, begun);
+        // Until its source changes again: then everything has a turn, now.
+        let second = next(Some(&late), least, "old", "newer".into(), at(107));
+        assert_eq!((second.begun, second.gap), (at(107), Duration::from_secs(10)));
+        // Neither of two contents that take turns escapes.
+        let both = next(Some(&begun), least, "old", "other".into(), at(101));
+        let third = next(Some(&both), least, "new", "other".into(), at(105));
+        assert_eq!((third.begun, third.gap), (at(105), Duration::from_secs(10)));
+    }
+}

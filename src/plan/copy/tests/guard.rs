@@ -1,0 +1,125 @@
+//! Copies, judged by the policies that speak of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::*;
+use crate::{
+    api::ConfigPolicySpec,
+    model::{Declared, PolicyFacts},
+    validate::CompiledPolicy,
+};
+
+fn policy(world: &mut World, change: Value) {
+    let mut spec = json!({
+        "match": {"kinds": ["Secret"], "names": ["app"]},
+        "data": [{"name": "url", "keys": ["k"], "format": "url"}, {"name": "fixed", "keys": ["id"], "immutable": true}],
+    });
+    json_patch::merge(&mut spec, &change);
+    let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
+    let facts: PolicyFacts = Declared {
+        uid: "u".into(),
+        resource_version: "1".into(),
+        generation: 1,
+        created: at(0),
+        annotations: BTreeMap::new(),
+        compiled: CompiledPolicy::compile(&spec).map(Arc::new),
+        spec,
+        status: None,
+    };
+    world.policies.insert("p".into(), facts);
+}
+
+fn object(k: &str, id: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "app", "namespace": "shop"},
+        "stringData": {"k": k, "id": id}})
+    .to_string()
+}
+
+/// A world in which a copy is about to be written.
+fn writing() -> (World, CopyWrite) {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let write = written(&plan_slot(&world, &slot(), at(100))).clone();
+    (world, write)
+}
+
+#[test]
+fn a_copy_is_judged_where_it_will_be_and_by_what_refuses() {
+    let (mut world, write) = writing();
+    let guarded = |world: &World| Guards::of(world, &slot(), &write, "us").is_some();
+    assert!(!guarded(&world), "without policies it costs nothing");
+    for (change, is_guarded) in [
+        (json!({}), true),
+        (json!({"match": {"copies": "Exclude"}}), false),
+        (json!({"match": {"names": ["other"]}}), false),
+        (json!({"match": {"kinds": ["ConfigMap"]}}), false),
+        (json!({"match": {"excludeNamespaces": ["shop"]}}), false),
+        (json!({"match": {"excludeNamespaces": ["home"]}}), true),
+        (json!({"match": {"namespaceSelector": {"matchLabels": {"team": "blue"}}}}), false),
+        (json!({"validationActions": ["Warn"]}), false),
+        (json!({"validationActions": ["Audit"]}), false),
+        (json!({"data": [{"name": "url", "keys": ["k"], "format": "no such format"}]}), false),
+    ] {
+        if change.pointer("/data/0/format") == Some(&json!("no such format")) {
+            // Not understood: as if it were not there.
+            policy(&mut world, json!({}));
+            world.policies.get_mut("p").unwrap().compiled = Err(Vec::new());
+        } else {
+            policy(&mut world, change.clone());
+        }
+        assert_eq!(guarded(&world), is_guarded, "{change}");
+    }
+}
+
+#[test]
+fn what_a_copy_breaks_is_named_and_what_it_broke_before_is_let_be() {
+    let (mut world, write) = writing();
+    policy(&mut world, json!({}));
+    let guards = Guards::of(&world, &slot(), &write, "us").unwrap();
+    let refusal = |new: &str, old: Option<&str>| guards.refusal(new, old, Kind::Secret, at(100)).unwrap();
+    assert_eq!(refusal(&object("https://example.com", "1"), None), None);
+    let refused = refusal(&object("hunter2", "1"), None).unwrap();
+    for part in ["policy p, rule url: Secret shop/app, key k: ", "spec.match.copies: Exclude"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(!refused.contains("hunter2"), "{refused}");
+    let changed = refusal(&object("https://example.com", "2"), Some(&object("https://example.com", "1")));
+    assert!(changed.unwrap().contains("rule fixed"), "a frozen key is frozen in a copy, too");
+
+    let marks = write.intent.marks.annotations();
+    secret(&mut world, "shop", "app", json!({"annotations": marks, "labels": write.intent.marks.labels()}));
+    let there = world.object(&slot()).map(Version::of);
+    let update = CopyWrite { replaces: there, ..write };
+    let guards = Guards::of(&world, &slot(), &update, "us").unwrap();
+    let same = guards.refusal(&object("bad", "1"), Some(&object("bad", "1")), Kind::Secret, at(100)).unwrap();
+    assert_eq!(same, None);
+    let worse = guards.refusal(&object("worse", "1"), Some(&object("bad", "1")), Kind::Secret, at(100));
+    assert!(worse.unwrap().is_some());
+}
+
+/// What a policy refused is tried again as soon as it could be judged otherwise, and not before.
+#[test]
+fn what_a_policy_refused_waits_for_the_policy() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let digest = written(&plan_slot(&world, &slot(), at(100))).intent.marks.digest.clone();
+    let attempt = Attempt {
+        resource_version: None,
+        digest,
+        replace: false,
+        reason: REFUSED_BY_POLICY,
+        message: "policy p, rule url".into(),
+        retry_at: at(400),
+        judged_by: Some(judged_by(&world, &slot())),
+    };
+    world.attempts.insert(slot(), attempt);
+    assert_eq!(blocked(&plan_slot(&world, &slot(), at(101))), "RefusedByPolicy");
+    assert!(affected(&world, &Changed::Policy("p".into())).contains(&Key::Slot(slot())));
+    let labels = &mut world.namespaces.get_mut("shop").unwrap().labels;
+    labels.insert("team".into(), "red".into());
+    written(&plan_slot(&world, &slot(), at(102)));
+}

@@ -1,0 +1,101 @@
+//! `Ready` is `False` where nothing works, and `True` where all is as declared and something is yet to come.
+
+use super::*;
+
+/// Each condition of a rule: type, status and reason; and what `Ready` says.
+fn said(world: &World, rule: &NamespacedName) -> (Vec<String>, String) {
+    let status = rule_status(world, rule, at(1)).unwrap();
+    let word = |one: &_| {
+        let k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition { type_, status, reason, .. } = one;
+        format!("{type_}={status} {reason}")
+    };
+    (status.conditions.iter().map(word).collect(), status.conditions[0].message.clone())
+}
+
+fn granted(world: &mut World, change: Value) -> NamespacedName {
+    let rule = rule(world, "a", 0, change);
+    answer(world, &rule, true);
+    rule
+}
+
+#[test]
+fn a_named_source_that_is_not_there_is_waited_for() {
+    let mut world = world();
+    let it = granted(&mut world, json!({}));
+    let waits = ["Ready=False NoSource", "Authorized=True Allowed", "Reconciling=True NoSource"];
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions, waits);
+    assert_eq!(message, "source Secret home/app not found");
+
+    // One of two is there: the rule works, and says what is lacking.
+    secret(&mut world, "home", "app", json!({}));
+    let two = json!({"spec": {"source": {"names": ["app", "nothere"]}, "targets": [{"names": ["later"]}]}});
+    let it = granted(&mut world, two);
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions, ["Ready=True NoTarget", "Authorized=True Allowed"]);
+    assert_eq!(message, "source Secret home/nothere not found; namespace later does not exist");
+
+    // What a glob finds some day is as declared.
+    let it = granted(&mut world, json!({"spec": {"source": {"names": ["no-*"]}}}));
+    assert_eq!(said(&world, &it).0, ["Ready=True NoSource", "Authorized=True Allowed"]);
+}
+
+#[test]
+fn a_named_namespace_that_does_not_exist_yet_is_as_declared() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let it = granted(&mut world, json!({"spec": {"targets": [{"names": ["shpo"]}]}}));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions, ["Ready=True NoTarget", "Authorized=True Allowed"]);
+    assert_eq!(message, "namespace shpo does not exist");
+}
+
+/// Some copies that cannot be written are `Degraded`; where none can, for want of a right of ours, nothing
+/// works.
+#[test]
+fn a_right_that_we_lack_everywhere_is_not_ready() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    world.namespaces.insert("web".into(), NamespaceFacts::default());
+    let it = granted(&mut world, json!({"spec": {"targets": [{"names": ["shop", "web"]}]}}));
+    let lack = |world: &mut World, slot: ObjectKey| {
+        let digest = written(&plan_slot(world, &slot, at(1))).intent.marks.digest.clone();
+        let message = "Copyrator's own account may not patch secrets".to_owned();
+        let attempt = Attempt {
+            resource_version: None,
+            digest,
+            replace: false,
+            reason: "Forbidden",
+            message,
+            retry_at: at(1),
+            judged_by: None,
+        };
+        world.attempts.insert(slot, attempt);
+    };
+    lack(&mut world, slot());
+    let (conditions, _) = said(&world, &it);
+    assert_eq!(conditions[0], "Ready=True Copying", "{conditions:?}");
+    lack(&mut world, ObjectKey::new(Kind::Secret, "web", "app"));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(
+        conditions,
+        [
+            "Ready=False Forbidden",
+            "Authorized=True Allowed",
+            "Stalled=True Forbidden",
+            "Degraded=True Forbidden"
+        ]
+    );
+    assert_eq!(message, "Copyrator's own account may not patch secrets");
+
+    // The same where the source cannot be read.
+    world.fingerprints.clear();
+    world.attempts.clear();
+    let source = ObjectKey::new(Kind::Secret, "home", "app");
+    world.unread.insert(source, ("Forbidden", "Copyrator's own account may not get secrets".into()));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(
+        (&*conditions[0], &*message),
+        ("Ready=False Forbidden", "Copyrator's own account may not get secrets")
+    );
+}

@@ -1,0 +1,172 @@
+//! A policy's status, from what is known.
+//!
+//! Reasons of `Ready`: `InForce`, `HooksOff` (nothing asks us about writes), `Invalid`, `UnsupportedField` (a
+//! newer version wrote it). Reasons of `Stalled`: the last two. Reason of `Degraded`: `Violations`, by
+//! objects that are there already.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::scan::is_of;
+use crate::{
+    api::{ConfigPolicyStatus, WORST_PROBLEMS, set_condition},
+    model::{PolicyFacts, World},
+    validate::quarantine_reason,
+};
+
+/// What a policy's status should say; `None` where the policy is gone, or nobody has looked yet whether it is
+/// in force.
+pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<ConfigPolicyStatus> {
+    let facts = world.policies.get(name)?;
+    let (mut status, generation, now) =
+        (facts.status.clone().unwrap_or_default(), facts.generation, Time(now));
+    let of_this = status.observed_generation == Some(generation);
+    status.kinds = column(&facts.spec.match_.kinds);
+    status.actions = column(&facts.spec.validation_actions);
+    status.problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
+    let invalid = status.problems.first().map(|problem| problem.message.clone());
+    let ready = match &invalid {
+        Some(message) => (false, quarantine_reason(&status.problems), message.clone()),
+        None => in_force(world, name, facts)?,
+    };
+    match world.standing.get(name).filter(|standing| is_of(standing, facts)) {
+        _ if invalid.is_some() => forget(&mut status),
+        Some(standing) => {
+            status.violation_count = Some(standing.count);
+            status.violations = standing.first.iter().cloned().collect();
+        }
+        // What an earlier leader found holds until we have looked ourselves.
+        None if of_this => {}
+        None => forget(&mut status),
+    }
+    let degraded = status.violation_count.filter(|count| *count > 0).map(|count| {
+        let violations = if count == 1 { "1 violation" } else { &format!("{count} violations") };
+        let message =
+            format!("{violations} by objects that are there already, the first of them in status.violations");
+        (true, "Violations", message)
+    });
+    let stalled = invalid.map(|message| (true, quarantine_reason(&status.problems), message));
+    set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
+    set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
+    set_condition(&mut status.conditions, "Degraded", degraded, generation, &now);
+    // One more than the schema takes, and the API server would refuse the whole status.
+    status.problems.truncate(WORST_PROBLEMS);
+    status.observed_generation = Some(generation);
+    Some(status)
+}
+
+/// A list as one word for a column.
+fn column(list: &[impl fmt::Debug]) -> String {
+    list.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(",")
+}
+
+fn forget(status: &mut ConfigPolicyStatus) {
+    status.violation_count = None;
+    status.violations.clear();
+}
+
+/// Whether anybody asks us about the writes that it speaks of; `None` where that has not been looked at.
+fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'static str, String)> {
+    let hooked = world.hooked.get(name);
+    let hooked = hooked.filter(|it| it.uid == facts.uid && it.generation == facts.generation)?;
+    Some(match &hooked.off {
+        None => (true, "InForce", "writes are judged by this policy".to_owned()),
+        Some(why) => (false, "HooksOff", why.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        api::{Action, ConfigPolicySpec, PolicyKind, StandingViolation},
+        model::{Declared, Hooked, Standing},
+        validate::CompiledPolicy,
+    };
+
+    fn world(off: Option<&str>) -> World {
+        let mut world = World::default();
+        let spec: ConfigPolicySpec =
+            serde_json::from_value(json!({"match": {"kinds": ["ConfigMap"]}, "limits": {"maxBytes": 1}}))
+                .unwrap();
+        let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
+        let facts = Declared {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 2,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: BTreeMap::new(),
+            spec,
+            compiled,
+            status: None,
+        };
+        world.policies.insert("p".into(), facts);
+        let hooked = Hooked { uid: "u".into(), generation: 2, off: off.map(str::to_owned) };
+        world.hooked.insert("p".into(), hooked);
+        world
+    }
+
+    fn conditions(world: &World) -> Vec<String> {
+        let status = policy_status(world, "p", Timestamp::UNIX_EPOCH).unwrap();
+        status.conditions.iter().map(|one| format!("{} {} {}", one.type_, one.status, one.reason)).collect()
+    }
+
+    #[test]
+    fn what_nobody_asks_us_about_is_not_in_force() {
+        assert_eq!(conditions(&world(None)), ["Ready True InForce"]);
+        assert_eq!(conditions(&world(Some("no hook"))), ["Ready False HooksOff"]);
+        let mut unseen = world(None);
+        unseen.hooked.clear();
+        assert_eq!(policy_status(&unseen, "p", Timestamp::UNIX_EPOCH), None);
+        let facts = unseen.policies.get_mut("p").unwrap();
+        facts.compiled = Err(vec![crate::api::Problem { message: "spec: no".into(), ..Default::default() }]);
+        assert_eq!(conditions(&unseen), ["Ready False Invalid", "Stalled True Invalid"]);
+    }
+
+    #[test]
+    fn what_a_policy_speaks_of_is_a_word_for_a_column() {
+        let mut world = world(None);
+        let facts = world.policies.get_mut("p").unwrap();
+        facts.spec.match_.kinds = vec![PolicyKind::ConfigMap, PolicyKind::Secret];
+        facts.spec.validation_actions = vec![Action::Deny, Action::Audit];
+        let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((&*status.kinds, &*status.actions), ("ConfigMap,Secret", "Deny,Audit"));
+        // With its own status it says nothing new.
+        world.policies.get_mut("p").unwrap().status = Some(status.clone());
+        assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
+    }
+
+    #[test]
+    fn what_was_found_by_another_generation_is_not_told() {
+        let mut world = world(None);
+        let violation = StandingViolation {
+            kind: PolicyKind::ConfigMap,
+            namespace: "shop".into(),
+            name: "app".into(),
+            rule: "limits.maxBytes".into(),
+            key: None,
+            message: "holds 9 bytes".into(),
+        };
+        let mut found = Standing { uid: "u".into(), generation: 2, ..Standing::default() };
+        found.add(violation);
+        world.standing.insert("p".into(), found);
+        assert_eq!(conditions(&world), ["Ready True InForce", "Degraded True Violations"]);
+        let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((status.violation_count, status.violations.len()), (Some(1), 1));
+        // A new leader has not looked yet, and keeps what is told.
+        world.standing.clear();
+        world.policies.get_mut("p").unwrap().status = Some(status.clone());
+        assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
+        world.policies.get_mut("p").unwrap().generation = 3;
+        world.hooked.get_mut("p").unwrap().generation = 3;
+        let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((status.violation_count, status.violations.len()), (None, 0));
+        assert_eq!(conditions(&world), ["Ready True InForce"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! What is recorded of the content that something runs with, in a workload's label or in a monitor's status,
+//! and what follows where it is another one than now.
+
+use jiff::Timestamp;
+
+use super::{inputs::Content, pods::Before};
+use crate::{digest::DigestKey, model::digest_of};
+
+/// A record: `<key id>.<digest>.<scope>`; and `.<seconds>` behind it while pods that began before that time
+/// are still to be replaced one by one. A new leader goes on by that time, and for its sake content that
+/// changes back half-way does not count as content that all pods run.
+#[derive(Clone, Copy, Debug)]
+pub struct Applied<'a> {
+    digest: &'a str,
+    scope: Option<&'a str>,
+    /// Which pods are still to be replaced.
+    pub pending: Option<Before>,
+    /// When we wrote it (1 s resolution), where the API server says so.
+    at: Option<Timestamp>,
+}
+
+/// How a record differs from what is there now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// In nothing.
+    Nothing,
+    /// In what counts. Whether content has changed too cannot be told, and no time speaks for it: it is
+    /// recorded anew, and nobody restarts because somebody has edited a monitor.
+    Scope,
+    /// In content; pods that began before this time may run other content.
+    Content(Timestamp),
+}
+
+impl<'a> Applied<'a> {
+    /// Reads a record that was made with our key. Another key's says nothing about the content: what it is of
+    /// is adopted again, never restarted (a lost key must not be a storm).
+    pub fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
+        let text = text.filter(|text| key.is_named_in(text))?;
+        let digest = digest_of(text);
+        let scope = text.get(digest.len() + 1..);
+        let (scope, pending) = match scope.and_then(|scope| scope.split_once('.')) {
+            Some((scope, pending)) => (Some(scope), Before::parse(pending)),
+            None => (scope, None),
+        };
+        Some(Self { digest, scope, pending, at })
+    }
+
+    /// What differs.
+    pub fn differs(&self, content: &Content) -> Difference {
+        let is_scope = self.scope == Some(&content.scope);
+        if self.digest == content.digest {
+            return if is_scope { Difference::Nothing } else { Difference::Scope };
+        }
+        let since = if is_scope {
+            // The same counts, so it is content that has changed, after it was recorded. Where no time is
+            // later than the record, keys have gone, of which no managedFields time tells.
+            content.touched_at.max(self.at)
+        } else {
+            content.changed_at.filter(|changed| self.at.is_none_or(|at| *changed > at))
+        };
+        since.map_or(Difference::Scope, Difference::Content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_and_since_when() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let name = |rest: &str| format!("{}.{rest}", key.id());
+        for (record, recorded, changed, touched, expected) in [
+            ("new.scope", Some(100), Some(200), Some(200), Difference::Nothing),
+            ("new.other", Some(100), Some(200), Some(200), Difference::Scope),
+            // As long as labels had two parts.
+            ("new", Some(100), Some(200), Some(200), Difference::Scope),
+            ("old.scope", Some(100), Some(200), Some(200), Difference::Content(at(200))),
+            // The last key that counted has gone.
+            ("old.scope", Some(100), None, Some(200), Difference::Content(at(200))),
+            // A key went, and no time tells of it.
+            ("old.scope", Some(100), Some(50), Some(50), Difference::Content(at(100))),
+            ("old.scope", None, Some(50), Some(50), Difference::Content(at(50))),
+            ("old.scope", None, None, None, Difference::Scope),
+            ("old.other", Some(100), Some(200), Some(200), Difference::Content(at(200))),
+            ("old.other", Some(100), Some(50), Some(200), Difference::Scope),
+            ("old.other", Some(100), None, Some(200), Difference::Scope),
+            ("old.other", None, Some(50), Some(50), Difference::Content(at(50))),
+        ] {
+            let content = Content {
+                digest: name("new"),
+                scope: "scope".into(),
+                changed_at: changed.map(at),
+                touched_at: touched.map(at),
+            };
+            let text = name(record);
+            let applied = Applied::read(Some(&text), recorded.map(at), &key).unwrap();
+            assert_eq!(applied.differs(&content), expected, "{record} {recorded:?} {changed:?}");
+        }
+        let going_on = name("new.scope.1767225600");
+        assert!(going_on.len() < 63, "it is a label");
+        let going_on = Applied::read(Some(&going_on), None, &key).unwrap();
+        assert_eq!(going_on.pending.map(|before| before.to_string()).as_deref(), Some("1767225600"));
+        assert_eq!(going_on.scope, Some("scope"));
+        assert!(Applied::read(Some("0123abcd.new.scope"), None, &key).is_none());
+        assert!(Applied::read(None, None, &key).is_none());
+    }
+}

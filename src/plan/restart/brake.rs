@@ -1,0 +1,265 @@
+//! The brake: what keeps a restart that is due from happening now. Every wait names its reason and, where the
+//! clock ends it, its end; nobody sleeps inside a decision.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{
+    api::StrategyType,
+    validate::{CompiledMonitor, MIN_INTERVAL, QUIET_PERIOD},
+};
+
+/// How long a decision waits for an object that pods cannot start without: long enough for
+/// `kubectl replace --force` and for an operator that deletes and creates. Not for ever: a service-account
+/// token is not watched, and so looks missing.
+const MISSING_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How exactly the API server tells times.
+const RESOLUTION: Duration = Duration::from_secs(1);
+
+/// How, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How long content must stay unchanged first.
+    pub quiet_period: Duration,
+    /// The least time between two restarts of one workload.
+    pub min_interval: Duration,
+    /// How a restart is done.
+    pub strategy: StrategyType,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { quiet_period: QUIET_PERIOD, min_interval: MIN_INTERVAL, strategy: StrategyType::Rollout }
+    }
+}
+
+impl Pace {
+    /// A monitor's.
+    pub fn of(compiled: &CompiledMonitor) -> Self {
+        let CompiledMonitor { quiet_period, min_interval, strategy, .. } = *compiled;
+        Self { quiet_period, min_interval, strategy }
+    }
+
+    /// Several ask for restarts of one workload: the longest waits and the gentlest way win
+    /// (Rollout before Evict before Delete).
+    pub fn tighten(one: &mut Option<Self>, other: Self) {
+        let gentleness = |strategy| match strategy {
+            StrategyType::Rollout => 0,
+            StrategyType::Evict => 1,
+            StrategyType::Delete => 2,
+        };
+        *one = Some(one.map_or(other, |one| Self {
+            quiet_period: one.quiet_period.max(other.quiet_period),
+            min_interval: one.min_interval.max(other.min_interval),
+            strategy: if gentleness(one.strategy) <= gentleness(other.strategy) {
+                one.strategy
+            } else {
+                other.strategy
+            },
+        }));
+    }
+}
+
+/// What a restart, or the decision about it, waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitReason {
+    /// The stores are not complete yet.
+    Starting,
+    /// The API server has not been asked yet whether a monitor may.
+    Authority,
+    /// Content or pods have to be fetched first.
+    Facts,
+    /// An object that pods cannot start without is not there.
+    MissingObject,
+    /// An object that pods can do without has gone, or never was, and what counts is recorded without it if
+    /// it does not come back.
+    AbsentObject,
+    /// The content may still be changing.
+    QuietPeriod,
+    /// The rollout under way has to end first.
+    RolloutUnfinished,
+    /// The last restart was a moment ago.
+    MinInterval,
+    /// Other pods have to be ready first.
+    PodsNotReady,
+    /// A PodDisruptionBudget allows no pod to go now.
+    DisruptionBudget,
+    /// Restarts have followed one another soon, so that each waits longer than the one before.
+    Backoff,
+    /// Restarts in a row have not become ready.
+    CircuitOpen,
+    /// As many restarts as may be are under way in the cluster.
+    Budget,
+    /// Others of its monitor come first, or as many as may be are under way.
+    Stage,
+    /// Another workload of its monitor has failed with its new content.
+    StageStopped,
+    /// Its monitor's window is closed.
+    Window,
+}
+
+impl WaitReason {
+    /// The word for statuses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "Starting",
+            Self::Authority => "AuthorityUnknown",
+            Self::Facts => "FactsMissing",
+            Self::MissingObject => "MissingObject",
+            Self::AbsentObject => "AbsentObject",
+            Self::QuietPeriod => "QuietPeriod",
+            Self::RolloutUnfinished => "RolloutUnfinished",
+            Self::MinInterval => "MinInterval",
+            Self::PodsNotReady => "PodsNotReady",
+            Self::DisruptionBudget => "DisruptionBudget",
+            Self::Backoff => "Backoff",
+            Self::CircuitOpen => "CircuitOpen",
+            Self::Budget => "Budget",
+            Self::Stage => "Stage",
+            Self::StageStopped => "StageStopped",
+            Self::Window => "Window",
+        }
+    }
+}
+
+/// A reason to wait, and when it ends by itself; `None`: an event ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Why.
+    pub reason: WaitReason,
+    /// Until when, where the clock ends it.
+    pub until: Option<Timestamp>,
+}
+
+impl Wait {
+    /// An event ends it.
+    pub fn for_event(reason: WaitReason) -> Self {
+        Self { reason, until: None }
+    }
+
+    /// The clock ends it.
+    pub fn until(reason: WaitReason, until: Timestamp) -> Self {
+        Self { reason, until: Some(until) }
+    }
+}
+
+/// How many quiet periods a restart waits for content that never rests: a writer who changes it again and
+/// again must not keep its users from ever seeing any of it.
+const QUIET_PERIODS: u32 = 10;
+
+/// Whether the content may still be changing; `unsettled` is since when it has been waited for to rest. The
+/// time of a change tells only its second, so the quiet period begins when that is over: else it would be up
+/// to a second short, and a workload applied within it would roll twice.
+pub fn quiet(
+    pace: &Pace,
+    changed_at: Timestamp,
+    unsettled: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Wait> {
+    let span = match pace.quiet_period {
+        Duration::ZERO => Duration::ZERO,
+        span => span.saturating_add(RESOLUTION),
+    };
+    let rest = not_before(WaitReason::QuietPeriod, Some(changed_at), span, now);
+    let Some(unsettled) = unsettled else { return rest };
+    let patience = pace.quiet_period.saturating_mul(QUIET_PERIODS);
+    let patience = not_before(WaitReason::QuietPeriod, Some(unsettled), patience, now);
+    // Whatever ends first.
+    rest.or_else(|rest| {
+        patience.map_err(|patience| if patience.until < rest.until { patience } else { rest })
+    })
+}
+
+/// Whether the last restart was a moment ago.
+pub fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
+    not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
+}
+
+/// Whether something that pods use may still come back.
+pub fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
+    not_before(reason, Some(missing_since), MISSING_PATIENCE, now)
+}
+
+/// Waits until a span has passed since a time, if there was one.
+pub(super) fn not_before(
+    reason: WaitReason,
+    since: Option<Timestamp>,
+    span: Duration,
+    now: Timestamp,
+) -> Result<(), Wait> {
+    // A time too far ahead to be written is as good as never: a monitor with an interval of a million years.
+    let until = since.map(|since| since.checked_add(span).unwrap_or(Timestamp::MAX));
+    match until {
+        Some(until) if until > now => Err(Wait::until(reason, until)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the time that a wait names is its end; of the others it is when to look again.
+pub(crate) fn ends_by_the_clock(reason: WaitReason) -> bool {
+    match reason {
+        WaitReason::QuietPeriod
+        | WaitReason::MinInterval
+        | WaitReason::Backoff
+        | WaitReason::CircuitOpen
+        | WaitReason::Window
+        | WaitReason::AbsentObject
+        | WaitReason::MissingObject => true,
+        WaitReason::Starting
+        | WaitReason::Authority
+        | WaitReason::Facts
+        | WaitReason::RolloutUnfinished
+        | WaitReason::PodsNotReady
+        | WaitReason::Budget
+        | WaitReason::Stage
+        | WaitReason::StageStopped
+        | WaitReason::DisruptionBudget => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn the_most_careful_wins() {
+        let secs = Duration::from_secs;
+        let mut pace = None;
+        Pace::tighten(
+            &mut pace,
+            Pace { quiet_period: secs(1), min_interval: secs(60), strategy: StrategyType::Delete },
+        );
+        Pace::tighten(
+            &mut pace,
+            Pace { quiet_period: secs(5), min_interval: secs(10), strategy: StrategyType::Evict },
+        );
+        let expected = Pace { quiet_period: secs(5), min_interval: secs(60), strategy: StrategyType::Evict };
+        assert_eq!(pace, Some(expected));
+        Pace::tighten(&mut pace, Pace::default());
+        assert_eq!(pace.map(|pace| pace.strategy), Some(StrategyType::Rollout));
+    }
+
+    #[test]
+    fn waits_end_when_they_say() {
+        let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
+        let until = |second| Err(Wait::until(WaitReason::QuietPeriod, at(second)));
+        // Changed at 100.9, say.
+        assert_eq!(quiet(&pace, at(100), None, at(102)), until(103));
+        assert_eq!(quiet(&pace, at(100), None, at(103)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(90)), at(101)), until(103));
+        assert_eq!(quiet(&pace, at(109), Some(at(90)), at(109)), until(110), "it never rests");
+        assert_eq!(quiet(&pace, at(110), Some(at(90)), at(110)), Ok(()));
+        assert_eq!(quiet(&pace, at(100), Some(at(102)), at(103)), Ok(()), "it rests");
+        let none = Pace { quiet_period: Duration::ZERO, ..pace };
+        assert_eq!(quiet(&none, at(100), None, at(100)), Ok(()));
+        assert_eq!(interval(&pace, None, at(0)), Ok(()));
+        let endless = Pace { min_interval: Duration::MAX, ..pace };
+        assert_eq!(interval(&endless, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));
+    }
+}

@@ -1,0 +1,19 @@
+//! `copyrator.dev/restart-now` on a monitor: past its window and the least interval, once.
+
+use jiff::Timestamp;
+
+use crate::{model::World, names::NamespacedName};
+
+/// Whether a workload may pass: its content was there when somebody said so, and it has not restarted since.
+/// So it works once, without any record of it. All times are the API server's, of whole seconds.
+pub fn is_nudged(
+    world: &World,
+    monitor: &NamespacedName,
+    changed_at: Timestamp,
+    last_restart: Option<Timestamp>,
+) -> bool {
+    world.restart_now.get(monitor).is_some_and(|said| {
+        changed_at.as_second() <= said.as_second()
+            && last_restart.is_none_or(|last| last.as_second() < said.as_second())
+    })
+}

@@ -1,0 +1,200 @@
+//! Which pods run old content, and which of them goes next.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::brake::{Wait, WaitReason};
+use crate::{
+    api::{StrategyType, WorkloadKind},
+    model::{PodFacts, PodsSeen, WorkloadFacts},
+};
+
+/// A label of ours that was written this shortly before a change shows that we knew the old content while
+/// pods of that second were there.
+const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
+
+/// How old a list of pods may be to decide by it.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+
+/// How pods are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// By the eviction API, which honours PodDisruptionBudgets.
+    Evict,
+    /// By deletion.
+    Delete,
+}
+
+impl Removal {
+    /// The way of a strategy; `Rollout` removes nothing by itself, and evicts if it ever had to.
+    pub fn by(strategy: StrategyType) -> Self {
+        match strategy {
+            StrategyType::Delete => Self::Delete,
+            StrategyType::Evict | StrategyType::Rollout => Self::Evict,
+        }
+    }
+}
+
+/// A pod to remove: this very one, not another under its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovePod {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl From<&PodFacts> for RemovePod {
+    fn from(pod: &PodFacts) -> Self {
+        Self { name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+}
+
+/// Whether one can decide by a list of pods: it is later than the change (or made just now, should our clock
+/// be behind the API server's), and not from long ago.
+pub fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
+    let age = now.duration_since(seen.at).abs();
+    age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
+}
+
+/// The second (of Unix time) before which a pod must have begun to run old content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Before(i64);
+
+impl Before {
+    /// As a record carries it.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+
+    /// Whether this pod began before it.
+    pub fn is_before(self, pod: &PodFacts) -> bool {
+        pod.created.as_second() < self.0
+    }
+
+    /// Whether pods that begin now are told from older ones: in the second of the change they would count as
+    /// old, and be replaced again and again until it is over.
+    ///
+    /// # Errors
+    /// The wait until they are.
+    pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
+        let from = self.time();
+        if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
+    }
+
+    /// As a time.
+    pub fn time(self) -> Timestamp {
+        Timestamp::from_second(self.0).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The time before which pods must have begun to run older content than that of `changed_at`.
+///
+/// Both times have a resolution of a second. In the same second the pod counts as younger: `helm upgrade`,
+/// and `kubectl apply` of a folder, write configuration and workload within it, the workload's own rollout
+/// brings the new content, and a restart of ours on top would be for nothing (Reloader rolls two or three
+/// times there). A pod needs most of a second to start, and reads its content then.
+///
+/// Unless our own label was written within a second of the change, or after it: then we saw the old content
+/// while pods of that second were coming up (a rollout of ours, or an adoption), and the change came on top.
+/// A Helm upgrade finds a label from long ago.
+pub fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
+    let changed = changed_at.as_second();
+    let just_recorded = recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
+    Before(changed + i64::from(just_recorded))
+}
+
+/// The one pod of a workload that goes next, if any may: first one that does not serve anyway, else one while
+/// as many serve as the workload wants. Highest ordinal first for a StatefulSet, as its own controller does,
+/// else the oldest.
+pub fn next_of_workload<'a>(
+    facts: &WorkloadFacts,
+    kind: WorkloadKind,
+    seen: &PodsSeen,
+    stale: &[&'a PodFacts],
+) -> Option<&'a PodFacts> {
+    let serving = seen.pods.iter().filter(|pod| pod.is_staying() && pod.ready).count();
+    let is_full = i32::try_from(serving).unwrap_or(i32::MAX) >= facts.desired;
+    let order = |pod: &&PodFacts| match kind {
+        WorkloadKind::StatefulSet => (i64::MAX - ordinal(&pod.name), pod.name.clone()),
+        WorkloadKind::Deployment | WorkloadKind::DaemonSet => (pod.created.as_second(), pod.name.clone()),
+    };
+    let first = |ready: bool| stale.iter().copied().filter(|pod| pod.ready == ready).min_by_key(order);
+    first(false).or_else(|| first(true).filter(|_| is_full))
+}
+
+/// A StatefulSet's pod's number.
+pub fn ordinal(name: &str) -> i64 {
+    name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+/// A time a little later; the end of time stays where it is.
+pub fn add(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_told_by_seconds_and_by_our_own_label() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let pod = |created| PodFacts {
+            name: "web-1".into(),
+            uid: "u".into(),
+            created: at(created),
+            leaving: false,
+            finished: false,
+            ready: true,
+            ready_since: None,
+            crashing: false,
+            workload: None,
+            controlled: true,
+            untouchable: false,
+        };
+        for (created, recorded, older) in [
+            (99, None, true),
+            (101, Some(101), false),
+            (100, None, false),
+            // Helm: the label is from long ago.
+            (100, Some(50), false),
+            // We wrote the label for the old content in that very second, the second before, or even later.
+            (100, Some(100), true),
+            (100, Some(99), true),
+            (100, Some(98), false),
+            (100, Some(103), true),
+        ] {
+            assert_eq!(
+                before(at(100), recorded.map(at)).is_before(&pod(created)),
+                older,
+                "{created} {recorded:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_list_from_before_the_change_decides_nothing() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (listed, changed, now, expected) in
+            [(100, 98, 105, true), (100, 98, 111, false), (100, 102, 104, false), (100, 102, 101, true)]
+        {
+            let seen = PodsSeen { at: at(listed), resource_version: "1".into(), pods: Vec::new() };
+            assert_eq!(is_fresh(&seen, at(changed), at(now)), expected, "{listed} {changed} {now}");
+        }
+    }
+
+    #[test]
+    fn ordinals_are_numbers() {
+        for (name, expected) in [("db-10", 10), ("db-2", 2), ("db", 0), ("db-x", 0)] {
+            assert_eq!(ordinal(name), expected, "{name}");
+        }
+    }
+}

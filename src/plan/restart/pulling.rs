@@ -1,0 +1,41 @@
+//! Watched Secrets that images are pulled with: no workload restarts for them, and people are told so where
+//! they look.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    model::{MonitorFacts, World},
+    names::{Kind, NamespacedName},
+    validate::WorkloadChoice,
+};
+
+/// How many names a sentence lists.
+const MOST_LISTED: usize = 3;
+
+/// What to add to the words about a monitor that waits for references: the watched Secrets that some workload
+/// names in its `imagePullSecrets` and nowhere else; empty where there are none.
+pub fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
+    let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
+    if !matches!(compiled.workloads, WorkloadChoice::References) {
+        return String::new();
+    }
+    let mut names = BTreeSet::new();
+    for (_, workload) in world.workloads_in(&name.namespace) {
+        let is_used = |secret: &str| {
+            workload.references.iter().any(|one| one.kind == Kind::Secret && &*one.name == secret)
+        };
+        let pulled = workload
+            .pull_secrets
+            .iter()
+            .filter(|secret| compiled.watches(Kind::Secret, secret).is_some() && !is_used(secret));
+        names.extend(pulled.map(|secret| &**secret));
+    }
+    let some: Vec<&str> = names.iter().copied().take(MOST_LISTED).collect();
+    match (some.is_empty(), names.len().saturating_sub(MOST_LISTED)) {
+        (true, _) => String::new(),
+        (_, 0) => format!("; images are pulled with {}, which restarts nobody", some.join(", ")),
+        (_, more) => {
+            format!("; images are pulled with {} and {more} more, which restarts nobody", some.join(", "))
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Which workloads a monitor or an annotation reaches, from both sides: from the workload, and from the
+//! object that changed.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    model::{MonitorFacts, WorkloadFacts, World},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    validate::{CompiledMonitor, WorkloadChoice},
+};
+
+/// Why a monitor reaches a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It names it, or its podSelector matches the pod template.
+    Declared,
+    /// It reaches whatever references a watched object.
+    ByReference,
+}
+
+/// How a monitor reaches this workload, if it does.
+pub fn declared_reach(compiled: &CompiledMonitor, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<Reach> {
+    match &compiled.workloads {
+        WorkloadChoice::References => {
+            let uses = facts.references.iter().any(|one| compiled.watches(one.kind, &one.name).is_some());
+            uses.then_some(Reach::ByReference)
+        }
+        WorkloadChoice::Pods(selector, _) => {
+            let label = |name: &str| facts.template_labels.get(name).map(String::as_str);
+            selector.matches(label).then_some(Reach::Declared)
+        }
+        WorkloadChoice::Names(names) => {
+            let is_named = names.iter().any(|(kind, name)| *kind == key.kind && **name == *key.name);
+            is_named.then_some(Reach::Declared)
+        }
+    }
+}
+
+/// Whether a monitor may act, once the API server has been asked about this very generation of it.
+pub fn standing<'w>(
+    world: &'w World,
+    name: &NamespacedName,
+    monitor: &MonitorFacts,
+) -> Option<&'w Result<(), (String, String)>> {
+    let authority = world.monitor_authority.get(name)?;
+    let is_current = authority.uid == monitor.uid && authority.generation == monitor.generation;
+    is_current.then_some(&authority.answer)
+}
+
+/// What a workload's own annotation asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish<'w> {
+    /// `true`: everything its pod template uses.
+    Everything,
+    /// `configmap/a,secret/b`.
+    Listed(Vec<(Kind, &'w str)>),
+}
+
+impl<'w> Wish<'w> {
+    /// Whether it names this object, by itself or as one of all.
+    pub fn names(&self, kind: Kind, name: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Listed(listed) => listed.contains(&(kind, name)),
+        }
+    }
+
+    /// The objects that it lists.
+    pub fn listed(&self) -> impl Iterator<Item = (Kind, &'w str)> + '_ {
+        let listed = match self {
+            Self::Everything => &[][..],
+            Self::Listed(listed) => listed,
+        };
+        listed.iter().copied()
+    }
+}
+
+/// What the workload's annotation asks for, where annotations count. A word that is no object is passed over:
+/// one slip must not make the rest ineffective.
+pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>> {
+    let text = facts.restart.as_deref().filter(|_| world.annotations)?.trim();
+    if text == "true" {
+        return Some(Wish::Everything);
+    }
+    let listed: Vec<_> = text.split(',').filter_map(restart_word).collect();
+    (!listed.is_empty()).then_some(Wish::Listed(listed))
+}
+
+/// The object that one word of the annotation names.
+pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
+    let (kind, name) = word.trim().split_once('/')?;
+    let kind = match kind.to_ascii_lowercase().as_str() {
+        "configmap" => Kind::ConfigMap,
+        "secret" => Kind::Secret,
+        _ => return None,
+    };
+    (!name.is_empty()).then_some((kind, name))
+}
+
+/// The workloads that restart when this object changes, or might: suspended and unauthorized monitors count
+/// too, since what they say of the workload changes.
+pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
+    let monitors: Vec<&CompiledMonitor> = world
+        .monitors_in(&object.namespace)
+        .filter_map(|(_, monitor)| monitor.compiled.as_deref().ok())
+        .filter(|compiled| compiled.watches(object.kind, &object.name).is_some())
+        .collect();
+    let uses = |key: &WorkloadKey, facts: &WorkloadFacts| {
+        let references =
+            || facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name);
+        let by_annotation = || match annotated(world, facts) {
+            Some(Wish::Everything) => references(),
+            Some(listed) => listed.names(object.kind, &object.name),
+            None => false,
+        };
+        let by_monitor = |compiled: &&CompiledMonitor| match declared_reach(compiled, key, facts) {
+            Some(Reach::Declared) => true,
+            Some(Reach::ByReference) => references(),
+            None => false,
+        };
+        monitors.iter().any(by_monitor) || by_annotation()
+    };
+    let found = world.workloads_in(&object.namespace).filter(|(key, facts)| uses(key, facts));
+    found.map(|(key, _)| key.clone()).collect()
+}
+
+/// The workloads whose pod template names this object, whether anybody asks for their restarts or not.
+pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
+    let refers = |facts: &WorkloadFacts| {
+        facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
+    };
+    let found = world.workloads_in(&object.namespace).filter(|(_, facts)| refers(facts));
+    found.map(|(key, _)| key.clone()).collect()
+}
+
+/// The monitors that watch this object.
+pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<NamespacedName> {
+    let watching = world.monitors_in(&object.namespace).filter(|(_, monitor)| {
+        monitor.compiled.as_ref().is_ok_and(|compiled| compiled.watches(object.kind, &object.name).is_some())
+    });
+    watching.map(|(name, _)| name.clone()).collect()
+}
+
+/// The workloads that a monitor reaches.
+pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<WorkloadKey> {
+    let compiled = world.monitors.get(monitor).and_then(|facts| facts.compiled.as_deref().ok());
+    let Some(compiled) = compiled else { return BTreeSet::new() };
+    let reached = world
+        .workloads_in(&monitor.namespace)
+        .filter(|(key, facts)| declared_reach(compiled, key, facts).is_some());
+    reached.map(|(key, _)| key.clone()).collect()
+}
+
+/// The monitors that reach a workload: their statuses speak of it.
+pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<NamespacedName> {
+    let Some(facts) = world.workloads.get(key) else { return BTreeSet::new() };
+    let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
+        monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
+    });
+    reaching.map(|(name, _)| name.clone()).collect()
+}

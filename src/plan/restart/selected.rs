@@ -1,0 +1,292 @@
+//! Pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet owns: bare ones,
+//! those of ReplicaSets and of other operators. There is no workload to record the content on, so the
+//! monitor's status carries it; where an annotation declares the monitor, the annotated object does.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    applied::{Applied, Difference},
+    brake::{self, Pace, Wait, WaitReason},
+    cause::{Cause, causes},
+    inputs::{Content, Inputs},
+    nudge::is_nudged,
+    pods::{Before, Removal, RemovePod, add, before, is_fresh},
+    reach::standing,
+    restarts::LOOK_AGAIN,
+    window,
+};
+use crate::{
+    api::StrategyType,
+    model::{PodFacts, PodsSeen, World},
+    names::NamespacedName,
+    plan::{Need, at_after},
+    validate::{CompiledMonitor, WorkloadChoice},
+};
+
+/// How long a pod that was removed is waited for, where it is not known how many its controller wants: an
+/// operator makes it anew only when the old one has gone.
+const REPLACEMENT: Duration = Duration::from_secs(60);
+
+/// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedPodsPlan {
+    /// How they stand.
+    pub state: SelectedPodsState,
+    /// What to do now.
+    pub action: Option<SelectedPodsAction>,
+    /// What must be fetched to decide.
+    pub needs: Vec<Need>,
+    /// When to plan again though nothing has happened.
+    pub recheck: Option<Timestamp>,
+    /// Since when they may run old content.
+    pub due_since: Option<Timestamp>,
+    /// What has changed since; empty where only keys have gone.
+    pub causes: Vec<Cause>,
+}
+
+/// How selected pods stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelectedPodsState {
+    /// The monitor does not select pods by label, or only rolls out, or is suspended, quarantined or may not.
+    NotApplicable,
+    /// They run the current content.
+    UpToDate,
+    /// This has to pass first.
+    Waiting(Wait),
+    /// They are being replaced.
+    Restarting,
+    /// They could not be removed.
+    Failed {
+        /// One word from the list in [`crate::plan::restart::monitor_status`].
+        reason: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// One thing to do about selected pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelectedPodsAction {
+    /// Write this to the monitor's `status.podsApplied`.
+    Record(String),
+    /// Remove pods.
+    Remove {
+        /// For this content, as it will be recorded.
+        label: String,
+        /// Which.
+        pods: Vec<RemovePod>,
+        /// How.
+        how: Removal,
+    },
+}
+
+impl SelectedPodsPlan {
+    fn rest(state: SelectedPodsState) -> Self {
+        Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, causes: Vec::new() }
+    }
+
+    fn need(needs: Vec<Need>) -> Self {
+        Self { needs, ..Self::rest(SelectedPodsState::Waiting(Wait::for_event(WaitReason::Facts))) }
+    }
+
+    fn record(state: SelectedPodsState, label: String) -> Self {
+        Self { action: Some(SelectedPodsAction::Record(label)), ..Self::rest(state) }
+    }
+}
+
+impl From<Wait> for SelectedPodsPlan {
+    fn from(wait: Wait) -> Self {
+        Self { recheck: wait.until, ..Self::rest(SelectedPodsState::Waiting(wait)) }
+    }
+}
+
+/// What to do about the pods without a workload that this monitor selects.
+pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) -> SelectedPodsPlan {
+    decide(world, name, now).unwrap_or_else(SelectedPodsPlan::from)
+}
+
+fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
+    let not_applicable = Ok(SelectedPodsPlan::rest(SelectedPodsState::NotApplicable));
+    let Some(key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+        return Err(Wait::for_event(WaitReason::Starting));
+    };
+    let Some(facts) = world.monitors.get(name) else { return not_applicable };
+    let Some(compiled) = facts.compiled.as_deref().ok().filter(|compiled| selects_pods(compiled)) else {
+        return not_applicable;
+    };
+    match standing(world, name, facts) {
+        None => return Err(Wait::for_event(WaitReason::Authority)),
+        Some(Err(_)) => return not_applicable,
+        Some(Ok(())) => {}
+    }
+    let inputs = Inputs::of_monitor(world, name, compiled);
+    let Some(pace) = inputs.pace.filter(|_| !inputs.objects.is_empty()) else { return not_applicable };
+    let Some(content) = inputs.content(world, key) else {
+        return Ok(SelectedPodsPlan::need(inputs.needs(world)));
+    };
+    let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
+    let recorded = world.pods_recorded.get(name).copied();
+    let applied = Applied::read(applied, recorded, key);
+    let pending = applied.and_then(|applied| applied.pending);
+    let difference = applied.map(|applied| applied.differs(&content));
+    match difference {
+        None | Some(Difference::Scope) => {
+            let state = match pending {
+                None => SelectedPodsState::UpToDate,
+                Some(_) => SelectedPodsState::Restarting,
+            };
+            return Ok(SelectedPodsPlan::record(state, content.label_while(pending)));
+        }
+        Some(Difference::Nothing) if pending.is_none() => {
+            return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate));
+        }
+        Some(_) => {}
+    }
+    let of = Selected { world, name, pace, content: &content, now };
+    let (plan, since, recorded) = match (difference, pending) {
+        (Some(Difference::Content(since)), pending) => (of.begin(since, pending), since, recorded),
+        // Since it was written that pods are to be replaced, nothing has changed.
+        (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
+        (_, None) => return not_applicable,
+    };
+    let plan = match failed_before(world, name, &content.label(), now) {
+        Some(plan) => plan,
+        None => plan.unwrap_or_else(SelectedPodsPlan::from),
+    };
+    Ok(SelectedPodsPlan { due_since: Some(since), causes: causes(world, &inputs, recorded), ..plan })
+}
+
+/// The pods that one monitor selects, and the content that they are to run with.
+struct Selected<'a, 'w> {
+    world: &'w World,
+    name: &'a NamespacedName,
+    pace: Pace,
+    content: &'a Content,
+    now: Timestamp,
+}
+
+impl<'w> Selected<'_, 'w> {
+    /// Content has changed. The record that pods are to be removed is written before the first one is
+    /// removed: it survives us, and content that changes back half-way differs from what is written.
+    fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
+        let unsettled = self.world.pod_waits.since(self.name, WaitReason::QuietPeriod.as_str());
+        brake::quiet(&self.pace, since, unsettled, self.now)?;
+        let Some(seen) = self.seen(since) else { return Ok(self.need()) };
+        // In the same second pods count as older here: no rollout replaces them together with the content,
+        // and a restart too many is better than old content.
+        let before = before(since, Some(since));
+        let before = pending.map_or(before, |pending| pending.max(before));
+        let stale = self.stale(seen, before);
+        if stale.is_empty() {
+            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+        }
+        before.is_past(self.now)?;
+        window::opens(self.world, &[self.name.clone()].into(), since, None, self.now)?;
+        self.next(seen, &stale, since)?;
+        let label = self.content.label_while(Some(before));
+        Ok(SelectedPodsPlan::record(SelectedPodsState::Restarting, label))
+    }
+
+    /// Until none is left of those that began before then.
+    fn go_on(&self, before: Before) -> Result<SelectedPodsPlan, Wait> {
+        let Some(seen) = self.seen(before.time()) else {
+            return Ok(SelectedPodsPlan { state: SelectedPodsState::Restarting, ..self.need() });
+        };
+        let stale = self.stale(seen, before);
+        if stale.is_empty() {
+            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+        }
+        window::opens(self.world, &[self.name.clone()].into(), before.time(), None, self.now)?;
+        let pods = self.next(seen, &stale, before.time())?.into_iter().map(RemovePod::from).collect();
+        let label = self.content.label();
+        let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(self.pace.strategy) };
+        let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
+        Ok(SelectedPodsPlan { action: Some(action), recheck: Some(add(self.now, LOOK_AGAIN)), ..plan })
+    }
+
+    fn seen(&self, since: Timestamp) -> Option<&'w PodsSeen> {
+        self.world.selected_pods.get(self.name).filter(|seen| is_fresh(seen, since, self.now))
+    }
+
+    fn need(&self) -> SelectedPodsPlan {
+        SelectedPodsPlan::need(vec![Need::SelectedPods(self.name.clone())])
+    }
+
+    fn stale(&self, seen: &'w PodsSeen, before: Before) -> Vec<&'w PodFacts> {
+        let is_stale = |pod: &&PodFacts| pod.is_staying() && self.is_ours(pod) && before.is_before(pod);
+        seen.pods.iter().filter(is_stale).collect()
+    }
+
+    /// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked
+    /// for.
+    fn is_ours(&self, pod: &PodFacts) -> bool {
+        let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads.contains_key(key));
+        let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;
+        !pod.untouchable && !of_workload && may_go
+    }
+
+    /// What goes next: one that another replaces, while all the others serve, none is on its way out and the
+    /// one that follows the last is there (one that does not serve, at once); after them those that nothing
+    /// replaces, all together, since there is nothing to wait for.
+    fn next<'p>(
+        &self,
+        seen: &PodsSeen,
+        stale: &[&'p PodFacts],
+        since: Timestamp,
+    ) -> Result<Vec<&'p PodFacts>, Wait> {
+        let mut controlled: Vec<&PodFacts> = stale.iter().copied().filter(|pod| pod.controlled).collect();
+        controlled.sort_by_key(|pod| (pod.ready, pod.created, pod.name.clone()));
+        let next = match controlled.first().copied() {
+            None => stale.to_vec(),
+            Some(first) => {
+                let others =
+                    seen.pods.iter().filter(|pod| pod.controlled && !pod.finished && self.is_ours(pod));
+                let are_serving = others.clone().all(|pod| pod.ready && !pod.leaving);
+                let is_settled = are_serving && others.count() >= self.expected();
+                if first.ready && !is_settled {
+                    return Err(Wait::until(WaitReason::PodsNotReady, add(self.now, LOOK_AGAIN)));
+                }
+                vec![first]
+            }
+        };
+        for pod in next.iter().filter(|pod| !is_nudged(self.world, self.name, since, Some(pod.created))) {
+            brake::interval(&self.pace, Some(pod.created), self.now)?;
+        }
+        Ok(next)
+    }
+
+    /// How many pods there are when the one that follows the last removed is there. Nobody says how many
+    /// there should be, so that this ends: their owner may have wanted fewer meanwhile.
+    fn expected(&self) -> usize {
+        let removed = self.world.pods_removed.get(self.name);
+        let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
+        removed.filter(|removed| is_recent(removed.at)).map_or(0, |removed| removed.controlled)
+    }
+}
+
+/// Whether a monitor finds pods itself, beside those of workloads.
+pub(super) fn selects_pods(compiled: &CompiledMonitor) -> bool {
+    let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
+    by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
+}
+
+fn failed_before(
+    world: &World,
+    name: &NamespacedName,
+    label: &str,
+    now: Timestamp,
+) -> Option<SelectedPodsPlan> {
+    let attempt = world.pod_attempts.get(name)?;
+    if !attempt.label.starts_with(label) || attempt.retry_at <= now {
+        return None;
+    }
+    let state = match attempt.reason {
+        "DisruptionBudget" => {
+            SelectedPodsState::Waiting(Wait::until(WaitReason::DisruptionBudget, attempt.retry_at))
+        }
+        reason => SelectedPodsState::Failed { reason, message: attempt.message.clone() },
+    };
+    Some(SelectedPodsPlan { recheck: Some(attempt.retry_at), ..SelectedPodsPlan::rest(state) })
+}

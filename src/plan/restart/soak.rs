@@ -1,0 +1,172 @@
+//! How a restart of ours went: are its pods replaced, did they become ready, and have they stayed so for the
+//! soak? Only asked for workloads of which others wait. A rollout under way and a soak are looked at by
+//! listing pods; one that went through is remembered, and costs no list any more.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    api::WorkloadKind,
+    model::{PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, World, digest_of},
+    names::WorkloadKey,
+    plan::at_after,
+};
+
+/// How old a list of pods may be that shows no crash, or a failure.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+/// When to look again at pods that may fail or recover.
+pub const WATCH: Duration = Duration::from_secs(15);
+/// How long pods may take to become ready, where no controller has a deadline.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+/// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that
+/// (and the soak): what is not ready now was not ready because of it.
+const RECENT: Duration = Duration::from_secs(3600);
+
+/// How a restart went, and what else has to be known, or when to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// How it went, for all we know.
+    pub went: Went,
+    /// Its pods have to be listed.
+    pub needs_pods: bool,
+    /// When to look again.
+    pub recheck: Option<Timestamp>,
+}
+
+impl Course {
+    fn rest(went: Went) -> Self {
+        Self { went, needs_pods: false, recheck: None }
+    }
+}
+
+/// What is remembered of the restart for the content that is recorded on the workload.
+pub fn remembered<'w>(world: &'w World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<&'w Went> {
+    let Restarted { content, went } = world.restarted.get(key)?;
+    (digest_of(facts.applied.as_deref()?) == content).then_some(went)
+}
+
+/// Since when its restart has been over or under way, where that is not so long ago that it must have soaked.
+/// Where we remove pods (`by_removal`), only the record tells that it is over.
+pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Timestamp) -> Option<Timestamp> {
+    let is_ours = facts.restarted_by_us();
+    // What was only adopted has not restarted.
+    let recorded = facts.recorded.filter(|_| by_removal && facts.track.streak > 0);
+    let began = facts.last_restart.filter(|_| is_ours).max(recorded);
+    began.filter(|began| now < at_after(*began, RECENT.saturating_add(soak)))
+}
+
+/// How the restart of a workload went that runs the content it is recorded with.
+pub fn course(
+    world: &World,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+    by_removal: bool,
+    soak: Duration,
+    now: Timestamp,
+) -> Course {
+    let known = remembered(world, key, facts);
+    if known == Some(&Went::Through) {
+        return Course::rest(Went::Through);
+    }
+    let is_ours = facts.restarted_by_us();
+    let began = recent(facts, by_removal, soak, now);
+    let is_rolling = matches!(facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+    if known.is_none() && began.is_none() && !(is_ours && is_rolling) {
+        return Course::rest(Went::Through);
+    }
+    if is_ours && facts.rollout_at(now) == Rollout::Stuck {
+        let why = "its progress deadline has passed; see the events of its pods";
+        return Course { recheck: Some(at_after(now, WATCH)), ..Course::rest(Went::Failed(why.into())) };
+    }
+    let is_over = matches!(facts.rollout, Rollout::Complete | Rollout::OnDelete | Rollout::Partitioned(_));
+    let was_ready = !by_removal && facts.rollout == Rollout::Complete && key.kind != WorkloadKind::DaemonSet;
+    if is_over && soak.is_zero() && (was_ready || facts.available >= facts.desired) {
+        return Course::rest(Went::Through);
+    }
+    let before = known.cloned().unwrap_or(Went::UnderWay);
+    let Some(seen) = world.pods.get(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
+        return Course { needs_pods: true, ..Course::rest(before) };
+    };
+    let begun = facts.last_restart.filter(|_| !by_removal);
+    let look = Look { facts, known, soak, seen, begun, is_over, was_ready, now };
+    look.judge(before)
+}
+
+struct Look<'a> {
+    facts: &'a WorkloadFacts,
+    known: Option<&'a Went>,
+    soak: Duration,
+    seen: &'a PodsSeen,
+    /// Pods from before that run the old content: how they are says nothing.
+    begun: Option<Timestamp>,
+    is_over: bool,
+    /// A rollout of a Deployment or StatefulSet is complete when all of its pods have been ready; a
+    /// DaemonSet's is not.
+    was_ready: bool,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn judge(&self, before: Went) -> Course {
+        let watched = |went| Course { recheck: Some(at_after(self.now, WATCH)), ..Course::rest(went) };
+        let staying = || self.seen.pods.iter().filter(|pod| pod.is_staying() && !pod.untouchable);
+        let mut pods: Vec<&PodFacts> = staying().filter(|pod| self.is_new(pod)).collect();
+        if let Some(pod) = pods.iter().find(|pod| pod.crashing && !pod.ready) {
+            return watched(Went::Failed(crash_of(pod)));
+        }
+        if !self.is_over {
+            return watched(Went::UnderWay);
+        }
+        if pods.is_empty() {
+            // Our managedFields entry has been written again since.
+            pods = staying().collect();
+        }
+        if self.seen.resource_version != self.facts.resource_version {
+            // It has changed since they were listed.
+            return Course { needs_pods: true, ..Course::rest(before) };
+        }
+        if let Some(pod) = pods.iter().find(|pod| !pod.ready) {
+            return watched(self.unready(pod));
+        }
+        let ready_since = pods.iter().map(|pod| pod.ready_since.unwrap_or(pod.created)).max();
+        let until = ready_since.map_or(Timestamp::MIN, |since| at_after(since, self.soak));
+        if until <= self.seen.at {
+            return Course::rest(Went::Through);
+        }
+        let recheck = Some(until.max(at_after(self.now, Duration::from_secs(1))));
+        Course { needs_pods: until <= self.now, recheck, ..Course::rest(Went::Soaking) }
+    }
+
+    fn unready(&self, pod: &PodFacts) -> Went {
+        if let Some(Went::Failed(why)) = self.known {
+            return Went::Failed(why.clone());
+        }
+        let since = self.begun.max(self.facts.recorded);
+        let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
+        match self.was_ready || self.known == Some(&Went::Soaking) {
+            true => Went::Failed(format!("its pod {} was ready and is not any more", pod.name)),
+            false if is_late => Went::Failed(format!("its pod {} does not become ready", pod.name)),
+            false => Went::UnderWay,
+        }
+    }
+
+    fn is_new(&self, pod: &PodFacts) -> bool {
+        self.begun.is_none_or(|begun| pod.created.as_second() >= begun.as_second())
+    }
+}
+
+/// What shows that a restart that is done pod by pod fails: a replaced pod crashes, or does not become ready.
+/// The others stay.
+pub fn failed_among<'p>(replaced: impl Iterator<Item = &'p PodFacts>, now: Timestamp) -> Option<String> {
+    let unready = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && !pod.ready;
+    replaced.filter(unready).find_map(|pod| match pod.crashing {
+        true => Some(crash_of(pod)),
+        false => (at_after(pod.created, PATIENCE) <= now)
+            .then(|| format!("its pod {} does not become ready", pod.name)),
+    })
+}
+
+fn crash_of(pod: &PodFacts) -> String {
+    format!("its pod {} crashes again and again", pod.name)
+}

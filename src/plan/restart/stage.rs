@@ -1,0 +1,327 @@
+//! Whose turn it is among the workloads of a monitor: who comes first, how many at once, and that no workload
+//! follows where one has failed. Everything is read off the workloads themselves, each time anew, so that
+//! there is no place in a sequence to lose; only how a soak goes is remembered (see [`soak`](super::soak)).
+//!
+//! A workload has its turn if no other one of the monitor has failed with the content that is its current
+//! one, no one of an earlier group is due or under way, and fewer are under way than may be. Where fewer
+//! places are free than workloads are due, the first by name have them: plans made at one time, for different
+//! workloads, agree on who goes.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    brake::WaitReason,
+    reach::{declared_reach, standing},
+    restarts::readiness,
+    soak::{recent, remembered},
+};
+use crate::{
+    api::StrategyType,
+    model::{Restarted, Rollout, Went, WorkloadFacts, World, digest_of},
+    names::{NamespacedName, WorkloadKey},
+    validate::{CompiledMonitor, CompiledStage},
+};
+
+/// Whether a workload is to be restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// It runs the current content, or nobody restarts it.
+    No,
+    /// Its content is not known yet.
+    Unknown,
+    /// It is, and its pods that have been replaced already fail with the new content.
+    Failed,
+    /// It is, and something else than its turn holds it back.
+    Held,
+    /// It is, and its owner holds back its old pods, by a partition: no workload waits for that.
+    Left,
+    /// It is, and only these monitors' windows hold it back.
+    Ready(BTreeSet<NamespacedName>),
+}
+
+/// How a workload stands for those who wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// No other workload has to wait for it, unless it is due.
+    Rests,
+    UnderWay,
+    Failed,
+}
+
+/// What one look at a world found out about the workloads of monitors, kept for the next question of the same
+/// look: a status asks for each of them.
+#[derive(Debug, Default)]
+pub struct Lines {
+    due: RefCell<BTreeMap<WorkloadKey, Due>>,
+    lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
+}
+
+/// One workload in the line, in which they come by group, and by name.
+#[derive(Debug)]
+struct Place {
+    group: usize,
+    key: WorkloadKey,
+    stands: Stands,
+}
+
+/// Whether it is this workload's turn by what each of these monitors says.
+///
+/// # Errors
+/// What it waits for.
+pub fn may_go(
+    world: &World,
+    lines: &Lines,
+    key: &WorkloadKey,
+    monitors: &BTreeSet<NamespacedName>,
+    now: Timestamp,
+) -> Result<(), WaitReason> {
+    for (name, compiled, stage) in staged(world, monitors) {
+        Look { world, lines, name, compiled, stage, now }.may_go(key)?;
+    }
+    Ok(())
+}
+
+/// Whether what goes pod by pod goes on: it has its turn already, and stops only where another workload has
+/// failed.
+///
+/// # Errors
+/// Another one has.
+pub fn goes_on(
+    world: &World,
+    lines: &Lines,
+    key: &WorkloadKey,
+    monitors: &BTreeSet<NamespacedName>,
+    now: Timestamp,
+) -> Result<(), WaitReason> {
+    for (name, compiled, stage) in staged(world, monitors) {
+        let look = Look { world, lines, name, compiled, stage, now };
+        look.is_stopped(key, &look.line())?;
+    }
+    Ok(())
+}
+
+/// The workloads of a monitor whose turn it is now: where one gets through, these are looked at again.
+pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
+    let monitors = BTreeSet::from([monitor.clone()]);
+    let lines = Lines::default();
+    let mut next = Vec::new();
+    for (name, compiled, stage) in staged(world, &monitors) {
+        let look = Look { world, lines: &lines, name, compiled, stage, now };
+        for place in &look.line().places {
+            if !matches!(lines.due(world, &place.key, now), Due::Ready(_)) {
+                continue;
+            }
+            if look.may_go(&place.key).is_err() {
+                break;
+            }
+            next.push(place.key.clone());
+        }
+    }
+    next
+}
+
+/// What the monitors of a workload say about others, where they may act and say something.
+pub fn staged<'w>(
+    world: &'w World,
+    monitors: &'w BTreeSet<NamespacedName>,
+) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {
+    monitors.iter().filter_map(|name| {
+        let facts = world.monitors.get(name)?;
+        let compiled = facts.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
+        let may = standing(world, name, facts).is_some_and(Result::is_ok);
+        Some((name, compiled, compiled.stage.as_ref().filter(|_| may)?))
+    })
+}
+
+impl Lines {
+    fn due(&self, world: &World, key: &WorkloadKey, now: Timestamp) -> Due {
+        if let Some(due) = self.due.borrow().get(key) {
+            return due.clone();
+        }
+        let due = readiness(world, key, now);
+        self.due.borrow_mut().insert(key.clone(), due.clone());
+        due
+    }
+}
+
+/// The workloads of a monitor, in line, and what is asked of them again and again.
+#[derive(Debug)]
+struct Line {
+    places: Vec<Place>,
+    at: BTreeMap<WorkloadKey, usize>,
+    failed: usize,
+    under_way: usize,
+    /// The first group of which one is under way.
+    first_under_way: Option<usize>,
+    front: RefCell<Front>,
+}
+
+/// What is known of which workloads are due, from the front of a line as far as somebody has asked.
+#[derive(Debug, Default)]
+struct Front {
+    /// Up to each place, how many are due and held back by nothing but their turn.
+    ready: Vec<usize>,
+    /// The first one that is due, for whatever reason it does not go, and its group.
+    first_due: Option<(usize, usize)>,
+}
+
+impl Line {
+    fn of(mut places: Vec<Place>) -> Self {
+        places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
+        let count = |stands| places.iter().filter(|place| place.stands == stands).count();
+        let (failed, under_way) = (count(Stands::Failed), count(Stands::UnderWay));
+        let first_under_way = places.iter().find(|place| place.stands == Stands::UnderWay);
+        let first_under_way = first_under_way.map(|place| place.group);
+        let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
+        Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
+    }
+}
+
+struct Look<'a> {
+    world: &'a World,
+    lines: &'a Lines,
+    name: &'a NamespacedName,
+    compiled: &'a CompiledMonitor,
+    stage: &'a CompiledStage,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn may_go(&self, key: &WorkloadKey) -> Result<(), WaitReason> {
+        let line = self.line();
+        let Some(mine) = line.at.get(key).copied() else { return Ok(()) };
+        self.is_stopped(key, &line)?;
+        if is_begun(self.world, key) {
+            return Ok(());
+        }
+        let group = line.places[mine].group;
+        let is_mine_under_way = line.places[mine].stands == Stands::UnderWay;
+        let under_way = line.under_way - usize::from(is_mine_under_way);
+        let free = self.stage.max_concurrent.map(|max| max.saturating_sub(under_way));
+        if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
+            return Err(WaitReason::Stage);
+        }
+        // Without a number of places only earlier groups count.
+        let before = match free {
+            Some(_) => mine,
+            None => line.places.partition_point(|place| place.group < group),
+        };
+        match self.is_blocked(&line, before, group, free) {
+            true => Err(WaitReason::Stage),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether another one has failed. A workload that has failed itself may go again: it is due, so its
+    /// content is another one.
+    fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
+        let has_failed = line.at.get(key).is_some_and(|mine| line.places[*mine].stands == Stands::Failed);
+        let others = line.failed - usize::from(has_failed);
+        if others > 0 && !self.had_failed(key) {
+            return Err(WaitReason::StageStopped);
+        }
+        Ok(())
+    }
+
+    /// Whether, of the first so many in the line, one of an earlier group is due, or as many have their turn
+    /// as there are places. Which workloads are due is found out from the front, as far as it takes, once for
+    /// all questions of the same look.
+    fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
+        let mut front = line.front.borrow_mut();
+        loop {
+            let known = front.ready.len().min(before);
+            let is_earlier_due = front.first_due.is_some_and(|(at, of)| at < before && of < group);
+            let ready = known.checked_sub(1).map_or(0, |last| front.ready[last]);
+            if is_earlier_due || free.is_some_and(|free| ready >= free) {
+                return true;
+            }
+            if known == before {
+                return false;
+            }
+            let place = &line.places[known];
+            let due = self.lines.due(self.world, &place.key, self.now);
+            if !matches!(due, Due::No | Due::Left) && front.first_due.is_none() {
+                front.first_due = Some((known, place.group));
+            }
+            // A workload that only another monitor's window shuts out keeps no workload of its own group
+            // waiting.
+            let has_turn = matches!(due, Due::Ready(shut) if shut.iter().all(|by| by == self.name));
+            front.ready.push(ready + usize::from(has_turn));
+        }
+    }
+
+    fn line(&self) -> Rc<Line> {
+        if let Some(line) = self.lines.lines.borrow().get(self.name) {
+            return line.clone();
+        }
+        let reached = self
+            .world
+            .workloads_in(&self.name.namespace)
+            .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
+        let places = reached.map(|(key, facts)| {
+            let group = self.stage.group(&facts.template_labels);
+            Place { group, key: key.clone(), stands: self.stands(key, facts) }
+        });
+        let line = Rc::new(Line::of(places.collect()));
+        self.lines.lines.borrow_mut().insert(self.name.clone(), line.clone());
+        line
+    }
+
+    /// Content is only compared where that makes a difference: what failed or soaked with content that has
+    /// been changed since is due, and nothing else.
+    fn stands(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
+        let is_due =
+            || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Left | Due::Ready(_));
+        match self.seems(key, facts) {
+            Stands::Failed if is_due() => Stands::Rests,
+            Stands::UnderWay
+                if !is_begun(self.world, key) && facts.rollout != Rollout::Unfinished && is_due() =>
+            {
+                Stands::Rests
+            }
+            stands => stands,
+        }
+    }
+
+    fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
+        if is_begun(self.world, key) || self.world.under_way.is_reserved(key, self.now) {
+            return Stands::UnderWay;
+        }
+        if matches!(self.world.restarted.get(key), Some(Restarted { went: Went::Failed(_), .. })) {
+            return Stands::Failed;
+        }
+        let is_ours = facts.restarted_by_us();
+        match remembered(self.world, key, facts) {
+            Some(Went::Through) => return Stands::Rests,
+            _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => return Stands::Failed,
+            // Pod by pod.
+            _ if facts.is_being_replaced() => return Stands::UnderWay,
+            Some(_) => return Stands::UnderWay,
+            None => {}
+        }
+        // Nobody has looked yet, since we began to lead: looking at it will tell.
+        let by_removal = self.compiled.strategy != StrategyType::Rollout;
+        let may_soak =
+            || !self.stage.soak.is_zero() && recent(facts, by_removal, self.stage.soak, self.now).is_some();
+        let is_rolling = is_ours && facts.rollout == Rollout::Unfinished;
+        if is_rolling || may_soak() { Stands::UnderWay } else { Stands::Rests }
+    }
+
+    fn had_failed(&self, key: &WorkloadKey) -> bool {
+        let facts = self.world.workloads.get(key);
+        facts.is_some_and(|facts| self.seems(key, facts) == Stands::Failed)
+    }
+}
+
+/// Whether we have begun a restart that its record does not show yet: a moment ago, or pod by pod.
+fn is_begun(world: &World, key: &WorkloadKey) -> bool {
+    let recorded = world.workloads.get(key).and_then(|facts| facts.applied.as_deref()).map(digest_of);
+    let ours = world.restarted.get(key).filter(|ours| ours.went == Went::UnderWay);
+    ours.is_some_and(|ours| recorded != Some(&*ours.content))
+}

@@ -1,0 +1,150 @@
+//! The plan of one workload: how it stands, what to do, and what is lacking or has to pass first.
+
+use jiff::Timestamp;
+
+use super::{
+    brake::{Wait, WaitReason},
+    cause::Cause,
+    pods::{Removal, RemovePod},
+};
+use crate::{
+    model::{Restarted, TrackRecord},
+    names::NamespacedName,
+    plan::Need,
+};
+
+/// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the
+/// clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadPlan {
+    /// How it stands.
+    pub state: WorkloadState,
+    /// What to do now.
+    pub action: Option<RestartAction>,
+    /// What must be fetched to decide.
+    pub needs: Vec<Need>,
+    /// When to plan again though nothing has happened.
+    pub recheck: Option<Timestamp>,
+    /// Since when its pods may run old content.
+    pub due_since: Option<Timestamp>,
+    /// How its restart goes, once the action is done: to be remembered where others wait for it.
+    pub restarted: Option<Restarted>,
+    /// What has changed, where a restart is due; empty where only keys have gone.
+    pub causes: Vec<Cause>,
+}
+
+/// How a workload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadState {
+    /// No monitor or annotation asks for its restarts.
+    NotWatched,
+    /// This monitor reaches it, and may not.
+    Unauthorized(NamespacedName),
+    /// It runs the current content.
+    UpToDate,
+    /// A restart is due, or it cannot be said yet, and this has to pass first.
+    Waiting(Wait),
+    /// It is being restarted.
+    Restarting,
+    /// A restart is due, and it is paused: due when resumed.
+    Paused,
+    /// A restart is due, and its own annotation says that nobody restarts it: due when that is taken away.
+    Suspended,
+    /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
+    Held {
+        /// The partition.
+        partition: i32,
+        /// How many pods below it run old content.
+        old: usize,
+    },
+    /// It could not be restarted.
+    Failed {
+        /// One word from the list in [`crate::plan::restart::monitor_status`].
+        reason: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// One thing to do to a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartAction {
+    /// Record the content that it runs with: no restart.
+    Adopt {
+        /// The applied label.
+        label: String,
+        /// How its restarts have gone, for the labels that say so.
+        track: TrackRecord,
+    },
+    /// Change the pod template's annotation, and record the content, in one request.
+    Rollout {
+        /// The applied label.
+        label: String,
+        /// The pod template's annotation.
+        stamp: String,
+        /// How its restarts have gone, this one included, for the labels that say so.
+        track: TrackRecord,
+    },
+    /// Record that pods are to be replaced one by one: the first step of it, so that nothing of it is only in
+    /// memory.
+    Begin {
+        /// The applied label.
+        label: String,
+        /// How its restarts have gone, this one included, for the labels that say so.
+        track: TrackRecord,
+    },
+    /// Remove pods.
+    RemovePods {
+        /// For this content, as it will be recorded.
+        label: String,
+        /// Which.
+        pods: Vec<RemovePod>,
+        /// How.
+        how: Removal,
+    },
+}
+
+impl RestartAction {
+    /// Whether pods are replaced for it.
+    pub fn restarts(&self) -> bool {
+        !matches!(self, Self::Adopt { .. })
+    }
+
+    /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Adopt { label, .. }
+            | Self::Rollout { label, .. }
+            | Self::Begin { label, .. }
+            | Self::RemovePods { label, .. } => label,
+        }
+    }
+}
+
+impl WorkloadPlan {
+    pub(super) fn rest(state: WorkloadState) -> Self {
+        Self {
+            state,
+            action: None,
+            needs: Vec::new(),
+            recheck: None,
+            due_since: None,
+            restarted: None,
+            causes: Vec::new(),
+        }
+    }
+
+    pub(super) fn act(state: WorkloadState, action: RestartAction) -> Self {
+        Self { action: Some(action), ..Self::rest(state) }
+    }
+
+    pub(super) fn need(needs: Vec<Need>) -> Self {
+        Self { needs, ..Self::rest(WorkloadState::Waiting(Wait::for_event(WaitReason::Facts))) }
+    }
+}
+
+impl From<Wait> for WorkloadPlan {
+    fn from(wait: Wait) -> Self {
+        Self { recheck: wait.until, ..Self::rest(WorkloadState::Waiting(wait)) }
+    }
+}

@@ -1,0 +1,171 @@
+//! What is asked again of whom, and what ends with a namespace.
+
+use std::sync::Mutex;
+
+use futures::{FutureExt as _, future::BoxFuture};
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    api::CopyratorRule,
+    digest::DigestKey,
+    observe::{AsWritten, watched::Watched},
+    plan::copy::rule_status,
+};
+
+/// Says no to these, as `verb namespace`, and remembers what it was asked.
+#[derive(Default)]
+struct Says {
+    no: Vec<&'static str>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Authorizer for Says {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        let line = format!("{} {}", question.verb, question.namespace);
+        let says = !self.no.contains(&&*line);
+        self.asked.lock().unwrap().push(line);
+        Box::pin(async move { Ok(says) })
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn rule() -> NamespacedName {
+    NamespacedName::new("home", "r")
+}
+
+fn namespace(world: &mut World, name: &str, uid: &str) {
+    let namespace = json!({"metadata": {"name": name, "uid": uid}});
+    serde_json::from_value::<Namespace>(namespace).unwrap().put(world, at(0));
+}
+
+fn write(world: &mut World, spec: &Value, status: &Value) {
+    let stamp = json!({"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"});
+    let metadata =
+        json!({"namespace": "home", "name": "r", "uid": "r", "generation": 1, "annotations": stamp});
+    let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule", "metadata": metadata,
+        "spec": spec, "status": status});
+    serde_json::from_value::<AsWritten<CopyratorRule>>(object).unwrap().put(world, at(0));
+}
+
+fn world(spec: &Value) -> World {
+    let mut world = World::default();
+    world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
+    for name in ["home", "vault", "shop"] {
+        namespace(&mut world, name, name);
+    }
+    write(&mut world, spec, &Value::Null);
+    world
+}
+
+/// The rule is looked at: what is asked for that, and whether it may.
+fn look(world: &mut World, no: &[&'static str], now: i64) -> (Vec<String>, Option<bool>) {
+    let says = Says { no: no.to_vec(), ..Says::default() };
+    let decided = about_rule(world, &rule(), &TrustedWriters::default(), at(now)).unwrap();
+    let answer = match decided {
+        Decided::Known => None,
+        Decided::Answer(answer) => Some(answer),
+        Decided::Ask(inquiry) => Some(inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap()),
+    };
+    if let Some(answer) = answer {
+        keep(&mut world.rule_authority, &rule(), world.rules.get(&rule()), answer);
+    }
+    let may = world.rule_authority.get(&rule()).map(|known| known.answer.is_ok());
+    (says.asked.into_inner().unwrap(), may)
+}
+
+fn reads_vault() -> Value {
+    json!({"source": {"kind": "Secret", "names": ["app"], "namespaces": ["vault"]}, "targets": [{"names": ["shop"]}]})
+}
+
+fn reads_home() -> Value {
+    json!({"source": {"kind": "Secret", "names": ["app"]}, "targets": [{"names": ["shop"]}]})
+}
+
+const ALL: [&str; 4] = ["create shop", "delete shop", "get vault", "patch shop"];
+
+/// Writes down what the rule's status says, as the watch brings it back; then a new process begins.
+fn restart(world: &mut World, spec: &Value, now: i64) -> Value {
+    let status = serde_json::to_value(rule_status(world, &rule(), at(now)).unwrap()).unwrap();
+    write(world, spec, &status);
+    world.rule_authority.clear();
+    status
+}
+
+fn authorized(status: &Value) -> &str {
+    let conditions = status["conditions"].as_array().unwrap();
+    conditions.iter().find(|one| one["type"] == "Authorized").unwrap()["message"].as_str().unwrap()
+}
+
+#[test]
+fn what_an_author_may_read_elsewhere_is_asked_again_and_what_he_may_write_is_not() {
+    let spec = reads_vault();
+    let mut world = world(&spec);
+    assert_eq!(look(&mut world, &[], 0), (ALL.map(str::to_owned).to_vec(), Some(true)));
+    assert_eq!(look(&mut world, &[], 19), (vec![], Some(true)));
+    assert_eq!(look(&mut world, &["create shop"], 20), (vec!["get vault".into()], Some(true)));
+    let before = restart(&mut world, &spec, 21);
+    assert_eq!(look(&mut world, &["create shop"], 30), (vec!["get vault".into()], Some(true)));
+    assert_eq!(restart(&mut world, &spec, 31), before, "asking again is nothing to write");
+    let said = "user alice was allowed what this rule declares when that was asked at 1970-01-01T00:00:20Z; that he may \
+                read in other namespaces is asked again every 20 s";
+    assert_eq!(authorized(&before), said);
+
+    assert_eq!(look(&mut world, &["get vault"], 50), (vec!["get vault".into()], Some(false)));
+    let withdrawn = restart(&mut world, &spec, 51);
+    assert!(authorized(&withdrawn).contains("may not get secrets"), "{withdrawn}");
+    let given_back = look(&mut world, &["create shop"], 70);
+    assert_eq!(given_back, (vec!["get vault".into()], Some(true)), "what he may write stays settled");
+}
+
+#[test]
+fn who_reads_in_his_own_namespace_is_not_asked_again() {
+    let mut world = world(&reads_home());
+    assert_eq!(look(&mut world, &[], 0).0.len(), 4);
+    assert_eq!(look(&mut world, &["get home"], 10_000), (vec![], Some(true)));
+    restart(&mut world, &reads_home(), 10_001);
+    assert_eq!(look(&mut world, &["get home"], 20_000), (vec![], Some(true)));
+}
+
+/// Roles and bindings of a namespace go with it; so does what they granted.
+#[test]
+fn a_namespace_made_anew_grants_nothing() {
+    for name in ["vault", "shop"] {
+        let spec = reads_vault();
+        let mut world = world(&spec);
+        look(&mut world, &[], 0);
+        world.namespaces.remove(name);
+        let asked = if name == "vault" { vec![] } else { vec!["get vault".to_owned()] };
+        assert_eq!(
+            look(&mut world, &["create shop"], 30),
+            (asked, Some(true)),
+            "{name} is gone, the rest stays"
+        );
+        // The same whether this process saw it go, or the next one finds it so.
+        for restarts in [false, true] {
+            let mut world = self::world(&spec);
+            look(&mut world, &[], 0);
+            if restarts {
+                restart(&mut world, &spec, 1);
+            }
+            namespace(&mut world, name, "anew");
+            assert_eq!(world.rule_authority.get(&rule()), None, "{name}: nobody has been asked of this one");
+            assert_eq!(look(&mut world, &["create shop"], 2), (ALL.map(str::to_owned).to_vec(), Some(false)));
+        }
+    }
+}
+
+/// A refused author learns nothing of what is there: everything that the author names is asked about, whether
+/// it is there or not.
+#[test]
+fn what_is_not_there_is_asked_about_as_what_is() {
+    let spec = json!({"source": {"kind": "Secret", "names": ["app"], "namespaces": ["nowhere"]}, "targets": [{"names": ["none"]}]});
+    let mut world = world(&spec);
+    let asked = ["create none", "delete none", "get nowhere", "patch none"].map(str::to_owned).to_vec();
+    assert_eq!(look(&mut world, &["create none"], 0), (asked.clone(), Some(false)));
+    assert_eq!(look(&mut world, &["create none"], 20), (asked, Some(false)));
+}

@@ -1,0 +1,112 @@
+//! Whether a rule's identity may delete copies that the rule's present spec does not speak of: asked where a
+//! plan lacks it, of all namespaces first, so that who may delete everywhere costs one question.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Reconciler, now};
+use crate::{
+    authority::{AskError, Authorizer, Identity, Question, TrustedWriters, deletion, refusal},
+    model::{DeletionAnswer, EVERYWHERE, World},
+    names::{Kind, NamespacedName},
+    plan::copy::AGAIN,
+};
+
+/// How long an answer is kept at least.
+pub(super) const KEPT_FOR: Duration = AGAIN.saturating_mul(2);
+/// The longest refusal that is told of one copy, in bytes.
+const LONGEST: usize = 1 << 10;
+
+/// What is to be asked about one rule.
+pub(crate) struct DeletionInquiry {
+    rule: NamespacedName,
+    uid: Box<str>,
+    generation: i64,
+    kind: Kind,
+    /// From the widest to the one that counts; or whose identity it is not.
+    questions: Result<Vec<Question>, String>,
+    namespace: Arc<str>,
+}
+
+impl DeletionInquiry {
+    /// `None` where the rule is gone.
+    pub(crate) fn new(
+        world: &World,
+        (rule, kind, namespace): (&NamespacedName, Kind, &Arc<str>),
+        trusted: &TrustedWriters,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let facts = world.rules.get(rule)?;
+        let account = facts.spec.service_account_name.as_deref();
+        // A no for all namespaces need not be heard again for each of them.
+        let is_no = |known: &DeletionAnswer| {
+            known.answer.is_err() && now.duration_since(known.asked).unsigned_abs() < AGAIN
+        };
+        let is_narrow = world.may_delete(rule, kind, EVERYWHERE).is_some_and(is_no);
+        let ask = |identity: Identity| {
+            let places = [EVERYWHERE, namespace].into_iter().skip(usize::from(is_narrow));
+            places.map(|place| deletion(&identity.subject(), kind, place)).collect()
+        };
+        let identity = Identity::of_stored(&rule.namespace, account, &facts.annotations, trusted);
+        Some(Self {
+            rule: rule.clone(),
+            uid: facts.uid.clone(),
+            generation: facts.generation,
+            kind,
+            questions: identity.map(ask).map_err(|required| required.to_string()),
+            namespace: namespace.clone(),
+        })
+    }
+
+    /// What the API server says, by namespace.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub(crate) async fn ask(
+        &self,
+        authorizer: &dyn Authorizer,
+        now: Timestamp,
+    ) -> Result<Vec<(Arc<str>, DeletionAnswer)>, AskError> {
+        let questions = match &self.questions {
+            Ok(questions) => questions,
+            Err(required) => {
+                let answer = DeletionAnswer { answer: Err(required.clone()), asked: now };
+                return Ok(vec![(self.namespace.clone(), answer)]);
+            }
+        };
+        let mut answers = Vec::new();
+        for question in questions {
+            let answer = match authorizer.allowed(question).await? {
+                true => Ok(()),
+                false => Err(refusal(&[question], &self.rule, LONGEST)),
+            };
+            let is_yes = answer.is_ok();
+            answers.push((question.namespace.as_str().into(), DeletionAnswer { answer, asked: now }));
+            if is_yes {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Lets the world know.
+    pub(crate) fn keep(self, answers: Vec<(Arc<str>, DeletionAnswer)>, world: &mut World) {
+        for (place, answer) in answers {
+            world.note_deletion(&self.rule, (&self.uid, self.generation), (self.kind, place), answer);
+        }
+    }
+}
+
+impl Reconciler {
+    pub(super) async fn fetch_deletion(
+        &self,
+        of: (&NamespacedName, Kind, &Arc<str>),
+    ) -> Result<(), AskError> {
+        let inquiry = DeletionInquiry::new(&self.world(), of, &self.trusted_writers, now());
+        let Some(inquiry) = inquiry else { return Ok(()) };
+        let answers = inquiry.ask(&*self.authorizer, now()).await?;
+        inquiry.keep(answers, &mut self.world_mut());
+        Ok(())
+    }
+}

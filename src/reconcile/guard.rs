@@ -1,0 +1,65 @@
+//! A copy is judged by the policies that speak of it before it is written.
+
+use super::{Reconciler, now};
+use crate::{
+    act::{
+        manifest::{as_it_is, manifest},
+        outcome::Outcome,
+    },
+    names::ObjectKey,
+    observe::content::ContentError,
+    plan::copy::{CopyWrite, Guards, REFUSED_BY_POLICY, judged_by},
+};
+
+impl Reconciler {
+    /// What comes of a write that must not be made: a policy refuses what the copy would be, or it cannot be
+    /// judged now.
+    pub(super) async fn refused_by_policy(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {
+        let (guards, by) = {
+            let world = self.world();
+            (Guards::of(&world, slot, write, &self.account)?, judged_by(&world, slot))
+        };
+        let refused = self.judged(slot, write, guards).await.err();
+        // A policy that has changed meanwhile would not say so again.
+        if refused.is_some() && judged_by(&self.world(), slot) != by {
+            return Some(Outcome::Stale);
+        }
+        refused
+    }
+
+    async fn judged(&self, slot: &ObjectKey, write: &CopyWrite, guards: Guards) -> Result<(), Outcome> {
+        let lost = |error: ContentError| match error {
+            ContentError::Gone(_) => Outcome::Stale,
+            error => Outcome::retry(error.to_string()),
+        };
+        let version = &write.source_version;
+        let source = self.contents.get(&write.source, &version.resource_version).await.map_err(lost)?;
+        if source.uid != version.uid || source.resource_version != version.resource_version {
+            return Err(Outcome::Stale);
+        }
+        let new = manifest(slot, &write.intent, &source).to_string();
+        let old = match &write.replaces {
+            None => None,
+            Some(version) => {
+                let content = self.contents.fetch(slot).await.map_err(lost)?;
+                let facts = self.world().object(slot).cloned().ok_or(Outcome::Stale)?;
+                if facts.resource_version != version.resource_version
+                    || content.resource_version != version.resource_version
+                {
+                    return Err(Outcome::Stale);
+                }
+                Some(as_it_is(slot, &facts, &content).to_string())
+            }
+        };
+        // It can take half a second for each policy, and ends by its own budget. A panic could quote values,
+        // so it is not kept.
+        let kind = slot.kind;
+        let judge = move || guards.refusal(&new, old.as_deref(), kind, now());
+        let judged = tokio::task::spawn_blocking(judge).await;
+        let refusal = judged.map_err(|_| "judging it by the policies present ended in a panic".to_owned());
+        match refusal.and_then(|refusal| refusal.map_err(|error| error.to_string())) {
+            Ok(None) => Ok(()),
+            Ok(Some(message)) | Err(message) => Err(Outcome::Refused { reason: REFUSED_BY_POLICY, message }),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a policy refuses comes in by no copy, and a type exempts nobody by itself.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{binding, config_map, ours, secret};
+use crate::bed::{Story, eventually, peaceful, same};
+
+/// A rule of bob's that copies one object of home into these namespaces.
+fn rule(story: &Story<'_>, name: &str, kind: &str, targets: &[&str], copy: Value) -> Value {
+    let spec = json!({
+        "source": { "kind": kind, "names": [name] }, "targets": [{ "names": targets }], "copy": copy,
+        "deletionGrace": "0s",
+    });
+    ours("CopyratorRule", &story.home, name, spec)
+}
+
+/// Waits until a rule of the story says that a policy refuses one copy of it, and why.
+#[track_caller]
+fn until_refused(story: &Story<'_>, name: &str) -> String {
+    eventually(&format!("rule {name} says that a policy refuses its copy"), || {
+        let rule = story.admin().get("CopyratorRule", &story.home, name).ok_or("it is gone")?;
+        let problem = &rule["status"]["problems"][0];
+        let message = problem["message"].as_str().unwrap_or_default();
+        if problem["reason"] == "RefusedByPolicy" {
+            Ok(message.to_owned())
+        } else {
+            Err(rule["status"].to_string())
+        }
+    })
+}
+
+#[test]
+fn what_a_policy_refuses_comes_in_by_no_copy() {
+    let story = Story::new(peaceful(), "guarded");
+    let (prod, free, bed) = (story.target("prod"), story.bystander("free"), story.bed);
+    for namespace in [&story.home, &prod, &free] {
+        story.admin().create(&binding(namespace, "bob", "edit")).ok();
+    }
+    let spec = json!({
+        "match": {}, "data": [{ "name": "address", "keys": ["url"], "format": "url" }],
+    });
+    let mut policy = story.policy(&["ConfigMap"], spec);
+    policy["spec"]["match"]["names"] = json!(["app*"]);
+    story.admin().create(&policy).ok();
+    eventually("bob is refused what breaks the policy", || {
+        let answer = bed.bob.try_create(&config_map(&prod, "app", [("url", "nonsense")]));
+        if answer.code == 403 && answer.body.to_string().contains("policy guarded") {
+            Ok(())
+        } else {
+            Err(answer.body.to_string())
+        }
+    });
+
+    // Another namespace, another name, a renamed key, another kind.
+    let bad = [("url", "nonsense")];
+    bed.bob.create(&config_map(&story.home, "app", bad)).ok();
+    bed.bob.create(&config_map(&story.home, "named", bad)).ok();
+    bed.bob.create(&config_map(&story.home, "app-renamed", [("address", "nonsense")])).ok();
+    bed.bob.create(&secret(&story.home, "app-secret", bad)).ok();
+    let shown = json!({ "kind": "ConfigMap", "keys": { "include": ["url"] } });
+    for rule in [
+        rule(&story, "app", "ConfigMap", &[&prod, &free], json!({})),
+        rule(&story, "named", "ConfigMap", &[&prod], json!({ "name": "app-named" })),
+        rule(
+            &story,
+            "app-renamed",
+            "ConfigMap",
+            &[&prod],
+            json!({ "keys": { "rename": { "address": "url" } } }),
+        ),
+        rule(&story, "app-secret", "Secret", &[&prod], shown),
+    ] {
+        eventually("bob declares it", || match bed.bob.create(&rule) {
+            answer if answer.code < 300 => Ok(()),
+            answer => Err(answer.refused()),
+        });
+    }
+    for (name, copy) in
+        [("app", "app"), ("named", "app-named"), ("app-renamed", "app-renamed"), ("app-secret", "app-secret")]
+    {
+        let message = until_refused(&story, name);
+        let object = format!("ConfigMap {prod}/{copy}");
+        for part in ["policy guarded", "rule address", "key url", &object, "copies: Exclude"] {
+            assert!(message.contains(part), "{part:?} is missing in: {message}");
+        }
+        assert!(!message.contains("nonsense"), "{message}");
+        assert!(story.admin().get("ConfigMap", &prod, copy).is_none(), "{copy} came in");
+    }
+    // Where the policy says nothing the copy is made.
+    story.until("ConfigMap", &free, "app", bad);
+
+    // What is right comes; what then becomes wrong does not, and the old copy stays.
+    let set = |url: &str| {
+        bed.bob.merge("ConfigMap", &story.home, "app", &json!({ "data": { "url": url } })).ok();
+    };
+    set("https://example.com");
+    story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
+    set("worse");
+    story.until("ConfigMap", &free, "app", [("url", "worse")]);
+    until_refused(&story, "app");
+    story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
+
+    // A policy that leaves copies out is heard at once, and one that takes them in again counts them.
+    let copies = |word: &str| {
+        let patch = json!({ "spec": { "match": { "copies": word } } });
+        story.admin().merge("ConfigPolicy", "", "guarded", &patch).ok();
+    };
+    copies("Exclude");
+    story.until("ConfigMap", &prod, "app", [("url", "worse")]);
+    story.until("ConfigMap", &prod, "app-named", bad);
+    let count = |wanted: i64| {
+        eventually(&format!("{wanted} objects break the policy"), || {
+            let policy = story.admin().get("ConfigPolicy", "", "guarded").ok_or("it is gone")?;
+            same(policy["status"]["observedGeneration"].as_i64(), policy["metadata"]["generation"].as_i64())?;
+            same(policy["status"]["violationCount"].as_i64().unwrap_or_default(), wanted)
+        });
+    };
+    story.until("ConfigMap", &prod, "app-renamed", bad);
+    story.until("ConfigMap", &prod, "app-secret", bad);
+    count(0);
+    copies("Include");
+    count(4);
+    story.admin().delete("ConfigPolicy", "", "guarded").ok();
+}
+
+/// A type is its writer's choice, and pods use a Secret of any type.
+#[test]
+fn a_type_exempts_nobody_by_itself() {
+    let story = Story::new(peaceful(), "typed");
+    let place = story.target("a");
+    story.admin().create(&binding(&place, "bob", "edit")).ok();
+    let spec = json!({ "match": {}, "labels": { "required": ["owner"] } });
+    story.admin().create(&story.policy(&["Secret"], spec)).ok();
+    let typed = |name: &str, kind: &str, keys: &[&str]| {
+        let mut object = secret(&place, name, []);
+        object["type"] = kind.into();
+        object["data"] = keys.iter().map(|key| ((*key).to_owned(), json!("eA=="))).collect();
+        if kind.contains("account") {
+            object["metadata"]["annotations"] = json!({ "kubernetes.io/service-account.name": "default" });
+        }
+        object
+    };
+    let (helm, token) = ("helm.sh/release.v1", "kubernetes.io/service-account-token");
+    for object in [
+        typed("app", "Opaque", &["url"]),
+        typed("app", helm, &["release"]),
+        typed("sh.helm.release.v1.app.v1", helm, &["release", "url"]),
+        typed("sh.helm.release.v1.app.v1", "Opaque", &["release"]),
+        typed("app", token, &["url"]),
+        typed("app", "bootstrap.kubernetes.io/token", &["token-id"]),
+    ] {
+        eventually(&format!("bob is refused {object}"), || {
+            let answer = story.bed.bob.try_create(&object);
+            let refused = answer.code == 403 && answer.body.to_string().contains("policy typed");
+            if refused { Ok(()) } else { Err(answer.body.to_string()) }
+        });
+    }
+    // Without a name yet it is no release either.
+    let mut unnamed = typed("", helm, &["release"]);
+    unnamed["metadata"] = json!({ "namespace": place, "generateName": "app-" });
+    let refusal = story.bed.bob.try_create(&unnamed).refused();
+    assert!(refusal.contains("policy typed"), "{refusal}");
+    for object in [typed("sh.helm.release.v1.app.v1", helm, &["release"]), typed("app-token", token, &[])] {
+        story.bed.bob.create(&object).ok();
+    }
+    story.admin().delete("ConfigPolicy", "", "typed").ok();
+}

@@ -1,0 +1,56 @@
+//! Whose rights suffice, asked by the code that asks in the reconciler: as rarely as is safe, and proved by a status to the
+//! next process.
+
+use copyrator::{
+    authority::{AskError, Authorizer, Question, TrustedWriters},
+    model::World,
+    names::NamespacedName,
+    plan::{Changed, copy::rule_status},
+    reconcile::{Decided, about_rule, keep},
+};
+use futures::{FutureExt as _, future::BoxFuture};
+
+use crate::copy_model::{
+    acting::{at, authorize_one},
+    server::{Answer, Server},
+};
+
+/// Answers for the identity of a rule.
+struct RightsOf<'s>(&'s Server, &'s NamespacedName);
+
+impl Authorizer for RightsOf<'_> {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        let Self(server, rule) = self;
+        let is_refused = server.answers.get(rule) == Some(&Answer::Refused);
+        let may = !is_refused && server.may(rule, &question.namespace);
+        Box::pin(async move { Ok(may) })
+    }
+}
+
+/// Each rule is looked at, and its status written.
+pub fn authorize(server: &mut Server, world: &mut World, now: i64) {
+    for rule in world.rules.keys().cloned().collect::<Vec<_>>() {
+        if rule.annotated().is_some() || server.answers.get(&rule) == Some(&Answer::Unasked) {
+            authorize_one(server, world, &rule);
+            continue;
+        }
+        let decided = about_rule(world, &rule, &TrustedWriters::default(), at(now));
+        let answer = match decided {
+            None | Some(Decided::Known) => None,
+            Some(Decided::Answer(answer)) => Some(answer),
+            Some(Decided::Ask(inquiry)) => {
+                let answered = inquiry.ask(&RightsOf(server, &rule), at(now)).now_or_never();
+                Some(answered.unwrap().unwrap())
+            }
+        };
+        if let Some(answer) = answer {
+            keep(&mut world.rule_authority, &rule, world.rules.get(&rule), answer);
+        }
+        if let (Some(status), Some(stored)) =
+            (rule_status(world, &rule, at(now)), server.rules.get_mut(&rule))
+        {
+            stored.status = Some(serde_json::to_value(status).unwrap());
+            server.tell(Changed::Rule(rule));
+        }
+    }
+}
