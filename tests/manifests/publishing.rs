@@ -1,10 +1,10 @@
 //! What the scripts of a release leave alone: what is in the registry already, and what else lies in a folder of theirs.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use crate::{
     path,
-    release::{VERSION, checkout, run},
+    release::{VERSION, checkout, program, run},
 };
 
 /// A registry's command line: `release/tools.sh` says that crane and helm are this. It writes down what it is told, has whatever
@@ -17,11 +17,6 @@ case "$*" in
   "push "*/charts*) echo Digest: sha256:chart ;;
 esac
 "#;
-
-fn program(file: &Path, text: &str) {
-    fs::write(file, text).unwrap();
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
-}
 
 /// What `release/publish.sh` says, and what it tells the registry, where asking for a version meets `error` or finds `there`.
 fn publish(error: &str, there: &str) -> (Result<String, String>, String) {

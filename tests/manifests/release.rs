@@ -1,6 +1,11 @@
 //! What the scripts of a release write, and that they refuse what must not be released.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use regex::Regex;
 use serde_json::Value;
@@ -29,6 +34,16 @@ pub(crate) fn run(
     }
 }
 
+/// Writes a program, by another process. Were it this one, a program that another test starts at that moment would
+/// inherit the open file for a moment, and running it meanwhile would fail with "Text file busy".
+pub(crate) fn program(file: &Path, text: &str) {
+    let mut install = Command::new("install");
+    let mut install =
+        install.args(["-m", "755", "/dev/stdin"]).arg(file).stdin(Stdio::piped()).spawn().unwrap();
+    install.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(install.wait().unwrap().success(), "install {}", file.display());
+}
+
 #[test]
 fn the_version_is_the_same_everywhere() {
     assert_eq!(run(&path("release/version.sh"), &[], &[]).as_deref(), Ok(format!("{VERSION}\n").as_str()));
@@ -41,10 +56,12 @@ pub(crate) fn checkout(scripts: &[&str], file: &str, from: &str, to: &str) -> Te
     for one in versions.iter().chain(scripts).copied() {
         let copy = folder.path().join(one);
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        fs::copy(path(one), &copy).unwrap();
+        let text = text(one);
         if one == file {
-            assert!(text(one).contains(from), "{one} does not contain {from:?}: correct this test");
-            fs::write(&copy, text(one).replacen(from, to, 1)).unwrap();
+            assert!(text.contains(from), "{one} does not contain {from:?}: correct this test");
+            program(&copy, &text.replacen(from, to, 1));
+        } else {
+            program(&copy, &text);
         }
     }
     folder
@@ -219,8 +236,7 @@ fn a_page_is_announced_when_it_is_whole() {
     // Instead of the forge's command line: it writes down what it is told.
     let called = top.path().join("called");
     let gh = top.path().join("gh");
-    fs::write(&gh, format!("#!/bin/sh\necho \"$@\" >>{}\n", called.display())).unwrap();
-    fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&gh, &format!("#!/bin/sh\necho \"$@\" >>{}\n", called.display()));
     let path_of_programs = std::env::var_os("PATH").unwrap();
     let folders = [top.path().to_owned()].into_iter().chain(std::env::split_paths(&path_of_programs));
     let programs = std::env::join_paths(folders).unwrap();

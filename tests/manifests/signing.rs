@@ -1,10 +1,10 @@
 //! What `release/sign.sh` has signed, and what it refuses to sign.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, path::Path};
 
 use crate::{
     path,
-    release::{checkout, run},
+    release::{checkout, program, run},
 };
 
 const IMAGE: &str = "registry.example.com/somebody/fork@sha256:image";
@@ -24,8 +24,7 @@ fn sign(published: &[&str], key: &str, spoil: impl FnOnce(&Path)) -> (Result<Str
         (&tools, format!("#!/bin/sh\n[ \"$1\" = cosign ] && echo {}\n", cosign.display())),
         (&cosign, format!("#!/bin/sh\necho \"$@\" >>{}\n", called.display())),
     ] {
-        fs::write(file, text).unwrap();
-        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+        program(file, &text);
     }
     let environment = [("DIST", dist.as_path()), ("KEY", Path::new(key))];
     let said = run(&top.path().join("release/sign.sh"), published, &environment);
