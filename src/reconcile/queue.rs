@@ -2,7 +2,7 @@
 //! New namespaces go before changes, changes before the sweep.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -59,10 +59,10 @@ struct Inner {
     lanes: [VecDeque<Key>; LANES],
     waiting: HashMap<Key, Waiting>,
     running: HashMap<Key, Running>,
-    later: BTreeMap<(Instant, u64), Key>,
-    later_of: HashMap<Key, (Instant, u64)>,
+    /// When each delayed key is due, and the same in order.
+    due: HashMap<Key, Instant>,
+    delayed: BTreeSet<(Instant, Key)>,
     failures: HashMap<Key, u32>,
-    tickets: u64,
 }
 
 /// In which lane, and since when.
@@ -137,7 +137,7 @@ impl Queue {
     /// Looks at a key no sooner than after `delay` and no later than the time it is already due.
     pub fn add_by(&self, key: Key, delay: Duration) {
         let mut inner = self.lock();
-        if !inner.waiting.contains_key(&key) && !inner.later_of.contains_key(&key) {
+        if !inner.waiting.contains_key(&key) && !inner.due.contains_key(&key) {
             inner.add_later(key, Instant::now() + delay);
             drop(inner);
             self.wake.notify_one();
@@ -165,7 +165,7 @@ impl Queue {
                     }
                     return key;
                 }
-                pause.or_else(|| inner.later.keys().next().map(|(due, _)| *due))
+                pause.or_else(|| inner.delayed.first().map(|(due, _)| *due))
             };
             match due {
                 Some(due) => {
@@ -259,9 +259,7 @@ impl Inner {
             running.again = Some(running.again.map_or(lane, |other| other.min(lane)));
             return false;
         }
-        if let Some(at) = self.later_of.remove(&key) {
-            self.later.remove(&at);
-        }
+        self.forget_delay(&key);
         match self.waiting.get(&key) {
             Some(other) if other.lane <= lane => false,
             other => {
@@ -275,28 +273,26 @@ impl Inner {
     }
 
     fn add_later(&mut self, key: Key, at: Instant) {
-        if !self.open || self.waiting.contains_key(&key) {
+        let is_due_before = self.due.get(&key).is_some_and(|due| *due <= at);
+        if !self.open || self.waiting.contains_key(&key) || is_due_before {
             return;
         }
-        if let Some(known) = self.later_of.get(&key).copied() {
-            if known.0 <= at {
-                return;
-            }
-            self.later.remove(&known);
+        self.forget_delay(&key);
+        self.due.insert(key.clone(), at);
+        self.delayed.insert((at, key));
+    }
+
+    fn forget_delay(&mut self, key: &Key) {
+        if let Some(due) = self.due.remove(key) {
+            self.delayed.remove(&(due, key.clone()));
         }
-        self.tickets += 1;
-        let at = (at, self.tickets);
-        self.later.insert(at, key.clone());
-        self.later_of.insert(key, at);
     }
 
     fn ripen(&mut self, now: Instant) {
-        while let Some(entry) = self.later.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let key = entry.remove();
-            self.later_of.remove(&key);
+        while self.delayed.first().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, key)) = self.delayed.pop_first()
+        {
+            self.due.remove(&key);
             self.add(key, Lane::Change);
         }
     }

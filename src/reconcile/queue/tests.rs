@@ -102,6 +102,25 @@ async fn failures_come_back_later_and_later() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_several_delays_the_soonest_counts_and_a_change_ends_the_wait() {
+    let queue = Queue::default();
+    queue.open();
+    for (name, seconds) in [("a", 30), ("b", 20), ("a", 10), ("a", 40), ("c", 50)] {
+        queue.add_later(key(name), Duration::from_secs(seconds));
+    }
+    queue.add_by(key("b"), Duration::from_secs(5));
+    queue.add(key("c"), Lane::Change);
+    let began = Instant::now();
+    for (name, seconds) in [("c", 0), ("a", 10), ("b", 20)] {
+        let next = queue.next().await;
+        assert_eq!((&next, began.elapsed().as_secs()), (&key(name), seconds));
+        queue.done(&next, Again::OnChange);
+    }
+    let more = tokio::time::timeout(Duration::from_secs(3600), queue.next()).await;
+    assert!(more.is_err(), "nobody waits any more: {more:?}");
+}
+
 /// What is taken from a queue of so many changes and objects of new namespaces.
 async fn taken(queue: &Queue, at_most: usize) -> Vec<Key> {
     let mut taken = Vec::new();
