@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -178,12 +179,13 @@ impl CopyWriter {
             "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1",
             "fieldsType": "FieldsV1", "fieldsV1": owned,
         });
-        let patch: json_patch::Patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/uid", "value": version.uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version.resource_version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": [entry]},
-        ]))
-        .map_err(|error| Outcome::retry(error.to_string()))?;
+        let path = |field| PointerBuf::from_tokens(["metadata", field]);
+        let test = |field, value| PatchOperation::Test(TestOperation { path: path(field), value });
+        let patch = json_patch::Patch(vec![
+            test("uid", json!(version.uid)),
+            test("resourceVersion", json!(version.resource_version)),
+            PatchOperation::Replace(ReplaceOperation { path: path("managedFields"), value: json!([entry]) }),
+        ]);
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
