@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(long, env = "COPYRATOR_CLIENT_NAMES", value_delimiter = ',', value_name = "NAME,…")]
     client_names: Vec<String>,
     /// Requests a second and address, and twice as many at once; more are turned away with 429. 0: no limit.
-    #[arg(long, env = "COPYRATOR_PEER_RATE", default_value_t = 2000, value_name = "N")]
+    #[arg(long, env = "COPYRATOR_PEER_RATE", default_value_t = 0, value_name = "N")]
     peer_rate: u32,
     /// A source spreads to its copies at most so often; the time doubles, to 5m, while it keeps changing.
     #[arg(long, env = "COPYRATOR_MIN_SPREAD_INTERVAL", default_value = "5s", value_name = "DURATION")]

@@ -18,7 +18,7 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 fn helm_finds_nothing_to_complain_about_in_either_topology() {
     let bed = peaceful();
     let demands =
-        "webhook.clientCA.configMapName=kube-root-ca.crt,webhook.clientCA.names={a,b},webhook.peerRate=0";
+        "webhook.clientCA.configMapName=kube-root-ca.crt,webhook.clientCA.names={a,b},webhook.peerRate=5000";
     let guarded = "topology=split,networkPolicy.enabled=true";
     for values in [guarded, "topology=combined,networkPolicy.enabled=true", demands] {
         succeed(helm(bed).args(["lint", "--strict", CHART, "--set", values]));

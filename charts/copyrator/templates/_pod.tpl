@@ -88,7 +88,9 @@ spec:
         - --admin-addr={{ $values.bindAddress }}:{{ int $values.metrics.port }}
         {{- if .answers }}
         - --webhook-addr={{ $values.bindAddress }}:{{ int $values.webhook.port }}
-        - --peer-rate={{ int64 $values.webhook.peerRate }}
+        {{- with $values.webhook.peerRate }}
+        - --peer-rate={{ int64 . }}
+        {{- end }}
         {{- end }}
         {{- if $demands }}
         - --client-ca=/etc/copyrator/client-ca/ca.crt
