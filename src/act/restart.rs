@@ -231,7 +231,14 @@ fn outcome(error: Error) -> RestartOutcome {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::api::apps::v1::StatefulSet;
+
     use super::*;
+    use crate::{
+        intake::{watched::Watched as _, workload::Workload},
+        model::World,
+    };
 
     fn answer(json: Value) -> RestartOutcome {
         let status: Status = serde_json::from_value(json).unwrap();
@@ -260,11 +267,14 @@ mod tests {
         assert_eq!(eviction("shop", &pod)["deleteOptions"]["preconditions"]["uid"], "u");
         let key =
             WorkloadKey { kind: WorkloadKind::StatefulSet, namespace: "shop".into(), name: "db".into() };
-        let facts = WorkloadFacts { uid: "w".into(), resource_version: "7".into(), ..WorkloadFacts::plain() };
+        let metadata = json!({"name": "db", "namespace": "shop", "uid": "w", "resourceVersion": "7"});
+        let set: Workload<StatefulSet> = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let mut world = World::default();
+        set.put(&mut world, Timestamp::UNIX_EPOCH);
         let track = TrackRecord { streak: 2, failures: 1, last_good: Some("k.c".into()) };
         let body = manifest(
             &key,
-            &facts,
+            &world.workloads[&key],
             &RestartAction::Rollout { label: "k.d.s".into(), stamp: "k.d".into(), track },
         );
         let expected = json!({

@@ -14,9 +14,10 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule},
     digest::DigestKey,
     explain::{Around, Outlook, RestartOutlook, carry_out, foresee_workload, outlooks, workload_outlook},
+    intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
     model::{Authority, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
-    observe::{AsWritten, content::decode, object::Slim, watched::Watched as _, workload::Workload},
+    observe::content::decode,
     plan::{
         Key,
         copy::{SlotPlan, plan_slot},

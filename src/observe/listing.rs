@@ -3,8 +3,10 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
 
-use super::watched::{Watched, namespace_facts};
-use crate::model::NamespaceFacts;
+use crate::{
+    intake::watched::{Watched, namespace_facts},
+    model::NamespaceFacts,
+};
 
 /// Objects a page. Larger than a watch's first list takes: this process does not stay.
 const PAGE: u32 = 500;

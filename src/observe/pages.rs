@@ -9,12 +9,10 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    content::{Content, ContentError, FETCH_TIMEOUT, decode, plural},
-    object::CONFIG_MAPS,
-};
+use super::content::{Content, ContentError, FETCH_TIMEOUT, decode, plural};
 use crate::{
     api::PolicyKind,
+    intake::object::CONFIG_MAPS,
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
     names::{Kind, ObjectKey},
 };

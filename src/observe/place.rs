@@ -7,8 +7,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-use super::{watch::Observer, watched::namespace_facts};
-use crate::model::{Look, Store};
+use super::watch::Observer;
+use crate::{
+    intake::watched::namespace_facts,
+    model::{Look, Store},
+};
 
 /// How soon a label that was changed is seen.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -18,8 +18,9 @@ use kube::{
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
-use super::{crds::definition_of_rules, watched::Watched};
+use super::crds::definition_of_rules;
 use crate::{
+    intake::watched::Watched,
     model::{Definition, Look, Store, World},
     plan::{Changed, Key, affected},
 };
@@ -357,8 +358,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        intake::object::Slim,
         names::{Kind, ObjectKey},
-        observe::object::Slim,
     };
 
     #[derive(Default)]

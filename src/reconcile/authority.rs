@@ -16,9 +16,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Again;
 use crate::{
+    access::{AskError, Authorizer, MOST_QUESTIONS, settle},
     authority::{
-        AskError, Authorizer, Identity, IdentityRequired, MOST_QUESTIONS, Question, Subject, TrustedWriters,
-        author, impersonation, monitor_questions, rule_questions_within, settle,
+        Identity, IdentityRequired, Question, Subject, TrustedWriters, author, impersonation,
+        monitor_questions, rule_questions_within,
     },
     model::{Authority, Declared, RuleFacts, World},
     names::NamespacedName,

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::{Reconciler, now};
 use crate::{
-    authority::{AskError, Authorizer, Identity, Question, TrustedWriters, deletion, refusal},
+    access::{AskError, Authorizer},
+    authority::{Identity, Question, TrustedWriters, deletion, refusal},
     model::{DeletionAnswer, EVERYWHERE, World},
     names::{Kind, NamespacedName},
     plan::copy::AGAIN,

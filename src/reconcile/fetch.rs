@@ -2,8 +2,8 @@
 
 use super::{Reconciler, now};
 use crate::{
+    access::AskError,
     act::outcome::{FAILED, FORBIDDEN, lacking},
-    authority::AskError,
     names::ObjectKey,
     observe::{content::ContentError, pods},
     plan::{Need, copy::claims::is_copied},

@@ -44,6 +44,7 @@ pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
 pub use requests::Requester;
 
 use crate::{
+    access::Authorizer,
     act::{
         copies::CopyWriter,
         hooks::HookWriter,
@@ -53,7 +54,7 @@ use crate::{
         stamp_guard::{is_guarded, rules_are_guarded},
         writer::Writer,
     },
-    authority::{Authorizer, TrustedWriters},
+    authority::TrustedWriters,
     hooks::Warned,
     model::World,
     observe::{content::Contents, crds::Definitions},

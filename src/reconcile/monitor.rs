@@ -11,12 +11,12 @@ use super::{
     restart::RestartOf,
 };
 use crate::{
+    access::AskError,
     act::{
         outcome::Outcome,
         restart::RestartOutcome,
         status::{Version, record_pods},
     },
-    authority::AskError,
     model::{PodFacts, PodRemoved, World},
     names::{NamespacedName, ObjectKey},
     plan::{

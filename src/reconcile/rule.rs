@@ -6,7 +6,8 @@ use super::{
     now,
 };
 use crate::{
-    authority::{AskError, Bounds},
+    access::AskError,
+    authority::Bounds,
     model::World,
     names::NamespacedName,
     plan::{Key, copy::targets::bounds, slots_to_check},

@@ -16,17 +16,18 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    access::AskError,
     act::{keys::KeyKeeper, lead::Leads},
     api::ConfigMonitorSpec,
-    authority::{AskError, Question},
+    authority::Question,
     cluster::Target,
     config::Config,
     digest::{DigestKey, Fingerprint, KeyPrint},
     hooks::Endpoint,
+    intake::{watched::Watched, workload::Workload},
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Authority, Declared, ObjectFacts, Store},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    observe::{watched::Watched, workload::Workload},
     serve::readiness::Readiness,
     validate::CompiledMonitor,
 };

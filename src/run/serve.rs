@@ -21,6 +21,7 @@ use super::{
     watches,
 };
 use crate::{
+    access::{Authorizer, LocalAuthorizer, ReviewAuthorizer},
     act::{
         copies::CopyWriter,
         hooks::HookWriter,
@@ -29,8 +30,7 @@ use crate::{
         restart::Restarter,
         writer::Writer,
     },
-    admit::{self, AdmitState, Parties, Shedding},
-    authority::{Authorizer, LocalAuthorizer, ReviewAuthorizer},
+    admit::Parties,
     cluster::{ClientError, Throttle, client},
     config::Config,
     model::{Store, World},
@@ -46,6 +46,7 @@ use crate::{
         Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
         admin_router, serve_https, serve_plain,
     },
+    webhook::{self, AdmitState, Shedding},
 };
 
 /// Name of the lease that only one reconciler holds.
@@ -343,10 +344,10 @@ async fn answer(
             trusted: config.trusted_writers.iter().collect(),
         }),
         shedding: Shedding::new(config.max_in_flight),
-        metrics: admit::Metrics::default(),
+        metrics: webhook::Metrics::default(),
     };
     state.metrics.register(metrics);
-    let router = admit::router(state);
+    let router = webhook::router(state);
     let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };
     let callers = Callers { trust, rate: PeerRate::new(config.peer_rate) };
     tasks.spawn("webhook", async move {

@@ -13,15 +13,17 @@ use super::tasks::Tasks;
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule},
     config::Config,
+    intake::{
+        AsWritten,
+        object::{CONFIG_MAPS, SECRETS, Slim},
+        watched::Watched,
+        workload::Workload,
+    },
     marks::SOURCE_INDEX,
     model::{Places, Store},
     observe::{
-        AsWritten,
-        object::{CONFIG_MAPS, SECRETS, Slim},
         place::look_after,
         watch::{Observer, watch},
-        watched::Watched,
-        workload::Workload,
     },
 };
 

@@ -6,10 +6,10 @@ use copyrator::{
     act::outcome::Outcome,
     api::{ConfigPolicy, CopyratorRule},
     digest::DigestKey,
+    intake::{AsWritten, object::Slim, watched::Watched},
     marks,
     model::{Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
-    observe::{AsWritten, object::Slim, watched::Watched},
     plan::{
         Changed, Need,
         copy::{CopyAction, CopyWrite, REFUSED_BY_POLICY, Version, judged_by, spread},

@@ -2,7 +2,8 @@
 //! next process.
 
 use copyrator::{
-    authority::{AskError, Authorizer, Question, TrustedWriters},
+    access::{AskError, Authorizer},
+    authority::{Question, TrustedWriters},
     model::World,
     names::NamespacedName,
     plan::{Changed, copy::rule_status},

@@ -8,14 +8,10 @@ use std::{
 
 use copyrator::{
     api::CopyratorRule,
+    intake::{AsWritten, object::Slim, watched::Watched},
     model::World,
     names::Kind,
-    observe::{
-        AsWritten,
-        object::Slim,
-        watch::{Intake, Observer, Requests},
-        watched::Watched,
-    },
+    observe::watch::{Intake, Observer, Requests},
     plan::{Changed, Key, everything},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use copyrator::{
+    intake::workload::Workload,
     model::{Rollout, World},
-    observe::workload::Workload,
     plan::restart::{
         Removal, RemovePod, RestartAction, SelectedPodsAction, WorkloadState, plan_selected_pods,
         plan_workload,

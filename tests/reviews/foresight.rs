@@ -1,9 +1,9 @@
 //! What the author of a rule is told that it will not do as things stand.
 
 use copyrator::{
+    intake::object::Slim,
     model::{ObjectFacts, Places, Store},
     names::{Kind, ObjectKey},
-    observe::object::Slim,
 };
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};

@@ -7,16 +7,18 @@ use std::{
 
 use axum::{Router, body::Body};
 use copyrator::{
-    admit::{AdmitState, Metrics, Parties, Shedding, router},
+    access::{AskError, Authorizer},
+    admit::Parties,
     api::{
         ConfigMonitorSpec, ConfigMonitorStatus, ConfigPolicySpec, CopyratorRuleSpec, CopyratorRuleStatus,
         WorkloadKind, set_condition,
     },
-    authority::{AskError, Authorizer, Question},
+    authority::Question,
+    intake::watched::Watched as _,
     model::{Declared, NamespaceFacts, Reference, Rollout, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
-    observe::watched::Watched as _,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+    webhook::{AdmitState, Metrics, Shedding, router},
 };
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};

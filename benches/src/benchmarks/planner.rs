@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use copyrator::api::CopyratorRule;
 use copyrator::digest::DigestKey;
+use copyrator::intake::{AsWritten, object::Slim, watched::Watched};
 use copyrator::marks::COPY_MANAGER;
-use copyrator::observe::{AsWritten, object::Slim, watched::Watched};
 use copyrator::plan::{
     Changed, Key, affected,
     copy::{CopyAction, Intent, plan_slot, rule_status},

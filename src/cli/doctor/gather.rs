@@ -24,20 +24,22 @@ use super::{
     foreign, held, labels, leader,
 };
 use crate::{
+    access::{Authorizer as _, CallerAuthorizer},
     act::{
         canary::{self, Canary},
         certificates::{CaError, read_rotation},
     },
     api::ConfigPolicy,
-    authority::{Authorizer as _, CallerAuthorizer, Question},
+    authority::Question,
     cli::{
         operator::{Install, PART_OF, Role},
         terminal::{Console, refused::words},
     },
     crds::{KubeVersion, manifests},
     hooks::NAME,
+    intake::AsWritten,
     marks::{CA_SECRET, KEY_SECRET},
-    observe::{AsWritten, crds::DEFINITIONS},
+    observe::crds::DEFINITIONS,
 };
 
 /// Objects a page.

@@ -14,14 +14,11 @@ use super::{
 };
 use crate::{
     api::CopyratorRule,
+    intake::{AsWritten, object::Slim},
     marks::{RULE_LABEL, write_time},
     model::Definition,
     names::NamespacedName,
-    observe::{
-        AsWritten,
-        crds::{RULES, definition_of_rules},
-        object::Slim,
-    },
+    observe::crds::{RULES, definition_of_rules},
     plan::copy::{is_unseen_under, let_go},
 };
 

@@ -11,12 +11,12 @@ use super::{
     gather::pages,
 };
 use crate::{
-    marks::{DECLARES, DECLARES_VALUE},
-    names::ObjectKey,
-    observe::{
+    intake::{
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
     },
+    marks::{DECLARES, DECLARES_VALUE},
+    names::ObjectKey,
     plan::Changed,
     validate::labelling,
 };

@@ -11,8 +11,9 @@ use super::{
     installed::Installed,
 };
 use crate::{
+    access::{AskError, Authorizer as _, CallerAuthorizer},
     api::GROUP,
-    authority::{AskError, Authorizer as _, CallerAuthorizer, Question},
+    authority::Question,
     model::Places,
     observe::listing::ListError,
 };

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
+    access::{AskError, Authorizer},
     api::speaks_of,
-    authority::{AskError, Authorizer, Identity, TrustedWriters},
+    authority::{Identity, TrustedWriters},
     model::{Authority, Declared, World},
     names::NamespacedName,
     reconcile::authority::{Decided, Inquiry, about_monitor, about_rule},

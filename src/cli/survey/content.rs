@@ -13,14 +13,13 @@ use super::{
     trust::{believe_digests, believe_marks},
 };
 use crate::{
-    authority::{Authorizer, TrustedWriters},
+    access::Authorizer,
+    authority::TrustedWriters,
     digest::{DigestKey, Fingerprint},
+    intake::object::Slim,
     model::{ObjectFacts, World},
     names::{Kind, ObjectKey},
-    observe::{
-        content::{ContentError, Contents},
-        object::Slim,
-    },
+    observe::content::{ContentError, Contents},
     plan::{
         Need,
         copy::{CopyAction, SlotPlan, plan_slot},

@@ -8,19 +8,20 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    access::{AskError, CallerAuthorizer},
     admit::{
         Parties, Purpose, UserInfo,
         decide::{Case, Decision, Verdict, read},
         decode::{GroupVersionKind, Operation, Review},
-        inquiry,
     },
     api::{ConfigMonitor, ConfigMonitorSpec, CopyratorRule, CopyratorRuleSpec, GROUP, VERSION},
-    authority::{AskError, CallerAuthorizer, Subject, TrustedWriters},
+    authority::{Subject, TrustedWriters},
     cli::arguments::manifests::Document,
+    intake::{AsWritten, watched::Watched as _},
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Declared, World},
     names::NamespacedName,
-    observe::{AsWritten, watched::Watched as _},
+    webhook::inquiry,
 };
 
 /// The kinds of ours that a plan is made with.

@@ -19,15 +19,17 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule},
     authority::{Question, Subject, refusal},
     cli::operator::Sight,
-    model::{Look, Places, Store, World},
-    names::{Kind, NamespacedName},
-    observe::{
+    intake::{
         AsWritten,
-        crds::definition_of_rules,
-        listing::{ListError, list, list_in, read_namespace},
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
         workload::Workload,
+    },
+    model::{Look, Places, Store, World},
+    names::{Kind, NamespacedName},
+    observe::{
+        crds::definition_of_rules,
+        listing::{ListError, list, list_in, read_namespace},
     },
 };
 

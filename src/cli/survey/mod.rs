@@ -31,8 +31,9 @@ use super::{
     terminal::Exit,
 };
 use crate::{
+    access::{AskError, CallerAuthorizer},
     act::keys::KeyError,
-    authority::{AskError, CallerAuthorizer, Subject},
+    authority::Subject,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
     model::{RuleFacts, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},

@@ -15,14 +15,11 @@ use crate::{
     cli::arguments::manifests::Document,
     digest::{DigestKey, Fingerprint},
     explain::{Course, Difference},
+    intake::{object::Slim, watched::Watched as _},
     marks::{self, AUTHOR, AUTHOR_GROUPS},
     model::World,
     names::{Kind, ObjectKey},
-    observe::{
-        content::{Content, decode},
-        object::Slim,
-        watched::Watched as _,
-    },
+    observe::content::{Content, decode},
 };
 
 /// The version of an object that is not applied yet.

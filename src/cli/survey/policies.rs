@@ -13,10 +13,10 @@ use crate::{
     api::ConfigPolicy,
     authority::Subject,
     cli::operator::Sight,
+    intake::AsWritten,
     model::World,
     names::ObjectKey,
     observe::{
-        AsWritten,
         content::{Content, ContentError, Contents},
         listing::{ListError, list},
     },

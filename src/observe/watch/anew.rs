@@ -12,7 +12,7 @@ use kube::{Client, client::Body};
 use serde_json::json;
 
 use super::*;
-use crate::{api::CopyratorRule, observe::AsWritten};
+use crate::{api::CopyratorRule, intake::AsWritten};
 
 /// How often what is affected was asked for everything.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
 use serde_json::json;
 
 use super::*;
-use crate::{model::Places, observe::object::Slim};
+use crate::{intake::object::Slim, model::Places};
 
 #[derive(Default)]
 struct Noted(Mutex<Vec<Changed>>);

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     api::CopyratorRule,
     digest::DigestKey,
-    observe::{AsWritten, watched::Watched},
+    intake::{AsWritten, watched::Watched},
     plan::copy::rule_status,
 };
 

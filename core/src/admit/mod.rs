@@ -1,0 +1,20 @@
+//! Admission without a socket: `decode` a review, `decide` it from what is known, `respond`.
+
+pub mod decide;
+pub mod decode;
+pub mod respond;
+
+pub use decide::{Parties, Purpose};
+pub use decode::UserInfo;
+
+/// The paths, one a hook, and what is decided there.
+pub const PATHS: [(&str, Purpose); 8] = [
+    ("/validate", Purpose::All),
+    ("/validate/own-kinds", Purpose::OwnKinds),
+    ("/validate/annotations", Purpose::Annotations),
+    ("/validate/policies", Purpose::Policies),
+    ("/validate/warnings", Purpose::Warnings),
+    ("/mutate", Purpose::Defaults),
+    ("/mutate/defaults", Purpose::Defaults),
+    ("/mutate/author", Purpose::Author),
+];

@@ -1,0 +1,236 @@
+//! What a status may be believed about a grant. Anybody who may write a status could claim a grant, so only
+//! the proof counts, and making one takes the key of digests.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    digest::{DigestKey, hex},
+    marks::{AUTHOR, AUTHOR_GROUPS},
+    model::{Declared, MonitorFacts, RuleFacts},
+};
+
+/// Bytes of a namespace's tag; twice as many digits.
+const TAG: usize = 6;
+
+/// The namespaces that were asked about one by one, as far as they are there. The administrator of a
+/// namespace gave the rights in it; a namespace that is made anew under its name is somebody else's. A
+/// namespace that goes takes nothing from the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Tags of those of sources, the rule's own aside: it ends with that.
+    pub sources: BTreeSet<String>,
+    /// Tags of those that copies go to; `None`: it was asked of all namespaces at once.
+    pub targets: Option<BTreeSet<String>>,
+    /// What the spec declares can grow to any namespace, so that a grant for all of them holds for some.
+    pub can_grow: bool,
+}
+
+impl Bounds {
+    /// Stands for one namespace: for this very one, not for others of its name.
+    pub fn tag(name: &str, uid: &str) -> String {
+        let digest = ring::digest::digest(&ring::digest::SHA256, format!("{name} {uid}").as_bytes());
+        digest.as_ref().get(..TAG).map(hex).unwrap_or_default()
+    }
+
+    /// The tags of all of them, in order.
+    fn tags(&self) -> String {
+        self.sources.iter().chain(self.targets.iter().flatten()).map(String::as_str).collect()
+    }
+
+    /// Whether these tags have all that is there of sources.
+    fn holds_sources(&self, tags: &str) -> bool {
+        holds(tags, &self.sources)
+    }
+}
+
+fn holds(tags: &str, wanted: &BTreeSet<String>) -> bool {
+    let known: BTreeSet<&[u8]> = tags.as_bytes().chunks(2 * TAG).collect();
+    wanted.iter().all(|tag| known.contains(tag.as_bytes()))
+}
+
+impl RuleFacts {
+    /// The proof that this very spec was granted to its identity, in these namespaces: `<key id>.<MAC>`, and
+    /// after a further dot the tags of those that were asked about one by one.
+    pub fn grant(&self, key: &DigestKey, bounds: &Bounds) -> String {
+        self.signed(key, bounds.targets.is_none(), &bounds.tags())
+    }
+
+    /// Whether it was, by an earlier leader or by us, as the status proves.
+    pub fn is_granted(&self, key: &DigestKey, bounds: &Bounds) -> bool {
+        let written = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
+        written.is_some_and(|written| self.is_proven(key, written, bounds))
+    }
+
+    /// Whether what is written proves it. On an object that asks by annotations two proofs can stand side by
+    /// side.
+    pub fn is_proven(&self, key: &DigestKey, written: &str, bounds: &Bounds) -> bool {
+        let proves = |proof: &str| {
+            let tags = proof.splitn(3, '.').nth(2).unwrap_or_default();
+            let everywhere = || bounds.can_grow && proof == self.signed(key, true, tags);
+            let one_by_one = |targets| holds(tags, targets) && proof == self.signed(key, false, tags);
+            bounds.holds_sources(tags) && (bounds.targets.as_ref().is_some_and(one_by_one) || everywhere())
+        };
+        written.split(',').any(proves)
+    }
+
+    fn signed(&self, key: &DigestKey, is_everywhere: bool, tags: &str) -> String {
+        let word = if is_everywhere { "" } else { " one by one" };
+        let (of, end) = match tags {
+            "" => (String::new(), String::new()),
+            tags => (format!(" in {tags}"), format!(".{tags}")),
+        };
+        let account = self.spec.service_account_name.as_deref();
+        proof(&format!("CopyratorRule{word}{of}"), self, account, key) + &end
+    }
+}
+
+impl MonitorFacts {
+    /// The proof that this very spec was granted to its identity.
+    pub fn grant(&self, key: &DigestKey) -> String {
+        proof("ConfigMonitor", self, self.spec.service_account_name.as_deref(), key)
+    }
+
+    /// Whether it was, by an earlier leader or by us, as the status proves.
+    pub fn is_granted(&self, key: &DigestKey) -> bool {
+        let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
+        proof.is_some_and(|proof| self.is_proven(key, proof))
+    }
+
+    /// Whether what is written proves it, beside another proof maybe.
+    pub fn is_proven(&self, key: &DigestKey, written: &str) -> bool {
+        let grant = self.grant(key);
+        written.split(',').any(|proof| proof == grant)
+    }
+}
+
+/// The author is part of it also where an account acts: the API server was asked whether the author may
+/// impersonate it.
+fn proof<S, C, T>(kind: &str, facts: &Declared<S, C, T>, account: Option<&str>, key: &DigestKey) -> String {
+    let stamp = |name| facts.annotations.get(name).map(String::as_str).unwrap_or_default();
+    let identity = [account.unwrap_or_default(), stamp(AUTHOR), stamp(AUTHOR_GROUPS)];
+    key.grant(kind, &facts.uid, facts.generation, identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus};
+
+    fn declared<S: Default, C, T>(status: T) -> Declared<S, C, T> {
+        let stamp = [(AUTHOR, "alice"), (AUTHOR_GROUPS, r#"["dev"]"#)];
+        Declared {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: stamp.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            spec: S::default(),
+            compiled: Err(Vec::new()),
+            status: Some(status),
+        }
+    }
+
+    #[test]
+    fn only_the_proof_of_this_very_spec_counts() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let mut rule: RuleFacts = declared(CopyratorRuleStatus::default());
+        let everywhere = Bounds { can_grow: true, ..Bounds::default() };
+        let proof = rule.grant(&key, &everywhere);
+        let claim = |rule: &mut RuleFacts, proof: Option<String>| {
+            let authorized_generation = Some(rule.generation);
+            rule.status = Some(CopyratorRuleStatus {
+                authorized_generation,
+                authorized_proof: proof,
+                ..CopyratorRuleStatus::default()
+            });
+        };
+        claim(&mut rule, None);
+        assert!(!rule.is_granted(&key, &everywhere), "a generation alone proves nothing");
+        claim(&mut rule, Some(proof.clone()));
+        assert!(rule.is_granted(&key, &everywhere));
+        assert!(!rule.is_granted(&DigestKey::new(&[8; DigestKey::LENGTH]), &everywhere));
+
+        let differs = |change: fn(&mut RuleFacts)| {
+            let mut other = rule.clone();
+            change(&mut other);
+            assert!(!other.is_granted(&key, &everywhere), "{:?} {}", other.annotations, other.generation);
+        };
+        differs(|rule| rule.uid = "another".into());
+        differs(|rule| rule.generation = 2);
+        differs(|rule| rule.spec.service_account_name = Some("copier".into()));
+        differs(|rule| drop(rule.annotations.insert(AUTHOR.into(), "bob".into())));
+        differs(|rule| drop(rule.annotations.insert(AUTHOR_GROUPS.into(), r#"["admin"]"#.into())));
+        differs(|rule| rule.annotations = BTreeMap::new());
+
+        let mut monitor: MonitorFacts = declared(ConfigMonitorStatus::default());
+        monitor.status.as_mut().unwrap().authorized_proof = Some(proof);
+        assert!(!monitor.is_granted(&key), "a rule's proof is not a monitor's");
+        monitor.status.as_mut().unwrap().authorized_proof = Some(monitor.grant(&key));
+        assert!(monitor.is_granted(&key));
+        // An annotated object carries the proofs of both.
+        let both = format!("{},{}", rule.grant(&key, &everywhere), monitor.grant(&key));
+        monitor.status.as_mut().unwrap().authorized_proof = Some(both.clone());
+        claim(&mut rule, Some(both));
+        assert!(monitor.is_granted(&key) && rule.is_granted(&key, &everywhere));
+    }
+
+    fn tags(namespaces: &[(&str, &str)]) -> BTreeSet<String> {
+        namespaces.iter().map(|(name, uid)| Bounds::tag(name, uid)).collect()
+    }
+
+    fn granted_in(sources: &[(&str, &str)], targets: Option<&[(&str, &str)]>, can_grow: bool) -> Bounds {
+        Bounds { sources: tags(sources), targets: targets.map(tags), can_grow }
+    }
+
+    /// A namespace that goes takes its roles and bindings with it; the next one of its name never gave any.
+    #[test]
+    fn a_grant_ends_with_the_namespaces_that_gave_it() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let mut rule: RuleFacts = declared(CopyratorRuleStatus::default());
+        let mut granted = |then: &Bounds, now: &Bounds| {
+            let proof = rule.grant(&key, then);
+            rule.status = Some(CopyratorRuleStatus { authorized_proof: Some(proof), ..Default::default() });
+            rule.is_granted(&key, now)
+        };
+        let (vault, shop, web) = (("vault", "1"), ("shop", "2"), ("web", "3"));
+        let then = granted_in(&[vault], Some(&[shop, web]), false);
+        assert!(granted(&then, &then));
+        assert!(
+            granted(&then, &granted_in(&[], Some(&[web]), false)),
+            "two have gone, the third stays granted"
+        );
+        for anew in [
+            granted_in(&[("vault", "9")], Some(&[shop, web]), false),
+            granted_in(&[vault], Some(&[("shop", "9"), web]), false),
+            granted_in(&[vault], Some(&[shop, web, ("later", "4")]), false),
+            granted_in(&[vault, ("later", "4")], Some(&[]), false),
+            granted_in(&[vault], None, true),
+        ] {
+            assert!(!granted(&then, &anew), "{anew:?}");
+        }
+        // Asked of all namespaces at once: that holds for those in sight, and for no source that has been
+        // made anew.
+        let all = granted_in(&[vault], None, true);
+        assert!(granted(&all, &all) && granted(&all, &granted_in(&[vault], Some(&[shop]), true)));
+        assert!(!granted(&all, &granted_in(&[vault], Some(&[shop]), false)), "it names them all");
+        assert!(!granted(&all, &granted_in(&[("vault", "9")], None, true)));
+    }
+
+    /// What is not signed is no tag of ours.
+    #[test]
+    fn nobody_adds_a_namespace_to_a_proof() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let mut rule: RuleFacts = declared(CopyratorRuleStatus::default());
+        let wanted = granted_in(&[], Some(&[("shop", "2")]), false);
+        let bare = rule.grant(&key, &granted_in(&[], Some(&[]), false));
+        for forged in [format!("{bare}.{}", Bounds::tag("shop", "2")), bare, String::new(), "..".into()] {
+            rule.status =
+                Some(CopyratorRuleStatus { authorized_proof: Some(forged.clone()), ..Default::default() });
+            assert!(!rule.is_granted(&key, &wanted), "{forged}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What must be allowed for what a spec declares.
+
+use std::collections::BTreeSet;
+
+use super::Subject;
+use crate::{
+    api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType, WorkloadKind},
+    names::Kind,
+};
+
+/// May this subject do this?
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// Who.
+    pub subject: Subject,
+    /// Which verb.
+    pub verb: &'static str,
+    /// Of which API group; empty for the core.
+    pub group: &'static str,
+    /// Which resource.
+    pub resource: &'static str,
+    /// Which part of it.
+    pub subresource: Option<&'static str>,
+    /// Which object; `None`: any, that is all of them.
+    pub name: Option<String>,
+    /// In which namespace; empty: in all of them.
+    pub namespace: String,
+}
+
+/// What a rule of `namespace` needs: to read its sources, and to write its copies.
+pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subject) -> Vec<Question> {
+    rule_questions_within(namespace, spec, subject, None)
+}
+
+/// The same, where copies can go to these namespaces only.
+pub fn rule_questions_within(
+    namespace: &str,
+    spec: &CopyratorRuleSpec,
+    subject: &Subject,
+    within: Option<&BTreeSet<String>>,
+) -> Vec<Question> {
+    let mut questions = Vec::new();
+    let mut ask = |verb, kind, name, namespace: &str| {
+        questions.push(question(subject, verb, "", resource(kind), name, namespace));
+    };
+    let source = &spec.source;
+    let own = [namespace.to_owned()];
+    let namespaces = if source.namespaces.is_empty() { &own[..] } else { &source.namespaces };
+    for namespace in namespaces {
+        match source.names.as_ref().filter(|names| names.iter().all(|name| is_literal(name))) {
+            Some(names) => {
+                names.iter().for_each(|name| ask("get", source.kind, Some(name.clone()), namespace))
+            }
+            None => ask("get", source.kind, None, namespace),
+        }
+    }
+    let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
+    // Whatever the deletionPolicy: an object that no update can make right (an immutable one, or a Secret of
+    // another type) is deleted and made anew.
+    let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());
+    for namespace in targets {
+        ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
+    }
+    questions.sort();
+    questions.dedup();
+    questions
+}
+
+/// Whether copies of this kind may be deleted in a namespace; the empty name means all of them.
+pub fn deletion(subject: &Subject, kind: Kind, namespace: &str) -> Question {
+    question(subject, "delete", "", resource(kind), None, namespace)
+}
+
+/// What a monitor of `namespace` needs: to restart, in the way it declares.
+pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Subject) -> Vec<Question> {
+    let ask = |verb, group, resource, name| question(subject, verb, group, resource, name, namespace);
+    let mut questions = match spec.strategy.type_ {
+        StrategyType::Evict => {
+            vec![Question { subresource: Some("eviction"), ..ask("create", "", "pods", None) }]
+        }
+        StrategyType::Delete => vec![ask("delete", "", "pods", None)],
+        StrategyType::Rollout => {
+            let names = spec.workloads.as_ref().and_then(|workloads| workloads.names.as_ref());
+            match names {
+                Some(names) => names
+                    .iter()
+                    .map(|workload| {
+                        ask("patch", "apps", workloads(workload.kind), Some(workload.name.clone()))
+                    })
+                    .collect(),
+                None => [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet]
+                    .map(|kind| ask("patch", "apps", workloads(kind), None))
+                    .into(),
+            }
+        }
+    };
+    questions.sort();
+    questions.dedup();
+    questions
+}
+
+/// Whether somebody may know which namespaces there are.
+pub fn listing_namespaces(subject: &Subject) -> Question {
+    question(subject, "list", "", "namespaces", None, "")
+}
+
+/// Whether a writer may act as the ServiceAccount that the spec names.
+pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Question {
+    question(writer, "impersonate", "", "serviceaccounts", Some(account.to_owned()), namespace)
+}
+
+/// The namespaces copies can go to; where that can grow, all: the empty name.
+fn target_namespaces(spec: &CopyratorRuleSpec) -> Vec<String> {
+    let mut namespaces = Vec::new();
+    for term in &spec.targets {
+        match &term.names {
+            // A selector beside literal names only narrows them.
+            Some(names) if names.iter().all(|name| is_literal(name)) => {
+                namespaces.extend(names.iter().cloned())
+            }
+            _ => return vec![String::new()],
+        }
+    }
+    namespaces
+}
+
+fn question(
+    subject: &Subject,
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    name: Option<String>,
+    namespace: &str,
+) -> Question {
+    Question {
+        subject: subject.clone(),
+        verb,
+        group,
+        resource,
+        subresource: None,
+        name,
+        namespace: namespace.into(),
+    }
+}
+
+/// Whether an entry of a list of names is a name: what the validator takes for one.
+fn is_literal(entry: &str) -> bool {
+    let mut problems = Vec::new();
+    let globs = crate::validate::Globs::compile("", &[entry.to_owned()], &mut problems);
+    problems.is_empty() && globs.literals().is_some()
+}
+
+fn resource(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ConfigMap => "configmaps",
+        Kind::Secret => "secrets",
+    }
+}
+
+fn workloads(kind: WorkloadKind) -> &'static str {
+    match kind {
+        WorkloadKind::Deployment => "deployments",
+        WorkloadKind::StatefulSet => "statefulsets",
+        WorkloadKind::DaemonSet => "daemonsets",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(questions: &[Question]) -> Vec<String> {
+        let line = |question: &Question| {
+            let namespace = if question.namespace.is_empty() { "*" } else { &question.namespace };
+            let part = question.subresource.map(|part| format!("/{part}")).unwrap_or_default();
+            let name = question.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+            format!("{} {}{part}{name} in {namespace}", question.verb, question.resource)
+        };
+        questions.iter().map(line).collect()
+    }
+
+    fn rule(json: serde_json::Value) -> Vec<String> {
+        asked(&rule_questions("platform", &serde_json::from_value(json).unwrap(), &Subject::default()))
+    }
+
+    #[test]
+    fn names_are_asked_for_by_name_and_what_can_grow_for_all() {
+        assert_eq!(
+            rule(serde_json::json!({
+                "source": {"kind": "Secret", "names": ["a"]},
+                "targets": [{"names": ["shop"], "namespaceSelector": {"matchLabels": {"a": "b"}}}, {"names": ["web"]}],
+                "deletionPolicy": "Retain"
+            })),
+            [
+                "create secrets in shop",
+                "create secrets in web",
+                "delete secrets in shop",
+                "delete secrets in web",
+                "get secrets a in platform",
+                "patch secrets in shop",
+                "patch secrets in web"
+            ]
+        );
+        assert_eq!(
+            rule(serde_json::json!({
+                "source": {"kind": "Secret", "names": ["a-*"], "namespaces": ["one", "two"]},
+                "targets": [{"names": ["shop"]}, {"namespaceSelector": {}}],
+                "copy": {"kind": "ConfigMap"}
+            })),
+            [
+                "create configmaps in *",
+                "delete configmaps in *",
+                "get secrets in one",
+                "get secrets in two",
+                "patch configmaps in *"
+            ]
+        );
+        assert_eq!(
+            rule(
+                serde_json::json!({"source": {"kind": "ConfigMap", "objectSelector": {}}, "targets": [{"names": ["t?"]}]})
+            )[2],
+            "get configmaps in platform"
+        );
+    }
+
+    #[test]
+    fn a_monitor_asks_for_what_its_strategy_does() {
+        for (json, expected) in [
+            (r#"{"watch":[],"strategy":{"type":"Evict"}}"#, vec!["create pods/eviction in shop"]),
+            (r#"{"watch":[],"strategy":{"type":"Delete"}}"#, vec!["delete pods in shop"]),
+            (
+                r#"{"watch":[],"workloads":{"names":[{"kind":"Deployment","name":"web"}]}}"#,
+                vec!["patch deployments web in shop"],
+            ),
+            (
+                r#"{"watch":[]}"#,
+                vec!["patch daemonsets in shop", "patch deployments in shop", "patch statefulsets in shop"],
+            ),
+        ] {
+            let spec = serde_json::from_str(json).unwrap();
+            assert_eq!(asked(&monitor_questions("shop", &spec, &Subject::default())), expected, "{json}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! From the files of `webhook-config/` to the objects that are applied.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhookConfiguration,
+        WebhookClientConfig,
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    groups::{self, LONGEST_CONDITION},
+    needs::{Needs, adds},
+    spoken::{Of, condition},
+    warned::Warned,
+};
+use crate::api::ConfigPolicySpec;
+
+const VALIDATING: &str = include_str!("../../../webhook-config/validating.yaml");
+const MUTATING: &str = include_str!("../../../webhook-config/mutating.yaml");
+/// The hook that stamps authors.
+pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
+/// The hooks that stamp authors.
+pub const STAMPING: [&str; 2] = [AUTHOR_HOOK, "annotations-author.copyrator.dev"];
+/// The hook for warnings: its entries are named after it, by resource.
+pub const WARNINGS: &str = "warnings.copyrator.dev";
+/// How the files write our own namespace.
+const OWN_NAMESPACE: &str = "copyrator-system";
+
+/// Who stamps authors on our own kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamper {
+    /// The API server, by the policy in `webhook-config/policies/author.yaml`.
+    ApiServer,
+    /// The webhook, where the API server does not.
+    Hook,
+}
+
+/// Where the API server finds us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A base URL, such as `https://10.0.0.1:8443`; the hook's path is added.
+    Url(String),
+    /// A Service.
+    Service {
+        /// Its name.
+        name: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// What the hooks say whatever the policies are.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    /// Who stamps authors.
+    pub stamper: Stamper,
+    /// Where the API server finds us.
+    pub endpoint: &'a Endpoint,
+    /// The certificates that the API server trusts for it, as PEM.
+    pub ca_bundle_pem: &'a str,
+    /// The object that the configurations are deleted with.
+    pub owner: Option<OwnerReference>,
+    /// Where our own objects live.
+    pub own_namespace: &'a str,
+    /// Whether annotations that declare something count.
+    pub annotations: bool,
+}
+
+/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it
+/// reaches us, but for those that ask for copies by annotations, where `frame.annotations` says that they
+/// count, and for those that have consequences to tell of.
+pub fn render<'p>(
+    policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
+    warned: &Warned,
+    frame: &Frame<'_>,
+) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
+    let &Frame { stamper, endpoint, ca_bundle_pem, ref owner, own_namespace, annotations } = frame;
+    let needs = Needs::of(policies);
+    let ca_bundle = ByteString(ca_bundle_pem.as_bytes().to_vec());
+    let called = |rules: &Option<Vec<_>>| rules.as_ref().is_some_and(|rules| !rules.is_empty());
+
+    let mut validating: ValidatingWebhookConfiguration = embedded(VALIDATING);
+    let mut hooks = Vec::new();
+    for mut hook in validating.webhooks.take().into_iter().flatten() {
+        exempt(hook.namespace_selector.as_mut(), own_namespace);
+        match hook.name.as_str() {
+            "annotations.copyrator.dev" if !annotations => continue,
+            WARNINGS => {
+                hooks.extend(warned.entries(&hook));
+                continue;
+            }
+            "policies-ignore.copyrator.dev" => {
+                hooks.extend(groups::entries(&hook, &needs.ignore));
+                continue;
+            }
+            "policies-fail.copyrator.dev" => {
+                hooks.extend(groups::entries(&hook, &needs.fail));
+                continue;
+            }
+            _ => {}
+        }
+        hooks.push(hook);
+    }
+    hooks.retain(|hook| called(&hook.rules));
+    hooks.iter_mut().for_each(|hook| connect(&mut hook.client_config, endpoint, &ca_bundle));
+    validating.webhooks = Some(hooks);
+
+    let mut mutating: MutatingWebhookConfiguration = embedded(MUTATING);
+    let hooks = mutating.webhooks.get_or_insert_default();
+    for hook in hooks.iter_mut() {
+        exempt(hook.namespace_selector.as_mut(), own_namespace);
+        match STAMPING.contains(&hook.name.as_str()) {
+            true if stamper == Stamper::ApiServer => hook.rules = None,
+            true => {}
+            false => {
+                narrow(&mut hook.rules, &needs.defaults.iter().flat_map(|policy| adds(policy)).collect());
+                let said = condition(&needs.defaults, Of::Defaults, LONGEST_CONDITION);
+                hook.match_conditions.get_or_insert_default().extend(said);
+            }
+        }
+        connect(&mut hook.client_config, endpoint, &ca_bundle);
+    }
+    hooks.retain(|hook| called(&hook.rules));
+
+    own(&mut validating.metadata, owner.as_ref());
+    own(&mut mutating.metadata, owner.as_ref());
+    (validating, mutating)
+}
+
+#[allow(
+    clippy::expect_used,
+    reason = "the text is part of the binary, and every test of this module reads it"
+)]
+fn embedded<Configuration: DeserializeOwned>(text: &str) -> Configuration {
+    serde_saphyr::from_str(text).expect("the embedded webhook configuration is valid")
+}
+
+/// Keeps the rules of these resources.
+pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    let Some(rules) = rules else { return };
+    rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
+}
+
+/// Has deletions of these resources judged, too: only where a policy asks for it does a deletion wait for us.
+pub(super) fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    for rule in rules.iter_mut().flatten() {
+        if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {
+            rule.operations.get_or_insert_default().push("DELETE".into());
+        }
+    }
+}
+
+fn exempt(selector: Option<&mut LabelSelector>, own_namespace: &str) {
+    let requirements = selector.and_then(|selector| selector.match_expressions.as_mut());
+    for value in requirements.into_iter().flatten().filter_map(|one| one.values.as_mut()).flatten() {
+        if value == OWN_NAMESPACE {
+            own_namespace.clone_into(value);
+        }
+    }
+}
+
+fn connect(config: &mut WebhookClientConfig, endpoint: &Endpoint, ca_bundle: &ByteString) {
+    let path = config.service.take().and_then(|service| service.path).unwrap_or_default();
+    config.ca_bundle = Some(ca_bundle.clone());
+    match endpoint {
+        Endpoint::Url(base) => config.url = Some(format!("{}{path}", base.trim_end_matches('/'))),
+        Endpoint::Service { name, namespace, port } => {
+            config.service = Some(ServiceReference {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                path: Some(path),
+                port: Some(i32::from(*port)),
+            });
+        }
+    }
+}
+
+fn own(metadata: &mut ObjectMeta, owner: Option<&OwnerReference>) {
+    metadata.owner_references = owner.map(|owner| vec![owner.clone()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{
+        api::admissionregistration::v1::ValidatingWebhook,
+        apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
+    };
+
+    use super::*;
+    use crate::validate::policy_group;
+
+    fn policy(failure: &str, matched: serde_json::Value) -> ConfigPolicySpec {
+        let json =
+            serde_json::json!({ "match": matched, "failurePolicy": failure, "limits": {"maxBytes": 1} });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn frame(endpoint: &Endpoint) -> Frame<'_> {
+        Frame {
+            stamper: Stamper::ApiServer,
+            endpoint,
+            ca_bundle_pem: "PEM",
+            owner: None,
+            own_namespace: "ours",
+            annotations: true,
+        }
+    }
+
+    fn kinds(kinds: &str) -> serde_json::Value {
+        serde_json::json!({ "kinds": kinds.split(',').collect::<Vec<_>>() })
+    }
+
+    fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
+        let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
+        let policies = policies.iter().map(|(name, policy)| (*name, policy));
+        let warned = Warned::of_anything();
+        render(policies, &warned, &frame(&endpoint)).0.webhooks.unwrap()
+    }
+
+    /// Name, path and resources.
+    fn brief(hooks: &[ValidatingWebhook]) -> Vec<String> {
+        let brief = |hook: &ValidatingWebhook| {
+            let path = hook.client_config.service.as_ref().and_then(|service| service.path.as_deref());
+            let path = path.map(|path| path.trim_end_matches(|one: char| one.is_ascii_hexdigit()));
+            let rules = hook.rules.iter().flatten();
+            let resources: Vec<_> =
+                rules.flat_map(|rule| rule.resources.iter().flatten().map(String::as_str)).collect();
+            let name = hook.name.strip_suffix(".copyrator.dev").unwrap();
+            format!("{name} {} {}", path.unwrap(), resources.join(","))
+        };
+        hooks.iter().map(brief).collect()
+    }
+
+    fn url() -> Endpoint {
+        Endpoint::Url("https://127.0.0.1:8443/".into())
+    }
+
+    fn brief_of_urls(hooks: &[ValidatingWebhook]) -> Vec<&str> {
+        hooks.iter().map(|hook| hook.name.strip_suffix(".copyrator.dev").unwrap()).collect()
+    }
+
+    const ALWAYS: [&str; 6] = [
+        "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies",
+        "annotations /validate/annotations configmaps,secrets",
+        "configmaps.warnings /validate/warnings configmaps",
+        "secrets.warnings /validate/warnings secrets",
+        "namespaces.warnings /validate/warnings namespaces",
+        "copyratorrules.warnings /validate/warnings copyratorrules",
+    ];
+
+    #[test]
+    fn hooks_see_what_the_policies_present_call_for() {
+        assert_eq!(brief(&rendered(&[])), ALWAYS);
+        let some = [
+            ("some", policy("Ignore", kinds("ConfigMap,Secret"))),
+            ("strict", policy("Fail", kinds("Secret"))),
+            ("both", policy("Fail", kinds("ConfigMap,Namespace"))),
+        ];
+        let group = policy_group(&some[1].1);
+        assert_eq!(
+            brief(&rendered(&some)),
+            [
+                ALWAYS[0],
+                ALWAYS[1],
+                "some.policies-ignore /validate/policies configmaps,secrets",
+                "GROUP.policies-fail /validate/policies configmaps,secrets",
+                "both.namespaces-fail /validate/policies namespaces",
+                ALWAYS[2],
+                ALWAYS[3],
+                ALWAYS[4],
+                ALWAYS[5],
+            ]
+            .map(|line| line.replace("GROUP", &format!("both.and-1-more.{group}")))
+        );
+        let unneeded = render([], &Warned::default(), &frame(&url())).0;
+        assert_eq!(brief_of_urls(&unneeded.webhooks.unwrap()), ["own-kinds", "annotations"]);
+    }
+
+    /// A deletion waits for us only where a policy asks for it, and a namespace's never.
+    #[test]
+    fn deletions_are_judged_only_where_a_policy_keeps_what_is_in_use() {
+        let keeps = |failure: &str, named: &str| -> ConfigPolicySpec {
+            let json = serde_json::json!({
+                "match": {"kinds": named.split(',').collect::<Vec<_>>()},
+                "failurePolicy": failure, "whileInUse": "Refuse",
+            });
+            serde_json::from_value(json).unwrap()
+        };
+        let hooks = rendered(&[
+            ("keeps", keeps("Ignore", "Secret,Namespace")),
+            ("other", policy("Ignore", kinds("ConfigMap,Secret"))),
+            ("strict", keeps("Fail", "ConfigMap,Namespace")),
+        ]);
+        let operations = |hook: &ValidatingWebhook| {
+            let rules = hook.rules.iter().flatten();
+            let brief = rules.map(|rule| {
+                format!(
+                    "{} {}",
+                    rule.resources.clone().unwrap().join(","),
+                    rule.operations.clone().unwrap().join(",")
+                )
+            });
+            brief.collect::<Vec<_>>()
+        };
+        assert_eq!(operations(&hooks[2]), ["configmaps CREATE,UPDATE", "secrets CREATE,UPDATE,DELETE"]);
+        assert_eq!(hooks[3].name, "strict.policies-fail.copyrator.dev");
+        assert_eq!(operations(&hooks[3]), ["configmaps CREATE,UPDATE,DELETE"]);
+        assert_eq!(hooks.len(), 8, "none for Namespaces: {:?}", brief(&hooks));
+    }
+
+    /// Nothing of ours stands in the way of a rule where the API server stamps by itself.
+    #[test]
+    fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
+        for (stamper, annotations, expected) in
+            [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 2), (Stamper::Hook, true, 2)]
+        {
+            let (_, mutating) =
+                render([], &Warned::default(), &Frame { stamper, annotations, ..frame(&endpoint) });
+            assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
+        }
+    }
+
+    #[test]
+    fn annotations_that_do_not_count_are_not_asked_about() {
+        let hooks = render([], &Warned::default(), &Frame { annotations: false, ..frame(&url()) }).0;
+        assert_eq!(brief_of_urls(&hooks.webhooks.unwrap()), ["own-kinds"]);
+    }
+
+    #[test]
+    fn who_holds_writes_up_holds_up_no_more_than_his_own() {
+        let matched = serde_json::json!({
+            "kinds": ["ConfigMap", "Namespace"],
+            "namespaceSelector": {"matchLabels": {"team": "blue"}},
+            "objectSelector": {"matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+            "excludeNamespaces": ["blue-sandbox", "test-*"],
+        });
+        let hooks = rendered(&[("blue", policy("Fail", matched))]);
+        let selector = |selector: &Option<LabelSelector>| {
+            let requirement = |one: &LabelSelectorRequirement| {
+                let values = one.values.clone().unwrap_or_default().join(",");
+                format!("{} {} {values}", one.key, one.operator)
+            };
+            let all = selector.iter().flat_map(|one| one.match_expressions.iter().flatten());
+            all.map(requirement).collect::<Vec<_>>()
+        };
+        let system = "kubernetes.io/metadata.name NotIn kube-system,kube-public,kube-node-lease,ours";
+        let (not_there, team, tier) =
+            ("kubernetes.io/metadata.name NotIn blue-sandbox", "team In blue", "tier Exists ");
+        assert_eq!(selector(&hooks[2].namespace_selector), [system, team, not_there]);
+        assert_eq!(selector(&hooks[2].object_selector), [tier]);
+        assert_eq!(hooks[3].name, "blue.namespaces-fail.copyrator.dev");
+        assert_eq!(selector(&hooks[3].namespace_selector), [system, not_there]);
+        assert_eq!(selector(&hooks[3].object_selector), [team, tier]);
+    }
+
+    #[test]
+    fn names_of_entries_are_valid_and_their_number_is_bounded() {
+        let long = "p".repeat(253);
+        let hooks = rendered(&[(&long, policy("Fail", kinds("ConfigMap")))]);
+        assert!(hooks[2].name.len() <= 253 && hooks[2].name.ends_with(".policies-fail.copyrator.dev"));
+        let names: Vec<_> = (0..65).map(|number| format!("p{number}")).collect();
+        let many: Vec<_> =
+            names.iter().map(|name| (name.as_str(), policy("Fail", kinds("ConfigMap")))).collect();
+        assert_eq!(rendered(&many).len(), 7, "one hook, however many policies");
+        let apart: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let selector = serde_json::json!({ "matchLabels": { "team": name } });
+                let matched =
+                    serde_json::json!({ "kinds": ["ConfigMap", "Namespace"], "namespaceSelector": selector });
+                (name.as_str(), policy("Fail", matched))
+            })
+            .collect();
+        assert_eq!(rendered(&apart[..32]).len(), 70);
+        let wide = rendered(&apart);
+        assert_eq!(
+            brief(&wide)[2..4],
+            ["policies-fail /validate/policies configmaps", "namespaces-fail /validate/policies namespaces"]
+        );
+        assert!(wide.iter().all(|hook| hook.name.len() <= 253));
+        let size = serde_json::to_string(&rendered(&apart[..32])).unwrap().len();
+        assert!(size < 256 << 10, "{size}");
+    }
+
+    #[test]
+    fn every_hook_is_bounded_and_exempts_the_system() {
+        let all = [
+            ("all", policy("Ignore", kinds("ConfigMap,Secret,Namespace"))),
+            ("strict", policy("Fail", kinds("Secret,Namespace"))),
+        ];
+        let endpoint = Endpoint::Url("https://127.0.0.1:8443/".into());
+        let owner = OwnerReference { name: "copyrator".into(), ..OwnerReference::default() };
+        let policies = all.iter().map(|(name, policy)| (*name, policy));
+        let (validating, mutating) = render(
+            policies,
+            &Warned::of_anything(),
+            &Frame { stamper: Stamper::Hook, owner: Some(owner), ..frame(&endpoint) },
+        );
+        assert_eq!(
+            (mutating.metadata.owner_references.unwrap().len(), mutating.webhooks.as_ref().unwrap().len()),
+            (1, 2)
+        );
+        let author = &mutating.webhooks.unwrap()[0];
+        assert_eq!((author.name.as_str(), author.failure_policy.as_deref()), (AUTHOR_HOOK, Some("Fail")));
+        assert_eq!(author.client_config.url.as_deref(), Some("https://127.0.0.1:8443/mutate/author"));
+        let hooks = validating.webhooks.unwrap();
+        assert_eq!(hooks.len(), 10);
+        for hook in &hooks {
+            assert_eq!(hook.side_effects, "None", "{}", hook.name);
+            assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
+            assert_eq!(hook.match_policy.as_deref(), Some("Equivalent"), "{}", hook.name);
+            assert!(hook.timeout_seconds.unwrap() <= 5, "{}", hook.name);
+            let path = hook.client_config.url.as_ref().unwrap().strip_prefix("https://127.0.0.1:8443");
+            let path = path.unwrap();
+            let path =
+                path.rsplit_once('/').filter(|(_, last)| last.len() == 16).map_or(path, |(path, _)| path);
+            assert!(crate::admit::PATHS.iter().any(|(known, _)| *known == path), "{path}");
+            assert_eq!(hook.client_config.ca_bundle.as_ref().unwrap().0, b"PEM");
+            if hook.name != "own-kinds.copyrator.dev" {
+                let selector =
+                    hook.namespace_selector.clone().unwrap().match_expressions.unwrap().swap_remove(0);
+                assert_eq!(
+                    selector.values.unwrap(),
+                    ["kube-system", "kube-public", "kube-node-lease", "ours"]
+                );
+                let conditions = match &*hook.name {
+                    "annotations.copyrator.dev" => 2,
+                    policies if policies.contains(".policies-") || policies.contains(".namespaces-") => 4,
+                    warnings if warnings.ends_with(WARNINGS) => 4,
+                    _ => 3,
+                };
+                assert_eq!(hook.match_conditions.as_ref().unwrap().len(), conditions, "{}", hook.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! From what each object asks for to rules that can be applied: what belongs together is joined, each rule
+//! has a name of its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+
+use kube::core::ObjectMeta;
+use serde::Serialize;
+
+use super::finding::{Finding, Level, Origin, Tool, differs, none};
+use super::monitors::{self, MonitorDraft};
+use super::names::{Names, is_key, is_name, is_namespace};
+use super::targets::{matches, without_system};
+use crate::{
+    api::{
+        ConfigMonitor, ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm,
+    },
+    names::Kind,
+    validate::CompiledRule,
+};
+
+/// What was found, as rules and monitors.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// Rules first, in order of namespace and name; what became nothing last.
+    pub proposals: Vec<Proposal>,
+}
+
+/// A rule or monitor, or why there is none.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// The objects that ask for it.
+    pub origins: Vec<Origin>,
+    /// What would be different, the worst first.
+    pub findings: Vec<Finding>,
+    /// Suspended, and accepted by the validator.
+    pub made: Option<Made>,
+}
+
+/// An object of ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Made {
+    /// What is copied where.
+    Rule(CopyratorRule),
+    /// What restarts.
+    Monitor(ConfigMonitor),
+}
+
+impl Made {
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Rule(rule) => &rule.metadata,
+            Self::Monitor(monitor) => &monitor.metadata,
+        }
+    }
+
+    /// Its namespace and name.
+    pub fn place(&self) -> (&str, &str) {
+        let meta = self.metadata();
+        (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
+}
+
+impl Imported {
+    /// Whether anything has no equivalent.
+    pub fn lacks_something(&self) -> bool {
+        self.count(Level::NoEquivalent) > 0
+    }
+
+    /// How many findings weigh this much.
+    pub fn count(&self, level: Level) -> usize {
+        self.proposals.iter().flat_map(|one| &one.findings).filter(|finding| finding.level == level).count()
+    }
+
+    /// How many rules there are.
+    pub fn rules(&self) -> usize {
+        self.made().filter(|one| matches!(one, Made::Rule(_))).count()
+    }
+
+    /// How many monitors there are.
+    pub fn monitors(&self) -> usize {
+        self.made().filter(|one| matches!(one, Made::Monitor(_))).count()
+    }
+
+    /// Everything that can be applied.
+    pub fn made(&self) -> impl Iterator<Item = &Made> {
+        self.proposals.iter().filter_map(|one| one.made.as_ref())
+    }
+}
+
+/// What one object asks for.
+pub(super) struct Draft {
+    pub(super) origin: Origin,
+    pub(super) findings: Vec<Finding>,
+    pub(super) rule: Option<DraftRule>,
+}
+
+/// A rule that is not named and not checked yet.
+pub(super) struct DraftRule {
+    /// Where it will be.
+    pub(super) namespace: String,
+    /// Its name, where it is given.
+    pub(super) name: Option<String>,
+    pub(super) spec: CopyratorRuleSpec,
+    /// A target asks for it, not the source.
+    pub(super) pull: bool,
+}
+
+impl DraftRule {
+    /// Copies one object from its own namespace, suspended, taking over what is already the same.
+    pub(super) fn of(kind: Kind, namespace: &str, name: &str, targets: Vec<TargetTerm>) -> Self {
+        let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+        let spec = CopyratorRuleSpec {
+            source,
+            targets,
+            conflict_policy: ConflictPolicy::Adopt,
+            suspend: true,
+            ..CopyratorRuleSpec::default()
+        };
+        Self { namespace: namespace.into(), name: None, spec, pull: false }
+    }
+
+    pub(super) fn shape(&mut self) -> &mut CopyShape {
+        self.spec.copy.get_or_insert_default()
+    }
+
+    /// Names the copies, where that is another name than the source's.
+    pub(super) fn copied_as(&mut self, name: &str) {
+        if self.spec.source.names.as_ref().is_none_or(|names| names.iter().all(|one| one != name)) {
+            self.shape().name = Some(name.into());
+        }
+    }
+
+    fn copy_name(&self) -> Option<&str> {
+        self.spec.copy.as_ref()?.name.as_deref()
+    }
+
+    /// Copies the same thing under the same name.
+    fn is_like(&self, other: &Self) -> bool {
+        self.namespace == other.namespace
+            && self.spec.source == other.spec.source
+            && self.copy_name() == other.copy_name()
+    }
+}
+
+/// Joins, names and checks.
+pub(super) fn assemble(
+    drafts: Vec<Draft>,
+    monitors: Vec<MonitorDraft>,
+    others: Vec<(Origin, Finding)>,
+) -> Imported {
+    let mut proposals = rules(drafts);
+    proposals.extend(monitors::proposals(monitors));
+    proposals.extend(others.into_iter().map(|(origin, finding)| Proposal {
+        origins: vec![origin],
+        findings: vec![finding],
+        made: None,
+    }));
+    proposals.sort_by_cached_key(|one| {
+        let place = one.made.as_ref().map(|made| {
+            let (namespace, name) = made.place();
+            (matches!(made, Made::Monitor(_)), namespace.to_owned(), name.to_owned())
+        });
+        (one.made.is_none(), place, one.origins.clone())
+    });
+    Imported { proposals }
+}
+
+fn rules(mut drafts: Vec<Draft>) -> Vec<Proposal> {
+    // Sources first, so that what their targets ask for joins them.
+    let place = |draft: &Draft| draft.rule.as_ref().map(|rule| (rule.pull, rule.namespace.clone()));
+    drafts.sort_by_cached_key(|draft| (draft.rule.is_none(), place(draft), draft.origin.clone()));
+    let mut joined: Vec<Joined> = Vec::new();
+    for draft in drafts {
+        let Draft { origin, findings, rule } = draft;
+        let known = rule.as_ref().filter(|rule| rule.pull).and_then(|rule| {
+            let mut with_rule = joined.iter_mut().filter(|one| one.origins[0].tool == origin.tool);
+            with_rule.find(|one| one.rule.as_ref().is_some_and(|known| known.is_like(rule)))
+        });
+        match (known, rule) {
+            (Some(known), Some(rule)) => known.join(origin, findings, rule),
+            (_, rule) => joined.push(Joined { origins: vec![origin], findings, rule }),
+        }
+    }
+    let mut names = Names::default();
+    joined.into_iter().map(|one| one.finish(&mut names)).collect()
+}
+
+/// What belongs to one rule.
+struct Joined {
+    origins: Vec<Origin>,
+    findings: Vec<Finding>,
+    rule: Option<DraftRule>,
+}
+
+impl Joined {
+    /// Takes in what a target asks for. A rule that its source asks for says how the copies are.
+    fn join(&mut self, origin: Origin, findings: Vec<Finding>, rule: DraftRule) {
+        self.origins.push(origin);
+        let Some(known) = &mut self.rule else { return };
+        if known.pull {
+            self.findings.extend(findings);
+        } else {
+            let told = "a target that names this source is in this rule too, and its copy is as the others are: labels and \
+                deletionPolicy are the rule's";
+            self.findings.push(differs("targets", told));
+        }
+        for term in rule.spec.targets {
+            let listed = known.spec.targets.iter_mut().find(|one| one.namespace_selector.is_none());
+            match (listed.and_then(|one| one.names.as_mut()), term.names) {
+                (Some(listed), Some(names)) => {
+                    let new = names.into_iter().filter(|name| !listed.contains(name)).collect::<Vec<_>>();
+                    listed.extend(new);
+                }
+                (_, names) => known.spec.targets.push(TargetTerm { names, ..term }),
+            }
+        }
+    }
+
+    fn finish(mut self, names: &mut Names) -> Proposal {
+        let asked = self.rule.is_some();
+        let rule = self.rule.take().and_then(|rule| self.check(rule));
+        if asked && rule.is_none() {
+            // How a rule would behave that is not made is of no interest, only why.
+            let why = self.findings.iter().map(|finding| finding.level).min();
+            self.findings.retain(|finding| Some(finding.level) == why);
+        }
+        let rule = rule.map(|rule| {
+            let source =
+                rule.copy_name().or(rule.spec.source.names.iter().flatten().next().map(String::as_str));
+            let stem = source.unwrap_or("all");
+            let metadata = names.take(&rule.namespace, rule.name.as_deref(), self.origins[0].tool, stem);
+            Made::Rule(CopyratorRule { metadata, spec: rule.spec, status: None })
+        });
+        self.findings.sort();
+        self.findings.dedup();
+        Proposal { origins: self.origins, findings: self.findings, made: rule }
+    }
+
+    /// The rule, if it can be applied and chooses something; what is wrong is told.
+    fn check(&mut self, mut rule: DraftRule) -> Option<DraftRule> {
+        let findings = &mut self.findings;
+        let placed = |origin: &&Origin| origin.namespace.is_empty() && origin.tool != Tool::ClusterSecret;
+        if self.origins.iter().find(placed).is_some() && self.origins[0].tool != Tool::Seed {
+            findings
+                .push(none("metadata.namespace", "is not said: pass -n NAMESPACE, where the object belongs"));
+            return None;
+        }
+        let lost = findings.iter().any(|finding| finding.level == Level::NoEquivalent);
+        rule.spec.targets = listed(without_system(std::mem::take(&mut rule.spec.targets), findings));
+        not_at_home(&mut rule, findings);
+        let lost = lost || findings.iter().any(|finding| finding.about == "copy.name");
+        if rule.spec.targets.is_empty() {
+            let told = "no namespace is chosen, so that no rule is made";
+            findings.push(if lost { none("targets", told) } else { differs("targets", told) });
+            return None;
+        }
+        let wrong = bounds(&rule).err().into_iter().map(str::to_owned);
+        let invalid =
+            CompiledRule::compile(&rule.spec).err().into_iter().flatten().map(|problem| problem.message);
+        let wrong: Vec<String> = wrong.chain(invalid).collect();
+        if wrong.is_empty() {
+            return Some(rule);
+        }
+        findings.extend(wrong.into_iter().map(|message| none("rule", format!("no rule is made: {message}"))));
+        None
+    }
+}
+
+/// A source's own namespace gets no copy, under another name neither.
+fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
+    let Some(name) = rule.copy_name().map(str::to_owned) else { return };
+    let home = rule.namespace.clone();
+    let reaches = |names: &Option<Vec<String>>| {
+        names.as_ref().is_none_or(|names| names.iter().any(|one| matches(one, &home)))
+    };
+    let excluded = rule.spec.exclude_targets.iter().any(|one| matches(one, &home));
+    if excluded || !rule.spec.targets.iter().any(|term| reaches(&term.names)) {
+        return;
+    }
+    findings.push(none(
+        "copy.name",
+        format!(
+            "no copy is made in the source's own namespace, under another name neither: {name} in {home}, if it is \
+             there, stays as it is and follows nobody"
+        ),
+    ));
+    for names in rule.spec.targets.iter_mut().filter_map(|term| term.names.as_mut()) {
+        names.retain(|one| *one != home);
+    }
+    rule.spec.targets.retain(|term| term.names.as_ref().is_none_or(|names| !names.is_empty()));
+}
+
+/// As many entries as the schema takes in one list.
+const MOST: usize = 64;
+
+/// Long lists of names, over as many terms as they need.
+fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
+    let split = |term: TargetTerm| match term.names {
+        Some(ref names) if names.len() > MOST => {
+            let part = |names: &[String]| TargetTerm { names: Some(names.to_vec()), ..term.clone() };
+            names.chunks(MOST).map(part).collect()
+        }
+        names => vec![TargetTerm { names, ..term }],
+    };
+    terms.into_iter().flat_map(split).collect()
+}
+
+/// What the schema and the API server refuse, and the validator leaves to them; and names that would be read
+/// as globs or placeholders, which mean more than the object that was named.
+fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
+    let spec = &rule.spec;
+    let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();
+    let globs =
+        spec.targets.iter().filter_map(|term| term.names.as_ref()).flatten().chain(&spec.exclude_targets);
+    let named = spec
+        .source
+        .names
+        .iter()
+        .flatten()
+        .map(String::as_str)
+        .chain(rule.copy_name())
+        .chain(rule.name.as_deref());
+    if !is_namespace(&rule.namespace) {
+        Err("its namespace is no namespace's name")
+    } else if !named.into_iter().all(is_name) {
+        Err("a name in it is no object's name")
+    } else if !keys.clone().all(|key| is_key(key)) || keys.count() > MOST {
+        Err("it has more than 64 keys, or one that is no key")
+    } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
+        Err("it has more than 64 targets or exclusions: choose the namespaces by label")
+    } else if globs.into_iter().any(|glob| glob.len() > 253) {
+        Err("a glob in it has more than 253 characters")
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Names: what Kubernetes takes for one, and which are still free.
+
+use std::collections::BTreeSet;
+
+use kube::core::ObjectMeta;
+
+use super::finding::Tool;
+
+/// Whether this is a name that Kubernetes takes (RFC 1123).
+pub(super) fn is_name(text: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    text.len() <= 253
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
+        && edge(text.bytes().next())
+        && edge(text.bytes().last())
+}
+
+/// Whether this can be a key of a ConfigMap or Secret.
+pub(super) fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// Whether a namespace may be called so.
+pub(super) fn is_namespace(text: &str) -> bool {
+    is_name(text) && text.len() <= 63 && !text.contains('.')
+}
+
+/// The names that this import has given, by namespace.
+#[derive(Debug, Default)]
+pub(super) struct Names(BTreeSet<(String, String)>);
+
+impl Names {
+    /// A name that nothing else of this import has there. It says what it stems from, so that it hits nothing
+    /// that somebody wrote; what is of the first Copyrator keeps its name, which `RULE_NAME` may hold.
+    pub(super) fn take(
+        &mut self,
+        namespace: &str,
+        given: Option<&str>,
+        tool: Tool,
+        stem: &str,
+    ) -> ObjectMeta {
+        let prefix = match tool {
+            Tool::Reflector => "reflector",
+            Tool::Replicator => "replicator",
+            Tool::ConfigSyncer => "config-syncer",
+            Tool::ClusterSecret => "clustersecret",
+            Tool::Reloader => "reloader",
+            Tool::Wave => "wave",
+            Tool::Seed | Tool::SeedMonitor => "seed",
+        };
+        let wanted = given.map_or_else(|| format!("{prefix}-{stem}"), str::to_owned);
+        // The longest name that a number still fits behind.
+        let wanted =
+            wanted.get(..wanted.len().min(240)).unwrap_or(prefix).trim_end_matches(['-', '.']).to_owned();
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let free = std::iter::once(wanted.clone())
+            .chain(numbered)
+            .find(|name| self.0.insert((namespace.to_owned(), name.clone())));
+        let name = Some(free.unwrap_or(wanted));
+        ObjectMeta { name, namespace: Some(namespace.to_owned()), ..ObjectMeta::default() }
+    }
+}

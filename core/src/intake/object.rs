@@ -1,0 +1,472 @@
+//! ConfigMaps and Secrets, decoded from their metadata into our own small type. `last-applied-configuration`
+//! carries whole Secrets and is skipped while decoding.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    marker::PhantomData,
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+use crate::{
+    marks::{self, CopyMarks},
+    model::{Deletion, ForeignField, Labels, ObjectFacts, Ownership},
+    validate::misspelt_annotations,
+};
+
+/// Field selector of Secrets: what is never copied nor used is filtered at the server (HNC#241; Helm releases
+/// are up to 1 MiB each).
+pub const SECRETS: &str =
+    "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
+/// Field selector of ConfigMaps, for the same reason.
+pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
+
+/// Keys of annotations that begin like ours and are not read: this many are kept, to say that they count for
+/// nothing.
+const MOST_OTHERS: usize = 3;
+
+/// An object of kind `K` of which only the metadata is asked for, and little of that is kept.
+#[derive(Clone, Debug)]
+pub struct Slim<K> {
+    meta: ObjectMeta,
+    /// What is kept.
+    pub facts: ObjectFacts,
+    /// What it asks for by annotations of its own, if anything.
+    pub(super) asks: Option<Box<Asks>>,
+    /// What is wrong with annotations of its own that look like ours.
+    pub(super) misspelt: Option<String>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Slim<K> {
+    /// Whether its annotations ask for something and do not count, since the label beside is missing.
+    pub fn asks_in_vain(&self) -> bool {
+        self.asks.as_deref().is_some_and(|asks| !asks.declares)
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+
+    fn metadata_api() -> bool {
+        true
+    }
+}
+
+impl<'de, K> Deserialize<'de> for Slim<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Partial { metadata } = Partial::deserialize(deserializer)?;
+        let meta = ObjectMeta {
+            name: Some(metadata.name.clone()),
+            namespace: metadata.namespace.clone(),
+            uid: Some(metadata.uid.clone()),
+            resource_version: Some(metadata.resource_version.clone()),
+            ..ObjectMeta::default()
+        };
+        let (asks, misspelt) = (metadata.asks().map(Box::new), metadata.annotations.misspelt());
+        Ok(Self { meta, facts: metadata.into_facts(), asks, misspelt, kind: PhantomData })
+    }
+}
+
+#[derive(Deserialize)]
+struct Partial {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    namespace: Option<String>,
+    uid: String,
+    resource_version: String,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    labels: Labels,
+    annotations: OurAnnotations,
+    owner_references: Vec<IgnoredAny>,
+    finalizers: Vec<String>,
+    managed_fields: Vec<ManagedFields>,
+}
+
+/// What an object asks for by annotations of its own: to be copied, or pods to be restarted.
+#[derive(Clone, Debug)]
+pub(super) struct Asks {
+    /// Whether it has the label by which they count.
+    pub(super) declares: bool,
+    /// Its annotations of ours.
+    pub(super) annotations: BTreeMap<String, String>,
+    /// When the object was created.
+    pub(super) created: Timestamp,
+    /// When we wrote what its pods run with: that manager writes nothing else.
+    pub(super) pods_recorded: Option<Timestamp>,
+}
+
+impl Metadata {
+    fn asks(&self) -> Option<Asks> {
+        let asks = marks::ASKING.iter().any(|key| self.annotations.read.contains_key(*key));
+        let of_pods = |entry: &&ManagedFields| entry.manager == marks::PODS_MANAGER;
+        asks.then(|| Asks {
+            declares: marks::declares(|key| self.labels.get(key).map(|value| &**value)),
+            pods_recorded: self.managed_fields.iter().find(of_pods).and_then(|entry| entry.time),
+            annotations: self.annotations.read.clone(),
+            created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
+        })
+    }
+
+    fn into_facts(self) -> ObjectFacts {
+        let annotation = |key: &str| self.annotations.read.get(key).cloned();
+        let marks = CopyMarks::read(annotation).map(Box::new);
+        let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
+        let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
+        let content: BTreeSet<String> =
+            self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
+        ObjectFacts {
+            uid: self.uid.into(),
+            resource_version: self.resource_version.into(),
+            deletion: self.deletion_timestamp.map(|since| Box::new(deletion(since, self.finalizers))),
+            owned: !self.owner_references.is_empty(),
+            changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            content_fields: marks::field_set(content),
+            restart: annotation(marks::RESTART).map(Into::into),
+            ownership: marks.as_ref().map(|_| Box::new(ownership(&self.managed_fields))),
+            marks,
+            labels: Arc::new(self.labels),
+        }
+    }
+}
+
+fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
+    finalizers.truncate(Deletion::FINALIZERS);
+    Deletion { since, finalizers }
+}
+
+/// An object's facts as they come in, where an earlier version of it is known.
+///
+/// An update that only takes keys away (`kubectl edit`, `kubectl replace`, a merge patch of nulls,
+/// `helm upgrade`) moves no managedFields time: the keys leave their owners' entries, and nobody gets them.
+/// Only a process that knew the keys sees it.
+pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
+    if facts.uid != known.uid {
+        return facts;
+    }
+    let has_time = facts.changed_at > known.changed_at;
+    if !has_time && facts.content_fields != known.content_fields {
+        // In whole seconds, as the API server writes its own.
+        facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    }
+    // What was seen is not forgotten because of a later write of labels, or a list of everything.
+    facts.changed_at = facts.changed_at.max(known.changed_at);
+    facts
+}
+
+/// Who owns what, from managedFields (server-side apply, KEP-555).
+fn ownership(entries: &[ManagedFields]) -> Ownership {
+    let is_ours = |entry: &&ManagedFields| {
+        entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
+    };
+    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.field_set());
+    let others = entries.iter().filter(|entry| !is_ours(entry));
+    let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
+    foreign.sort();
+    foreign.dedup();
+    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
+    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
+    others.sort();
+    others.dedup();
+    let by_us =
+        |entry: &&ManagedFields| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
+    let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
+    Ownership { ours, foreign, others, written }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ManagedFields {
+    manager: String,
+    operation: String,
+    subresource: Option<String>,
+    time: Option<Timestamp>,
+    #[serde(rename = "fieldsV1")]
+    fields: Fields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    #[serde(rename = "f:data")]
+    data: Option<Names>,
+    #[serde(rename = "f:binaryData")]
+    binary_data: Option<Names>,
+    #[serde(rename = "f:stringData")]
+    string_data: Option<Names>,
+    #[serde(rename = "f:immutable")]
+    immutable: Option<IgnoredAny>,
+    #[serde(rename = "f:type")]
+    type_: Option<IgnoredAny>,
+    #[serde(rename = "f:metadata")]
+    metadata: Option<MetadataFields>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetadataFields {
+    #[serde(rename = "f:labels")]
+    labels: Option<Names>,
+    #[serde(rename = "f:annotations")]
+    annotations: Option<Names>,
+}
+
+impl Fields {
+    fn owns_content(&self) -> bool {
+        self.data.is_some()
+            || self.binary_data.is_some()
+            || self.string_data.is_some()
+            || self.immutable.is_some()
+    }
+
+    fn labels(&self) -> &[String] {
+        self.metadata.as_ref().and_then(|meta| meta.labels.as_ref()).map_or(&[], |names| &names.0)
+    }
+
+    fn annotations(&self) -> &[String] {
+        self.metadata.as_ref().and_then(|meta| meta.annotations.as_ref()).map_or(&[], |names| &names.0)
+    }
+
+    /// The paths of content keys.
+    fn content(&self) -> impl Iterator<Item = String> + '_ {
+        let sections =
+            [("data", &self.data), ("binaryData", &self.binary_data), ("stringData", &self.string_data)];
+        sections.into_iter().flat_map(|(section, names)| {
+            let names = names.iter().flat_map(|names| &names.0);
+            names.map(move |name| format!("{section}/{name}"))
+        })
+    }
+
+    fn field_set(&self) -> u64 {
+        let under = |section: &'static str, names: &[String]| -> Vec<String> {
+            names.iter().map(|name| format!("{section}/{name}")).collect()
+        };
+        let mut paths: Vec<String> = self.content().collect();
+        paths.extend(under("label", self.labels()));
+        // Of no copy's content, and not on those that an earlier version of ours wrote.
+        let annotations: Vec<String> =
+            self.annotations().iter().filter(|key| *key != marks::DEFINITION).cloned().collect();
+        paths.extend(under("annotation", &annotations));
+        paths.extend(self.type_.map(|_| "type".to_owned()));
+        paths.extend(self.immutable.map(|_| "immutable".to_owned()));
+        marks::field_set(paths)
+    }
+
+    fn touched(&self) -> Vec<ForeignField> {
+        let keys = |names: &Option<Names>| names.as_ref().map_or_else(Vec::new, |names| names.0.clone());
+        let mut touched: Vec<ForeignField> = keys(&self.data).into_iter().map(ForeignField::Data).collect();
+        touched.extend(keys(&self.string_data).into_iter().map(ForeignField::Data));
+        touched.extend(keys(&self.binary_data).into_iter().map(ForeignField::BinaryData));
+        touched.extend(self.immutable.map(|_| ForeignField::Immutable));
+        touched.extend(self.type_.map(|_| ForeignField::Type));
+        let marks = self.labels().iter().chain(self.annotations()).filter(|key| marks::is_mark(key));
+        touched.extend(marks.cloned().map(ForeignField::Mark));
+        touched
+    }
+}
+
+/// The names of a map's entries in managedFields: the keys that begin with `f:`.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamesVisitor;
+        impl<'de> Visitor<'de> for NamesVisitor {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a set of managed fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry::<Cow<'de, str>, IgnoredAny>()? {
+                    names.extend(key.strip_prefix("f:").map(ToOwned::to_owned));
+                }
+                Ok(Names(names))
+            }
+        }
+        deserializer.deserialize_map(NamesVisitor)
+    }
+}
+
+/// The annotations of ours that are read, and no more of each than is taken; and the keys of a few others
+/// that begin like ours. The rest is skipped without being stored.
+#[derive(Default)]
+struct OurAnnotations {
+    read: BTreeMap<String, String>,
+    others: Vec<String>,
+}
+
+impl OurAnnotations {
+    fn misspelt(&self) -> Option<String> {
+        let read = self.read.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let wrong = misspelt_annotations(read.chain(self.others.iter().map(|key| (key.as_str(), ""))));
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+}
+
+impl<'de> Deserialize<'de> for OurAnnotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OursVisitor;
+        impl<'de> Visitor<'de> for OursVisitor {
+            type Value = OurAnnotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OurAnnotations, A::Error> {
+                let mut ours = OurAnnotations::default();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    match marks::kept_bytes(&key) {
+                        Some(most) => {
+                            let value: String = map.next_value()?;
+                            let end = value.floor_char_boundary(most);
+                            ours.read.insert(key.into_owned(), value[..end].to_owned());
+                        }
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                            if key.starts_with(marks::PREFIX) && ours.others.len() < MOST_OTHERS {
+                                ours.others.push(key.into_owned());
+                            }
+                        }
+                    }
+                }
+                Ok(ours)
+            }
+
+            fn visit_unit<E>(self) -> Result<OurAnnotations, E> {
+                Ok(OurAnnotations::default())
+            }
+        }
+        deserializer.deserialize_any(OursVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A ConfigMap with these keys; its managedFields say that content was last written in this second.
+    fn config_map(uid: &str, keys: &[&str], written: i64) -> ObjectFacts {
+        let data: BTreeMap<_, _> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+        let time = at(written);
+        let object = json!({"metadata": {
+            "name": "a", "uid": uid, "resourceVersion": "1", "creationTimestamp": at(10),
+            "managedFields": [{"manager": "m", "operation": "Update", "time": time, "fieldsV1": {"f:data": data}}],
+        }});
+        serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().facts
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Users may put as many annotations on their objects as the API server takes.
+    #[test]
+    fn of_annotations_no_more_is_kept_than_is_read() {
+        let long = "é".repeat(100_000);
+        let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {
+            "copyrator.dev/anything": long, "example.org/other": long, "copyrator.dev/copy-to": long,
+            "copyrator.dev/restart": long,
+        }}});
+        let slim = serde_json::from_value::<Slim<ConfigMap>>(object).unwrap();
+        assert!(slim.misspelt.unwrap().len() < 1024);
+        let kept: usize =
+            slim.asks.unwrap().annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let restart = slim.facts.restart.unwrap().len();
+        assert!(restart > marks::LONGEST - 2 && kept + restart < 4 * marks::LONGEST, "{kept} and {restart}");
+    }
+
+    #[test]
+    fn a_few_annotations_that_look_like_ours_are_told_of() {
+        let misspelt = |annotations: serde_json::Value| {
+            let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": annotations}});
+            serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().misspelt
+        };
+        for fine in [
+            json!({}),
+            json!({"example.org/copy-too": "shop", "copyrator.dev/copy-to": "shop", "copyrator.dev/restart": "false"}),
+            json!({marks::DEFINITION: "u", marks::REMOVE_AFTER: "x", marks::MARK: "x"}),
+        ] {
+            assert_eq!(misspelt(fine.clone()), None, "{fine}");
+        }
+        let said =
+            misspelt(json!({"copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes"})).unwrap();
+        assert_eq!(
+            said,
+            "annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\"; annotation copyrator.dev/copy-too is \
+             not known; did you mean copyrator.dev/copy-to?"
+        );
+        let many: BTreeMap<String, &str> =
+            (0..100).map(|at| (format!("copyrator.dev/{at}-{}", "x".repeat(250)), "")).collect();
+        assert!(misspelt(json!(many)).unwrap().len() < 1024);
+    }
+
+    #[test]
+    fn a_key_that_goes_is_a_change_though_no_time_tells() {
+        let now = "1970-01-01T00:05:00.7Z".parse().unwrap();
+        let known = config_map("u", &["x", "y"], 100);
+        for (facts, expected, what) in [
+            (config_map("u", &["x", "y"], 100), 100, "labels"),
+            (config_map("u", &["x", "y"], 200), 200, "a value"),
+            (config_map("u", &["x", "z"], 200), 200, "a renamed key"),
+            (config_map("u", &["x"], 100), 300, "a key goes"),
+            (config_map("u", &["x"], 50), 300, "a key goes, and its owner's entry with it"),
+            (config_map("new", &["x"], 100), 100, "another object"),
+        ] {
+            assert_eq!(after(&known, facts, now).changed_at, at(expected), "{what}");
+        }
+        // Once seen it stays, whatever is written later, until content is written.
+        let shrunk = after(&known, config_map("u", &["x"], 100), now);
+        let later = at(400);
+        assert_eq!(after(&shrunk, config_map("u", &["x"], 100), later), shrunk);
+        assert_eq!(after(&shrunk, config_map("u", &["x"], 350), later).changed_at, at(350));
+    }
+}

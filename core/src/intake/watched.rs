@@ -1,0 +1,196 @@
+//! How each watched kind becomes facts.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{
+    annotated,
+    object::{Slim, after},
+    workload::{Restartable, Workload},
+};
+use crate::{
+    api::WorkloadKind,
+    model::{NamespaceFacts, ObjectFacts, Store, Taken, World},
+    names::{Kind, NamespacedName, ObjectKey},
+    plan::Changed,
+};
+
+/// A kind that is watched.
+pub trait Watched:
+    Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
+{
+    /// The store it fills.
+    const STORE: Store;
+
+    /// Names the object.
+    fn changed(&self) -> Changed;
+
+    /// Whether the object is known as it is, so that there is nothing to take in.
+    fn is_known(&self, _world: &World) -> bool {
+        false
+    }
+
+    /// Takes the object in, as it is seen now; whether anything that matters to a decision has changed.
+    fn put(self, world: &mut World, now: Timestamp) -> bool;
+
+    /// The same in two steps: what takes long is done before anybody has to wait for the world.
+    fn prepare(self, now: Timestamp) -> impl FnOnce(&mut World) -> bool {
+        move |world| self.put(world, now)
+    }
+
+    /// Forgets an object.
+    fn forget(changed: &Changed, world: &mut World);
+
+    /// Every object of the kind that is known.
+    fn known(world: &World) -> Vec<Changed>;
+}
+
+pub(super) fn name(meta: &ObjectMeta) -> Arc<str> {
+    meta.name.as_deref().unwrap_or_default().into()
+}
+
+pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
+    NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), name(meta))
+}
+
+/// What counts of a namespace.
+pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    NamespaceFacts {
+        uid: namespace.metadata.uid.clone().unwrap_or_default().into(),
+        terminating: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
+        labels: namespace.metadata.labels.clone().unwrap_or_default(),
+    }
+}
+
+impl Watched for Namespace {
+    const STORE: Store = Store::Namespaces;
+
+    fn changed(&self) -> Changed {
+        Changed::Namespace(name(&self.metadata))
+    }
+
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
+        world.set_namespace(name(&self.metadata), namespace_facts(&self))
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Namespace(name) = changed {
+            world.namespaces.remove(name);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.namespaces.keys().cloned().map(Changed::Namespace).collect()
+    }
+}
+
+/// ConfigMap and Secret in one place.
+trait OfKind: Resource<DynamicType = ()> {
+    const KIND: Kind;
+    const STORE: Store;
+}
+
+impl OfKind for ConfigMap {
+    const KIND: Kind = Kind::ConfigMap;
+    const STORE: Store = Store::ConfigMaps;
+}
+
+impl OfKind for Secret {
+    const KIND: Kind = Kind::Secret;
+    const STORE: Store = Store::Secrets;
+}
+
+impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
+    const STORE: Store = K::STORE;
+
+    fn changed(&self) -> Changed {
+        let NamespacedName { namespace, name } = namespaced(self.meta());
+        Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
+    }
+
+    fn is_known(&self, world: &World) -> bool {
+        let Changed::Object(key) = self.changed() else { return false };
+        let is_this = |known: &ObjectFacts| {
+            known.uid == self.facts.uid && known.resource_version == self.facts.resource_version
+        };
+        world.object(&key).is_some_and(is_this)
+    }
+
+    fn put(self, world: &mut World, now: Timestamp) -> bool {
+        let Changed::Object(key) = self.changed() else { return false };
+        annotated::put(world, &key, &self.facts.uid, self.asks);
+        annotated::put_misspelt(world, &key, self.misspelt);
+        let known = world.object(&key);
+        let facts = match known {
+            Some(known) => after(known, self.facts, now),
+            None => self.facts,
+        };
+        if known == Some(&facts) {
+            return false;
+        }
+        world.set_object(key, Some(facts));
+        true
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Object(key) = changed {
+            annotated::put(world, key, "", None);
+            annotated::put_misspelt(world, key, None);
+            world.set_object(key.clone(), None);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        let of_kind = world.objects().filter(|(key, _)| key.kind == K::KIND);
+        of_kind.map(|(key, _)| Changed::Object(key.clone())).collect()
+    }
+}
+
+impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K> {
+    const STORE: Store = match K::KIND {
+        WorkloadKind::Deployment => Store::Deployments,
+        WorkloadKind::StatefulSet => Store::StatefulSets,
+        WorkloadKind::DaemonSet => Store::DaemonSets,
+    };
+
+    fn changed(&self) -> Changed {
+        Changed::Workload(self.key())
+    }
+
+    fn put(self, world: &mut World, _now: Timestamp) -> bool {
+        let (key, mut facts) = (self.key(), self.facts);
+        match world.workloads.get(&key).and_then(|known| facts.keep(known)) {
+            Some(Taken::Label) => drop(world.taken.entry(key.clone()).or_insert(Taken::Label)),
+            Some(Taken::Rollout) => drop(world.taken.insert(key.clone(), Taken::Rollout)),
+            None => drop(world.taken.remove(&key)),
+        }
+        world.set_workload(key, Some(facts))
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Workload(key) = changed {
+            world.set_workload(key.clone(), None);
+            world.pods.remove(key);
+            world.restart_attempts.remove(key);
+            world.missing_since.remove(key);
+            world.taken.remove(key);
+            world.waits.end(key);
+            world.circuits.remove(key);
+            world.restarted.remove(key);
+            world.removed_at.remove(key);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        let of_kind = world.workloads.keys().filter(|key| key.kind == K::KIND);
+        of_kind.cloned().map(Changed::Workload).collect()
+    }
+}

@@ -1,0 +1,20 @@
+//! What Copyrator decides, and the kinds that it is decided by: no socket, no client of the API server, no task,
+//! no clock and no environment. The operator (`copyrator`) brings what is known of the cluster and carries out
+//! what is decided; the webhook, the reconciler and the commands decide by the same functions.
+//!
+//! `ARCHITECTURE.md` is the map: what each module is, which others it may import, and what it must not do.
+
+pub mod admit;
+pub mod api;
+pub mod authority;
+pub mod crds;
+pub mod digest;
+pub mod explain;
+pub mod hooks;
+pub mod import;
+pub mod intake;
+pub mod marks;
+pub mod model;
+pub mod names;
+pub mod plan;
+pub mod validate;

@@ -1,0 +1,284 @@
+//! Who wants a copy where. A *slot* is the place of one possible copy: kind, namespace and name.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::targets::{is_named, takes_copies, targets};
+use crate::{
+    marks::{CA_SECRET, KEY_SECRET, Proof},
+    model::{Authority, NamespaceFacts, ObjectFacts, RuleFacts, World},
+    names::{Kind, NamespacedName, ObjectKey},
+    validate::{CompiledRule, Gives, Globs},
+};
+
+/// Where one slot could be a copy of more sources than this, the others are not told.
+const MOST_DUPLICATES: usize = 20;
+
+/// One rule's wish for one slot.
+#[derive(Clone, Debug)]
+pub struct Claim<'w> {
+    /// The rule.
+    pub rule: &'w NamespacedName,
+    /// What is known of it.
+    pub facts: &'w RuleFacts,
+    /// Its spec, understood.
+    pub compiled: &'w CompiledRule,
+    /// The object it wants copied there.
+    pub source: ObjectKey,
+    /// Further objects that the rule would copy to the same slot, the first of them; the alphabetically first
+    /// namespace wins.
+    pub duplicates: Vec<ObjectKey>,
+}
+
+/// What keeps a rule from writing. Its copies are kept as they are meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inert {
+    /// Its spec is not understood.
+    Quarantined,
+    /// `suspend: true`.
+    Suspended,
+    /// A namespace of its sources is not seen: nobody knows what is there.
+    Unseen,
+    /// Its identity may not do what it declares, or has not been asked yet.
+    Unauthorized,
+}
+
+/// What keeps a rule from writing, if anything.
+pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
+    match &facts.compiled {
+        Err(_) => Some(Inert::Quarantined),
+        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
+        Ok(_) => {
+            let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
+            (!may).then_some(Inert::Unauthorized)
+        }
+    }
+}
+
+/// The first namespace of a rule's sources that is not seen, if there is one.
+pub fn unseen_source<'w>(
+    world: &World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> Option<&'w str> {
+    world.places.as_ref()?;
+    source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
+}
+
+/// What the API server said of this very generation of a rule, once it has been asked.
+pub fn authority<'w>(world: &'w World, rule: &NamespacedName, facts: &RuleFacts) -> Option<&'w Authority> {
+    let authority = world.rule_authority.get(rule)?;
+    (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
+}
+
+/// Every rule's claim on one slot.
+pub fn claims_on<'w>(world: &'w World, slot: &ObjectKey) -> Vec<Claim<'w>> {
+    each_claim(world, slot).collect()
+}
+
+/// Whether a rule that may write claims a slot.
+pub fn is_wanted(world: &World, slot: &ObjectKey) -> bool {
+    each_claim(world, slot).any(|claim| inert(world, claim.rule, claim.facts).is_none())
+}
+
+fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Claim<'w>> {
+    let takes = |facts: &&NamespaceFacts| takes_copies(world, &slot.namespace, facts);
+    let namespace = world.namespaces.get(&slot.namespace).filter(takes);
+    let rules = namespace.map(|_| world.rules.copying_to(&slot.name)).into_iter().flatten();
+    rules.filter_map(move |(rule, compiled)| {
+        // First what rules out most rules at the least cost: this is asked for each slot of each rule.
+        if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace?) {
+            return None;
+        }
+        let elsewhere = source_namespaces(rule, compiled).filter(|other| **other != *slot.namespace);
+        let mut sources = elsewhere
+            .flat_map(|namespace| sources_giving(world, rule, compiled, namespace, &slot.name))
+            .map(|(source, _)| source.clone());
+        let source = sources.next()?;
+        let (facts, duplicates) = (world.rules.get(rule)?, sources.take(MOST_DUPLICATES).collect());
+        Some(Claim { rule, facts, compiled, source, duplicates })
+    })
+}
+
+/// The slots that a rule claims, whether it may write or not.
+pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
+    let Some(compiled) = world.rules.get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
+        return BTreeSet::new();
+    };
+    let targets: Vec<&Arc<str>> = targets(world, compiled).collect();
+    let sources = sources_of(world, rule, compiled);
+    sources.flat_map(|(source, _)| slots_in(compiled, source, targets.iter().copied())).collect()
+}
+
+/// The slots of one source in these namespaces; all of them share one name.
+pub(crate) fn slots_in<'t>(
+    compiled: &CompiledRule,
+    source: &ObjectKey,
+    targets: impl Iterator<Item = &'t Arc<str>>,
+) -> impl Iterator<Item = ObjectKey> {
+    let (kind, home) = (compiled.shape.kind, source.namespace.clone());
+    let name: Arc<str> = compiled.shape.copy_name(source).into();
+    targets
+        .filter(move |target| **target != home)
+        .map(move |target| ObjectKey::new(kind, target.clone(), name.clone()))
+}
+
+/// The objects that a rule copies, by namespace and name.
+pub fn sources_of<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+    source_namespaces(rule, compiled).flat_map(move |namespace| sources_in(world, rule, compiled, namespace))
+}
+
+/// The same in one namespace. Where the rule names them nobody looks through all that is there.
+fn sources_in<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+    namespace: &'w str,
+) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+    let literals = compiled.names.as_ref().and_then(Globs::literals);
+    let named: BTreeSet<&str> = literals.into_iter().flatten().map(String::as_str).collect();
+    let named = named
+        .into_iter()
+        .filter_map(move |name| world.object_at(&ObjectKey::new(compiled.kind, namespace, name)));
+    let any = literals.is_none().then(|| world.objects_in(compiled.kind, namespace)).into_iter().flatten();
+    named.chain(any).filter(move |(key, facts)| is_source(world, rule, compiled, key, facts))
+}
+
+/// The objects of one namespace that a rule copies under this name.
+pub(super) fn sources_giving<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+    namespace: &'w str,
+    copy: &str,
+) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+    let gives = compiled.shape.name.gives(namespace, copy);
+    let is_meant = |name: &&str| compiled.names.as_ref().is_none_or(|names| names.matches(name));
+    let one = match gives {
+        Some(Gives::One(name)) => Some(name).filter(is_meant),
+        Some(Gives::Any) | None => None,
+    };
+    let one = one
+        .and_then(|name| world.object_at(&ObjectKey::new(compiled.kind, namespace, name)))
+        .filter(|(key, facts)| is_source(world, rule, compiled, key, facts));
+    let any = (gives == Some(Gives::Any)).then(|| sources_in(world, rule, compiled, namespace));
+    one.into_iter().chain(any.into_iter().flatten())
+}
+
+/// Whether a rule copies this object.
+pub fn is_source(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+    key: &ObjectKey,
+    facts: &ObjectFacts,
+) -> bool {
+    key.kind == compiled.kind
+        && is_source_namespace(rule, compiled, &key.namespace)
+        && compiled.names.as_ref().is_none_or(|names| names.matches(&key.name))
+        && compiled
+            .object_selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
+        && !is_copy(world, key, facts)
+        && !is_secret_of_ours(world, key)
+}
+
+/// Whether a rule that may write copies this object.
+pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
+    let mut rules = world.rules.copying_from(&key.name);
+    rules.any(|(rule, compiled)| {
+        is_source(world, rule, compiled, key, facts)
+            && world.rules.get(rule).is_some_and(|facts| inert(world, rule, facts).is_none())
+    })
+}
+
+/// What our digests and certificates rest on is copied nowhere, no matter who may read it: with it marks and
+/// grants could be forged. (As a target our namespace is out of the question anyway.)
+fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
+    key.kind == Kind::Secret
+        && *key.namespace == *world.own_namespace
+        && [KEY_SECRET, CA_SECRET].contains(&&*key.name)
+}
+
+/// The first rule that copies this object, at present or once it may: a source that were overwritten
+/// meanwhile (a rule is suspended, or its identity has not been asked about yet after a restart of ours)
+/// would be lost. Nobody knows what a rule that is not understood means: it counts as copying everything
+/// where its sources are.
+pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
+    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
+        Ok(compiled) => is_source(world, rule, compiled, key, facts),
+        Err(_) => match rule.annotated() {
+            Some(source) => source == *key,
+            None => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
+        },
+    };
+    world.rules.iter().find(copies).map(|(rule, _)| rule)
+}
+
+/// The objects that a rule copies, at present or once it may: see [`copied_by`].
+pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
+    let Some(facts) = world.rules.get(rule) else { return Vec::new() };
+    match &facts.compiled {
+        Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
+        Err(_) => {
+            let namespaces = namespaces_meant(rule, facts);
+            let kinds = [Kind::ConfigMap, Kind::Secret].into_iter();
+            let places = kinds.flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
+            places
+                .flat_map(|(kind, namespace)| world.objects_in(kind, namespace))
+                .map(|(key, _)| key)
+                .collect()
+        }
+    }
+}
+
+/// Where the sources of a rule that is not understood may be: for a rule that cannot even be read, in its own
+/// namespace.
+fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
+    match facts.spec.source.namespaces.as_slice() {
+        [] => BTreeSet::from([&*rule.namespace]),
+        named => named.iter().map(String::as_str).collect(),
+    }
+}
+
+/// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407,
+/// config-syncer#474).
+pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
+    match &world.key {
+        Some(_) => proof(world, key, facts).is_some_and(|proof| proof != Proof::Forged),
+        None => facts.marks.is_some(),
+    }
+}
+
+/// What an object's marks prove; `None` where there are none, or no key yet. With another key nothing but the
+/// labels can be believed, since the admission policy for copies guards those: anybody may write annotations
+/// on their own objects.
+pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
+    let (marks, digest_key) = (facts.marks.as_deref()?, world.key.as_ref()?);
+    let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
+    Some(match marks.proof(key, digest_key) {
+        Proof::UnknownKey if !marks.is_labelled(label) => Proof::Forged,
+        proof => proof,
+    })
+}
+
+fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace: &str) -> bool {
+    match compiled.source_namespaces.as_slice() {
+        [] => *rule.namespace == *namespace,
+        namespaces => namespaces.iter().any(|one| one == namespace),
+    }
+}
+
+/// Where a rule looks for sources, in order and each once.
+pub(super) fn source_namespaces<'w>(
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> impl Iterator<Item = &'w str> {
+    let own = compiled.source_namespaces.is_empty().then_some(&*rule.namespace);
+    own.into_iter().chain(compiled.source_namespaces.iter().map(String::as_str))
+}

@@ -1,0 +1,134 @@
+//! How much a rule wants, and which of the slots it wants it shares with others: found out from its sources
+//! and its targets, without going through their product.
+
+use std::collections::BTreeSet;
+
+use super::{
+    claims::{inert, possible_sources, slots_in, source_namespaces, sources_giving, sources_of},
+    targets::{at_most, is_named, targets},
+};
+use crate::{
+    api::ConflictPolicy,
+    model::World,
+    names::{NamespacedName, ObjectKey},
+    validate::{CompiledRule, Globs},
+};
+
+/// How many copies a rule comes to, where they are more than one rule may have. No new copy of it is made
+/// then; those that are there are kept in order, and removed, as ever.
+pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<usize> {
+    let most = world.spread_limits.max_copies;
+    // Mostly there are too few namespaces, or too few objects, for it to be worth counting.
+    let places = at_most(world, compiled).max(1);
+    let enough = most.checked_div(places)?.saturating_add(1);
+    let objects = |namespace| match compiled.names.as_ref().and_then(Globs::literals) {
+        Some(names) => names.len(),
+        None => world.objects_in(compiled.kind, namespace).take(enough).count(),
+    };
+    let in_sight: usize = source_namespaces(rule, compiled).map(objects).sum();
+    if most == 0 || in_sight.saturating_mul(places) <= most {
+        return None;
+    }
+    let sources: Vec<&ObjectKey> = sources_of(world, rule, compiled).map(|(source, _)| source).collect();
+    if sources.len().saturating_mul(places) <= most {
+        return None;
+    }
+    let targets: BTreeSet<&str> = targets(world, compiled).map(|namespace| &**namespace).collect();
+    let elsewhere = |source: &&ObjectKey| targets.len() - usize::from(targets.contains(&*source.namespace));
+    let copies = sources.iter().map(elsewhere).fold(0, usize::saturating_add);
+    (copies > most).then_some(copies)
+}
+
+/// What to do about a rule that comes to too many copies.
+pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
+    let most = world.spread_limits.max_copies;
+    format!(
+        "the rule comes to {copies} copies, more than --max-copies-per-rule ({most}): no new copy is made, and those that \
+         are there are kept in order; select fewer sources or fewer namespaces, spread them over several rules, or have \
+         --max-copies-per-rule raised"
+    )
+}
+
+/// The rules that make copies at present, this one aside.
+fn others<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledRule)> {
+    world.rules.iter().filter(move |(other, _)| *other != rule).filter_map(|(other, facts)| {
+        let compiled = facts.compiled.as_deref().ok()?;
+        inert(world, other, facts).is_none().then_some((other, compiled))
+    })
+}
+
+/// The slots that another rule may fill and that this one claims too: which rule has them depends on what is
+/// known of this one. The cost is what the other rules come to, however much this one claims.
+pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
+    let Some(Ok(compiled)) = world.rules.get(rule).map(|facts| &facts.compiled) else {
+        return BTreeSet::new();
+    };
+    let mut shared = BTreeSet::new();
+    for (other, theirs) in others(world, rule).filter(|(_, theirs)| theirs.shape.kind == compiled.shape.kind)
+    {
+        for (source, _) in sources_of(world, other, theirs) {
+            if gives(world, rule, compiled, &theirs.shape.copy_name(source)) {
+                shared.extend(claimed_by_both(world, compiled, theirs, source));
+            }
+        }
+    }
+    shared
+}
+
+/// The same of one source.
+pub(crate) fn shared_of<'w>(
+    world: &'w World,
+    rule: &NamespacedName,
+    compiled: &'w CompiledRule,
+    source: &'w ObjectKey,
+) -> BTreeSet<ObjectKey> {
+    let name = compiled.shape.copy_name(source);
+    let others = world.rules.copying_to(&name).filter(|(other, theirs)| {
+        let may = || world.rules.get(other).is_some_and(|facts| inert(world, other, facts).is_none());
+        *other != rule
+            && theirs.shape.kind == compiled.shape.kind
+            && may()
+            && gives(world, other, theirs, &name)
+    });
+    others.flat_map(|(_, theirs)| claimed_by_both(world, theirs, compiled, source)).collect()
+}
+
+/// The slots of a source of one of two rules that copy it under the same name, in the targets of both.
+fn claimed_by_both<'w>(
+    world: &'w World,
+    one: &'w CompiledRule,
+    its: &'w CompiledRule,
+    source: &'w ObjectKey,
+) -> impl Iterator<Item = ObjectKey> {
+    slots_in(its, source, targets(world, its)).filter(move |slot| {
+        let facts = world.namespaces.get(&slot.namespace);
+        facts.is_some_and(|facts| is_named(one, &slot.namespace, facts))
+    })
+}
+
+/// Whether a rule copies something under this name.
+fn gives(world: &World, rule: &NamespacedName, compiled: &CompiledRule, copy: &str) -> bool {
+    source_namespaces(rule, compiled)
+        .any(|namespace| sources_giving(world, rule, compiled, namespace, copy).next().is_some())
+}
+
+/// The sources of a rule in whose place another rule would write if they were none.
+pub(crate) fn taken_over(world: &World, rule: &NamespacedName) -> Vec<ObjectKey> {
+    let takers: Vec<_> =
+        others(world, rule).filter(|(_, theirs)| theirs.conflict != ConflictPolicy::Refuse).collect();
+    if takers.is_empty() {
+        return Vec::new();
+    }
+    let is_taken = |source: &&ObjectKey| {
+        takers.iter().any(|(other, theirs)| {
+            let facts = world.namespaces.get(&source.namespace);
+            theirs.shape.kind == source.kind
+                && facts.is_some_and(|facts| is_named(theirs, &source.namespace, facts))
+                && gives(world, other, theirs, &source.name)
+        })
+    };
+    possible_sources(world, rule).into_iter().filter(is_taken).cloned().collect()
+}

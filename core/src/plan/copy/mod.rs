@@ -1,0 +1,27 @@
+//! What becomes of one slot, the place of one possible copy, and what a rule's status says of its slots.
+
+pub mod absent;
+mod alike;
+pub mod claims;
+pub mod copies;
+pub mod demand;
+mod guard;
+mod hold;
+mod intent;
+mod removal;
+pub mod rule_status;
+pub mod source_index;
+mod spread;
+pub mod targets;
+#[cfg(test)]
+mod tests;
+
+pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
+pub use demand::too_many;
+pub use guard::{Guards, REFUSED_BY_POLICY, judged_by};
+pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
+pub use intent::Intent;
+pub use removal::{HELD, is_unseen_under, let_go};
+pub use rule_status::{Tally, large_spread, rule_report, rule_status, says_too_many};
+pub use source_index::{IndexedSource, SourceIndex, source_index_key};
+pub use spread::{is_calm, spread};

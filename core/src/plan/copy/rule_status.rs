@@ -1,0 +1,453 @@
+//! A rule's status, from what is known.
+//!
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
+//! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
+//! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
+//! `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of
+//! problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Terminating`, `RefusedByPolicy`,
+//! `Forbidden`, `TooLarge`, `TooMany`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::{
+    absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
+    alike::Alike,
+    claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
+    copies::{SlotState, plan_claimed, plan_slot, problem},
+    demand::{too_many, too_many_said},
+    spread::is_large,
+    targets::{bounds, can_grow, unseen},
+};
+use crate::{
+    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
+    authority::NOT_ASKED,
+    model::{Authority, RuleFacts, World},
+    names::{NamespacedName, ObjectKey},
+    plan::Need,
+    validate::quarantine_reason,
+};
+
+/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has
+/// none: its status says why, and nobody is to be woken because its copies do not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Copies that should exist.
+    pub desired: usize,
+    /// Copies of them in order.
+    pub current: usize,
+    /// Copies that a foreign object, another rule, another source or another writer is in the way of.
+    pub conflicting: usize,
+    /// Copies that were refused, or could not be written.
+    pub failed: usize,
+}
+
+/// What a rule's status should say.
+pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
+    rule_report(world, rule, now).map(|(status, _)| status)
+}
+
+/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where it has
+/// a status and something has to be asked or read again before there is anything to add: after a start of
+/// ours nothing has changed for anybody. The task that asks and reads has the status looked at afterwards.
+pub fn rule_report(
+    world: &World,
+    rule: &NamespacedName,
+    now: Timestamp,
+) -> Option<(CopyratorRuleStatus, Tally)> {
+    let facts = world.rules.get(rule)?;
+    let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
+    if facts.compiled.is_ok()
+        && unseen_source.is_none()
+        && authority(world, rule, facts).is_none()
+        && speaks_of(conditions, "Authorized", facts.generation)
+    {
+        return None;
+    }
+    let mut count = Count::default();
+    // An author who may not do what a rule declares is not told either what the rule would come upon.
+    let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
+    if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
+        let too_many = too_many(world, rule, compiled);
+        if let Some(copies) = too_many {
+            let message = too_many_said(world, copies);
+            count.add(Problem { reason: TOO_MANY.into(), message, ..Problem::default() });
+        }
+        unseen(world, compiled)
+            .into_iter()
+            .filter_map(|name| not_seen(world, name))
+            .for_each(|it| count.add(it));
+        count.absent_sources = absent_sources(world, rule, compiled);
+        let absent = absent_targets(world, compiled);
+        count.is_nowhere = names_only(compiled, &absent);
+        count.absent_targets = namespaces_absent(&absent);
+        for (source, _) in sources_of(world, rule, compiled) {
+            count.sources += 1;
+            let print = world.fingerprint(source);
+            count.large.extend(print.and_then(|print| is_large(world, compiled, source, print)));
+        }
+        let mut alike = Alike::default();
+        let slots = match too_many {
+            Some(_) => world.copies_of_rule(rule).cloned().collect(),
+            None => slots_of(world, rule),
+        };
+        for slot in world.copies_of_rule(rule).filter(|slot| !slots.contains(slot)) {
+            let left = plan_slot(world, slot, now);
+            if !left.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
+                return None;
+            }
+            // What an earlier spec has left behind, and may not be taken away.
+            if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
+                count.problems.push(problem);
+            }
+        }
+        for slot in slots {
+            count.desired += 1;
+            let claims = claims_on(world, &slot);
+            let plan = plan_claimed(world, &slot, &claims, &mut alike, now);
+            if let Some((reason, why)) = plan.needs.iter().find_map(|need| unread(world, need)) {
+                count.block(problem(&slot, reason, why));
+                continue;
+            }
+            if !plan.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
+                return None;
+            }
+            if plan.rule.as_ref() != Some(rule) {
+                count.block(served_by_another(&slot, plan.rule.as_ref()));
+                continue;
+            }
+            match plan.state {
+                SlotState::Current => count.current += 1,
+                SlotState::Braked(until) => {
+                    count.braked += 1;
+                    count.until = count.until.max(Some(until));
+                }
+                SlotState::Blocked(problem) => count.block(problem),
+                _ => {}
+            }
+            for claim in claims.iter().filter(|claim| claim.rule == rule) {
+                claim.duplicates.iter().for_each(|other| count.add(duplicate(&slot, claim, other)));
+            }
+        }
+        if let Some(copies) = too_many {
+            // Nothing of what is lacking is on its way.
+            count.desired = copies.max(count.current);
+            count.hindered = count.desired - count.current;
+            count.braked = 0;
+        }
+    }
+    let copies = world.copies_of_rule(rule).filter_map(|slot| world.object(slot));
+    let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
+    count.leaving = marked.count();
+    let tally = count.tally(inert(world, rule, facts).is_some());
+    Some((status(world, rule, facts, count, now), tally))
+}
+
+/// A namespace that a rule means, and that is not seen.
+fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
+    let (reason, message) = world.unseen(namespace)?;
+    Some(Problem { namespace: namespace.to_owned(), reason: reason.into(), message, ..Problem::default() })
+}
+
+/// Why what is needed could not be read the last time, if it could not.
+fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (&'static str, String)> {
+    match need {
+        Need::Fingerprint(key) => world.unread.get(key),
+        Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
+    }
+}
+
+/// Why a rule is `Degraded` that comes to too many copies.
+const TOO_MANY: &str = "TooMany";
+
+/// Whether a status says that its rule comes to too many copies.
+pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
+    let is_so = |one: &Condition| one.type_ == "Degraded" && one.status == "True" && one.reason == TOO_MANY;
+    status.conditions.iter().any(is_so)
+}
+
+/// Begins what `Ready` says of a source that is large for so many targets.
+const LARGE: &str = "; large: ";
+
+/// What a status says of a source that is large for so many targets.
+pub fn large_spread(status: &CopyratorRuleStatus) -> Option<&str> {
+    large_spread_of(&status.conditions)
+}
+
+/// The same, from the conditions alone.
+pub(crate) fn large_spread_of(conditions: &[Condition]) -> Option<&str> {
+    let ready = conditions.iter().find(|one| one.type_ == "Ready")?;
+    ready.message.split_once(LARGE).map(|(_, large)| large)
+}
+
+#[derive(Default)]
+struct Count {
+    sources: usize,
+    desired: usize,
+    current: usize,
+    /// Slots that something else is in the way of.
+    hindered: usize,
+    /// Those of them that our own account lacks a right for.
+    forbidden: usize,
+    /// Copies whose source keeps changing.
+    braked: usize,
+    /// When the last of those is written.
+    until: Option<Timestamp>,
+    /// Sources that are large for so many targets.
+    large: Vec<String>,
+    /// Copies that nobody wants any more, until their grace is over.
+    leaving: usize,
+    /// Sources that are named one by one and are not there.
+    absent_sources: Vec<ObjectKey>,
+    /// Which target namespaces that are named one by one do not exist, in words.
+    absent_targets: Option<String>,
+    /// No other targets are named.
+    is_nowhere: bool,
+    /// The first of them.
+    problems: Vec<Problem>,
+    /// How many are disputes.
+    conflicting: usize,
+    /// How many are anything else.
+    failed: usize,
+}
+
+impl Count {
+    /// Counts a problem, and keeps it while there are few.
+    fn add(&mut self, problem: Problem) {
+        match ["Conflict", "OtherRule", "DuplicateName", "Contested"].contains(&&*problem.reason) {
+            true => self.conflicting += 1,
+            false => self.failed += 1,
+        }
+        if self.problems.len() < WORST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Counts a slot that is not written, and why.
+    fn block(&mut self, problem: Problem) {
+        self.hindered += 1;
+        self.forbidden += usize::from(problem.reason == "Forbidden");
+        self.add(problem);
+    }
+
+    fn tally(&self, is_inert: bool) -> Tally {
+        if is_inert {
+            return Tally::default();
+        }
+        let Self { desired, current, conflicting, failed, .. } = *self;
+        Tally { desired, current, conflicting, failed }
+    }
+}
+
+fn status(
+    world: &World,
+    rule: &NamespacedName,
+    facts: &RuleFacts,
+    count: Count,
+    now: Timestamp,
+) -> CopyratorRuleStatus {
+    let mut status = facts.status.clone().unwrap_or_default();
+    let (generation, now) = (facts.generation, Time(now));
+    let authority = authority(world, rule, facts);
+    let (mut problems, mut problem_count) = (count.problems, count.conflicting + count.failed);
+    if let Err(found) = &facts.compiled {
+        problems.splice(0..0, found.iter().cloned());
+        problem_count += found.len();
+    }
+    status.observed_generation = Some(generation);
+    status.identity = authority.map(|authority| authority.identity.clone());
+    status.sources = count.sources as i64;
+    status.desired = count.desired as i64;
+    status.current = count.current as i64;
+    status.leaving = count.leaving as i64;
+    status.problem_count = problem_count as i64;
+    let first_problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+    let degraded = (!problems.is_empty() && facts.compiled.is_ok()).then(|| {
+        (
+            true,
+            problems[0].reason.clone(),
+            match problem_count {
+                1 => problems[0].message.clone(),
+                number => format!("{number} problems, the first: {}", problems[0].message),
+            },
+        )
+    });
+    problems.truncate(WORST_PROBLEMS);
+    status.problems = problems;
+
+    let pending = count.desired - count.current - count.hindered;
+    let copying = || being_written(pending - count.braked, count.braked, count.until);
+    // A refusal takes nothing back: what may be written, and that the writer may impersonate an account,
+    // stays settled, and what others have claimed here proves nothing.
+    if let Some(Authority { answer: Ok(()), asked, .. }) = authority {
+        grant(&mut status, world, rule, facts, *asked);
+    }
+    let authorized = authority.map(|authority| match &authority.answer {
+        Ok(()) => (true, "Allowed", allowed(rule, facts, &authority.identity, &status)),
+        Err((reason, message)) => (false, reason.as_str(), message.clone()),
+    });
+    let stopped = inert(world, rule, facts);
+    let ready = match (stopped, &authorized) {
+        (Some(Inert::Quarantined), _) => {
+            let message = status.problems.first().map(|problem| problem.message.clone());
+            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
+        }
+        (Some(Inert::Suspended), _) => {
+            (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
+        }
+        (Some(Inert::Unseen), _) => {
+            let compiled = facts.compiled.as_ref().ok();
+            let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
+            let (reason, message) = source.unwrap_or(("OutOfSight", String::new()));
+            (false, reason, format!("a namespace of its sources: {message}"))
+        }
+        (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
+        (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),
+        (None, _) if count.desired > 0 && count.forbidden == count.desired => {
+            (false, "Forbidden", first_problem)
+        }
+        (None, _) if pending > 0 => (true, "Copying", copying()),
+        (None, _) => {
+            let absent = count.absent_targets.as_deref();
+            settled(facts, &status, sources_not_found(&count.absent_sources), absent, count.is_nowhere)
+        }
+    };
+    let grows = facts.compiled.as_ref().is_ok_and(|compiled| can_grow(compiled));
+    let ready = match world.places.as_ref().filter(|places| places.is_all() && stopped.is_none() && grows) {
+        Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
+        None => ready,
+    };
+    let ready = match count.large.first().filter(|_| stopped.is_none()) {
+        Some(large) => (ready.0, ready.1, format!("{}{LARGE}{large}", ready.2)),
+        None => ready,
+    };
+    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::Unseen))
+        || matches!(authorized, Some((false, ..)))
+        || (stopped.is_none() && ready.1 == "Forbidden");
+    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
+    // What is named and not there yet is waited for.
+    let reconciling = match stopped {
+        None if pending > 0 => Some((true, "Copying", copying())),
+        None if !ready.0 && !is_stalled => Some((true, ready.1, ready.2.clone())),
+        _ => None,
+    };
+    let conditions = &mut status.conditions;
+    set_condition(conditions, "Ready", Some(ready), generation, &now);
+    set_condition(conditions, "Authorized", authorized.clone(), generation, &now);
+    set_condition(conditions, "Stalled", stalled, generation, &now);
+    set_condition(conditions, "Reconciling", reconciling, generation, &now);
+    let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
+    set_condition(conditions, "Degraded", degraded, generation, &now);
+    status
+}
+
+/// Keeps what proves that this very spec was allowed, and since when; anew where nothing proves it yet.
+fn grant(
+    status: &mut CopyratorRuleStatus,
+    world: &World,
+    rule: &NamespacedName,
+    facts: &RuleFacts,
+    asked: Timestamp,
+) {
+    status.authorized_generation = Some(facts.generation);
+    let (Ok(compiled), Some(key)) = (&facts.compiled, &world.key) else { return };
+    let bounds = bounds(world, rule, compiled);
+    if !facts.is_granted(key, &bounds) {
+        status.authorized_proof = Some(facts.grant(key, &bounds));
+        // As it is stored, without fractions: messages about it must be the same when it is read back.
+        status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
+    }
+}
+
+/// What is said of a rule that may do what it declares: as far as that was asked, and when.
+fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
+    if facts.spec.service_account_name.is_some() {
+        return format!("{identity} may do what this rule declares; that is asked again every 20 s");
+    }
+    let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
+    let was = format!("{identity} was allowed what this rule declares when that was asked{when}");
+    match facts.spec.source.namespaces.iter().any(|name| **name != *rule.namespace) {
+        true => format!("{was}; that he may read in other namespaces is asked again every 20 s"),
+        false => was,
+    }
+}
+
+/// A rule wants a copy where another rule's is.
+pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Problem {
+    let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
+    let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
+    problem(slot, "OtherRule", &message)
+}
+
+/// A rule would copy another object to the same slot, too.
+pub fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Problem {
+    let message = format!(
+        "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
+         {{namespace}}",
+        claim.source
+    );
+    problem(slot, "DuplicateName", &message)
+}
+
+/// What is under way: copies that are written now, and copies that wait for their source to calm down.
+fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
+    let written = match copies {
+        1 => "1 copy is being written".into(),
+        number => format!("{number} copies are being written"),
+    };
+    let (Some(until), 1..) = (until, braked) else { return written };
+    let until = until.round(jiff::Unit::Second).unwrap_or(until);
+    let wait = match braked {
+        1 => "1 copy waits".into(),
+        number => format!("{number} copies wait"),
+    };
+    let wait = format!("{wait} until {until}, because the source keeps changing");
+    if copies == 0 { wait } else { format!("{written}; {wait}") }
+}
+
+/// What there is to say where nothing is under way: `AllCopied` only where there is something and all of it
+/// is there. `Ready` is `False` where a rule copies nothing because the sources that it names are not there;
+/// what a glob or selector finds later is as declared, and so is a namespace that is yet to come.
+fn settled(
+    facts: &RuleFacts,
+    status: &CopyratorRuleStatus,
+    not_found: Option<String>,
+    absent: Option<&str>,
+    is_nowhere: bool,
+) -> (bool, &'static str, String) {
+    let (ready, reason, mut said) = match (status.sources, status.desired) {
+        (0, _) if not_found.is_some() => (false, "NoSource", Vec::new()),
+        (0, _) => (true, "NoSource", vec![nothing_selected(facts)]),
+        (_, 0) if is_nowhere => (true, "NoTarget", Vec::new()),
+        (_, 0) => (true, "NoTarget", vec![NO_TARGET.to_owned()]),
+        (_, desired) => {
+            let reason = if status.current == desired { "AllCopied" } else { "Incomplete" };
+            (true, reason, vec![format!("{} of {desired} copies are in order", status.current)])
+        }
+    };
+    said.extend(not_found);
+    said.extend(absent.map(str::to_owned));
+    match status.leaving {
+        0 => {}
+        1 => said.push("1 that nobody wants any more goes after its grace".into()),
+        number => said.push(format!("{number} that nobody wants any more go after their grace")),
+    }
+    (ready, reason, said.join("; "))
+}
+
+/// Why nothing is copied anywhere.
+const NO_TARGET: &str = "spec.targets selects no namespace, or only the source's own, excluded ones, system namespaces and such \
+                         as refuse copies";
+
+fn nothing_selected(facts: &RuleFacts) -> String {
+    let source = &facts.spec.source;
+    let kind = source.kind;
+    let names = source.names.as_ref().map(|names| format!(" named {}", names.join(", "))).unwrap_or_default();
+    let labels = if source.object_selector.is_some() { " with the labels of its objectSelector" } else { "" };
+    let places = match source.namespaces.as_slice() {
+        [] => "the rule's own namespace".to_owned(),
+        namespaces => format!("namespaces {}", namespaces.join(", ")),
+    };
+    format!("there is no {kind}{names}{labels} in {places} to be copied")
+}

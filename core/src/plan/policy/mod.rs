@@ -1,0 +1,7 @@
+//! What ConfigPolicies say of what is there already.
+
+mod policy_status;
+pub mod scan;
+
+pub use policy_status::policy_status;
+pub use scan::{Judges, Scan, is_unscanned};

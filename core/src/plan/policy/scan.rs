@@ -1,0 +1,302 @@
+//! What is there already, judged by the policies present: object by object, so that no more than one needs to
+//! be held.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{ConfigPolicySpec, CopiesMatch, PolicyKind, StandingViolation},
+    model::{PolicyFacts, Standing, World},
+    names::ObjectKey,
+    validate::{Candidate, CompiledPolicy, Judgement},
+};
+
+/// The namespaces that no hook speaks of, beside our own.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+
+/// One look at everything that policies speak of.
+pub struct Scan {
+    judges: Vec<Judge>,
+}
+
+struct Judge {
+    name: Arc<str>,
+    kinds: Vec<PolicyKind>,
+    policy: Arc<CompiledPolicy>,
+    /// It speaks of copies, too.
+    copies: bool,
+    standing: Standing,
+}
+
+/// The policies of a scan that speak of an object.
+pub struct Judges(Vec<usize>);
+
+impl Judges {
+    /// Whether nobody speaks of the object.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Scan {
+    /// Begins one, by the policies as they are.
+    pub fn begin(world: &World) -> Self {
+        let judges = world.policies.iter().filter_map(|(name, facts)| {
+            let policy = judging(facts)?.clone();
+            let standing =
+                Standing { uid: facts.uid.clone(), generation: facts.generation, ..Standing::default() };
+            let (kinds, copies) = (facts.spec.match_.kinds.clone(), speaks_of_copies(facts));
+            Some(Judge { name: name.clone(), kinds, policy, copies, standing })
+        });
+        Self { judges: judges.collect() }
+    }
+
+    /// The kinds that are to be looked at.
+    pub fn kinds(&self) -> BTreeSet<PolicyKind> {
+        self.judges.iter().flat_map(|judge| judge.kinds.iter().copied()).collect()
+    }
+
+    /// Which policies speak of an object: none where hooks exempt it or it is on its way out, not all where
+    /// it is a copy.
+    pub fn judges_of(&self, world: &World, object: &Candidate<'_>) -> Judges {
+        if object.deleting || object.is_kubernetes_own() || is_exempt(world, &object.namespace) {
+            return Judges(Vec::new());
+        }
+        let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
+        let is_copy = object.marks().is_some();
+        let covers = |judge: &Judge| {
+            (judge.copies || !is_copy) && judge.policy.covers(object, namespace) == Some(true)
+        };
+        Judges(
+            self.judges.iter().enumerate().filter(|(_, one)| covers(one)).map(|(index, _)| index).collect(),
+        )
+    }
+
+    /// Has them judge it.
+    pub fn judge(&mut self, judges: &Judges, object: &Candidate<'_>, now: Timestamp) {
+        for index in &judges.0 {
+            let Some(Judge { policy, standing, .. }) = self.judges.get_mut(*index) else { continue };
+            for violation in policy.judge_standing(&mut Judgement::new(object, now)) {
+                let message = violation.brief();
+                let namespace = match object.kind {
+                    PolicyKind::Namespace => String::new(),
+                    _ => object.namespace.clone().into_owned(),
+                };
+                standing.add(StandingViolation {
+                    kind: object.kind,
+                    namespace,
+                    name: object.name.clone().into_owned(),
+                    rule: violation.rule,
+                    key: violation.key,
+                    message,
+                });
+            }
+        }
+    }
+
+    /// What came of it, by policy.
+    pub fn end(self) -> BTreeMap<Arc<str>, Standing> {
+        self.judges.into_iter().map(|judge| (judge.name, judge.standing)).collect()
+    }
+}
+
+/// Whether a policy has never been held against what is there: not in any generation, so that nobody who
+/// changes one over and over is in a hurry.
+pub fn is_unscanned(world: &World) -> bool {
+    let never = |name| !world.standing.contains_key(name);
+    world.policies.iter().any(|(name, facts)| judging(facts).is_some() && never(name))
+}
+
+/// Whether what was found is of this very policy.
+pub(super) fn is_of(standing: &Standing, facts: &PolicyFacts) -> bool {
+    standing.uid == facts.uid && standing.generation == facts.generation
+}
+
+/// Whether some policy speaks of an object, as far as its metadata says.
+pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
+    let Some(facts) = world.object(key) else { return false };
+    let kind = key.kind.into();
+    let mut judging = world
+        .policies
+        .values()
+        .filter(|policy| policy.spec.match_.kinds.contains(&kind))
+        .filter_map(self::judging)
+        .peekable();
+    if judging.peek().is_none() || is_exempt(world, &key.namespace) {
+        return false;
+    }
+    let labels = facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let object = Candidate::of_metadata(kind, &key.namespace, &key.name, labels);
+    let namespace = world.namespaces.get(&key.namespace).map(|facts| &facts.labels);
+    judging.any(|policy| policy.covers(&object, namespace) == Some(true))
+}
+
+/// Whether what some policy says of objects hangs on namespaces.
+pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
+    world.policies.values().filter(|facts| judging(facts).is_some()).any(|facts| {
+        let scope = &facts.spec.match_;
+        scope.namespace_selector.is_some() || scope.kinds.contains(&PolicyKind::Namespace)
+    })
+}
+
+/// A policy that says something of objects as they stand.
+fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
+    let ConfigPolicySpec { data, labels, limits, validations, .. } = &facts.spec;
+    let says = !data.is_empty() || labels.is_some() || limits.is_some() || !validations.is_empty();
+    facts.compiled.as_ref().ok().filter(|_| says)
+}
+
+pub(crate) fn is_exempt(world: &World, namespace: &str) -> bool {
+    SYSTEM.contains(&namespace) || world.own_namespace == namespace
+}
+
+/// Whether a policy says anything of copies.
+pub(crate) fn speaks_of_copies(facts: &PolicyFacts) -> bool {
+    facts.spec.match_.copies == CopiesMatch::Include
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        api::CopiesMatch,
+        marks::{MARK, RULE, SOURCE, rule_label},
+        model::{Declared, NamespaceFacts, ObjectFacts},
+        names::{Kind, NamespacedName},
+        plan::{Changed, Key, affected},
+    };
+
+    fn world(spec: Value) -> World {
+        let mut world = World::default();
+        world.own_namespace = "copyrator-system".into();
+        for (name, team) in
+            [("shop", "blue"), ("kube-system", "blue"), ("copyrator-system", "blue"), ("red", "red")]
+        {
+            let labels = BTreeMap::from([("team".to_owned(), team.to_owned())]);
+            world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+        }
+        let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
+        let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
+        let facts = Declared {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: BTreeMap::new(),
+            spec,
+            compiled,
+            status: None,
+        };
+        world.policies.insert("p".into(), facts);
+        world
+    }
+
+    fn blue() -> Value {
+        json!({
+            "match": {"kinds": ["ConfigMap"], "names": ["app-*"], "namespaceSelector": {"matchLabels": {"team": "blue"}}},
+            "data": [{"name": "url", "keys": ["url"], "format": "url"}],
+            "validations": [
+                {"expression": "object.kind == 'ConfigMap' && object.metadata.name != 'app-3'"},
+                {"expression": "oldObject == null || request.operation == 'never'"},
+            ],
+        })
+    }
+
+    fn config_map(namespace: &str, name: &str, metadata: Value) -> String {
+        let mut object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"url": "x"}});
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["name"] = json!(name);
+        object.to_string()
+    }
+
+    #[test]
+    fn what_no_hook_speaks_of_is_not_counted_and_copies_are_unless_the_policy_leaves_them_out() {
+        let world = world(blue());
+        let mut scan = Scan::begin(&world);
+        assert_eq!(scan.kinds().into_iter().collect::<Vec<_>>(), [PolicyKind::ConfigMap]);
+        assert!(is_unscanned(&world));
+        let rule = NamespacedName::new("a", "b");
+        let copy = json!({
+            "labels": {"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": rule_label(&rule)},
+            "annotations": {MARK: "k.m", RULE: "a/b", SOURCE: "a/app"},
+        });
+        let (plain, leaving) = (json!({}), json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        for (namespace, name, metadata, judged) in [
+            ("shop", "app-1", &plain, true),
+            ("shop", "app-3", &plain, true),
+            ("shop", "other", &plain, false),
+            ("shop", "app-2", &copy, true),
+            ("shop", "app-2", &leaving, false),
+            ("red", "app-1", &plain, false),
+            ("gone", "app-1", &plain, false),
+            ("kube-system", "app-1", &plain, false),
+            ("copyrator-system", "app-1", &plain, false),
+        ] {
+            let text = config_map(namespace, name, metadata.clone());
+            let object = Candidate::decode(PolicyKind::ConfigMap, &text).unwrap();
+            let judges = scan.judges_of(&world, &object);
+            assert_eq!(!judges.is_empty(), judged, "{namespace}/{name}");
+            scan.judge(&judges, &object, Timestamp::UNIX_EPOCH);
+        }
+        let standing = scan.end();
+        let told = standing["p"].first.iter().map(|one| format!("{} {}", one.name, one.rule));
+        assert_eq!(told.collect::<Vec<_>>(), ["app-1 url", "app-2 url", "app-3 url", "app-3 validations[0]"]);
+        assert_eq!(standing["p"].count, 4);
+        let mut world = world;
+        world.standing = standing;
+        assert!(!is_unscanned(&world));
+        world.policies.get_mut("p").unwrap().generation = 2;
+        assert!(!is_unscanned(&world), "a quarrel over a policy would have everything read all the time");
+        world.standing.clear();
+        assert!(is_unscanned(&world));
+        world.policies.get_mut("p").unwrap().spec.match_.copies = CopiesMatch::Exclude;
+        let text = config_map("shop", "app-2", copy);
+        let object = Candidate::decode(PolicyKind::ConfigMap, &text).unwrap();
+        assert!(Scan::begin(&world).judges_of(&world, &object).is_empty());
+    }
+
+    #[test]
+    fn only_what_policies_speak_of_is_looked_at_again() {
+        let scans = |world: &World, changed: Changed| affected(world, &changed).contains(&Key::Scan);
+        let object = |world: &mut World, namespace: &str, name: &str| {
+            let key = ObjectKey::new(Kind::ConfigMap, namespace, name);
+            let facts = ObjectFacts {
+                uid: "o".into(),
+                resource_version: "1".into(),
+                labels: Default::default(),
+                deletion: None,
+                owned: false,
+                changed_at: Timestamp::UNIX_EPOCH,
+                content_fields: 0,
+                restart: None,
+                marks: None,
+                ownership: None,
+            };
+            world.set_object(key.clone(), Some(facts));
+            Changed::Object(key)
+        };
+        let mut world = world(blue());
+        for (namespace, name, judged) in [
+            ("shop", "app-1", true),
+            ("shop", "other", false),
+            ("red", "app-1", false),
+            ("kube-system", "app-1", false),
+        ] {
+            let changed = object(&mut world, namespace, name);
+            assert_eq!(scans(&world, changed), judged, "{namespace}/{name}");
+        }
+        assert!(scans(&world, Changed::Namespace("red".into())), "its labels bring objects under the policy");
+        assert!(scans(&world, Changed::Policy("p".into())));
+        // A policy with nothing but whileInUse says nothing of objects that are there already.
+        let mut world = self::world(json!({"match": {"kinds": ["ConfigMap"]}, "whileInUse": "Refuse"}));
+        let changed = object(&mut world, "shop", "app-1");
+        assert!(!scans(&world, changed) && !scans(&world, Changed::Namespace("red".into())));
+    }
+}

@@ -1,0 +1,284 @@
+//! The objects for which a workload is to be restarted: which objects that it uses, which of their keys, and
+//! who asks for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::{
+    brake::Pace,
+    pods::Before,
+    reach::{Reach, annotated, declared_reach, standing},
+};
+use crate::{
+    digest::DigestKey,
+    model::{Reference, WorkloadFacts, World},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    plan::Need,
+    validate::{CompiledMonitor, Globs},
+};
+
+/// Published into every namespace by Kubernetes itself and not watched by us: no workload restarts for it,
+/// and its absence from the world says nothing.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+/// The content that a workload is to be restarted for.
+#[derive(Debug, Default)]
+pub struct Inputs<'w> {
+    /// The objects that are there, and why each counts.
+    pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
+    /// Objects that pods cannot start without, and that are not there.
+    pub missing: BTreeSet<ObjectKey>,
+    /// Objects that pods start without, and that are not there: pods that run do not know them when they
+    /// come.
+    pub absent: BTreeSet<ObjectKey>,
+    /// How to restart: the most careful way that anybody asks for.
+    pub pace: Option<Pace>,
+    /// The monitors that reach the workload and may.
+    pub monitors: BTreeSet<NamespacedName>,
+    /// The first monitor that reaches the workload and may not.
+    pub refused: Option<NamespacedName>,
+    /// The workload's own annotation asks for restarts.
+    pub by_annotation: bool,
+    /// A monitor reaches the workload, and the API server has not been asked yet whether it may.
+    pub pending: bool,
+}
+
+/// Why an object counts, and so which of its keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Use<'w> {
+    /// The keys that a monitor watches; `None`: all.
+    pub(super) watched: Option<&'w Globs>,
+    /// The keys that the pod template names; `None`: all.
+    pub(super) referenced: Option<&'w [String]>,
+}
+
+impl Use<'_> {
+    /// Whether this key counts.
+    pub(super) fn admits(&self, key: &str) -> bool {
+        self.watched.is_none_or(|globs| globs.matches(key))
+            && self.referenced.is_none_or(|keys| keys.iter().any(|one| one == key))
+    }
+
+    /// Whether Events and statuses may name keys that count. The role `view` reads them, and no Secret: a
+    /// Secret's keys are named only where the pod template names them anyway.
+    pub(super) fn may_be_named(&self, kind: Kind) -> bool {
+        kind != Kind::Secret || self.referenced.is_some()
+    }
+
+    /// The filters, as declared.
+    fn filters(&self) -> [Option<BTreeSet<&str>>; 2] {
+        let referenced = self.referenced.map(|keys| keys.iter().map(String::as_str).collect());
+        [self.watched.map(|globs| globs.entries().collect()), referenced]
+    }
+}
+
+/// The content of inputs, once all of it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Combined keyed digest.
+    pub digest: String,
+    /// Short digest of what counts, whatever it holds.
+    pub scope: String,
+    /// An upper bound of the last change (1 s resolution) of an object of which some key counts; `None` where
+    /// none does.
+    pub changed_at: Option<Timestamp>,
+    /// Likewise, of any object that counts: its last key that did may have gone.
+    pub touched_at: Option<Timestamp>,
+}
+
+impl Content {
+    /// How it is recorded.
+    pub fn label(&self) -> String {
+        format!("{}.{}", self.digest, self.scope)
+    }
+
+    /// How it is recorded while pods that began before this are still to be replaced.
+    pub fn label_while(&self, pending: Option<Before>) -> String {
+        pending.map_or_else(|| self.label(), |before| format!("{}.{before}", self.label()))
+    }
+}
+
+impl<'w> Inputs<'w> {
+    /// What this workload is to be restarted for.
+    pub fn of(world: &'w World, key: &'w WorkloadKey, facts: &'w WorkloadFacts) -> Self {
+        let mut inputs = Self::default();
+        for (name, monitor) in world.monitors_in(&key.namespace) {
+            let Ok(compiled) = &monitor.compiled else { continue };
+            let Some(reach) = declared_reach(compiled, key, facts).filter(|_| !compiled.suspend) else {
+                continue;
+            };
+            match standing(world, name, monitor) {
+                None => inputs.pending = true,
+                Some(Err(_)) => {
+                    inputs.refused.get_or_insert_with(|| name.clone());
+                }
+                Some(Ok(())) => {
+                    inputs.watch(world, key, facts, compiled, reach);
+                    inputs.monitors.insert(name.clone());
+                    Pace::tighten(&mut inputs.pace, Pace::of(compiled));
+                }
+            }
+        }
+        inputs.by_annotation = inputs.annotation(world, key, facts);
+        if inputs.by_annotation {
+            Pace::tighten(&mut inputs.pace, Pace::default());
+        }
+        inputs
+    }
+
+    /// The inputs of pods without a workload: whatever the monitor watches.
+    pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
+        let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
+        inputs.watch_existing(world, &name.namespace, compiled);
+        inputs
+    }
+
+    /// Whether nothing counts, nor will when it comes.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
+    }
+
+    /// What content is not known yet.
+    pub fn needs(&self, world: &World) -> Vec<Need> {
+        let unknown = self.objects.keys().filter(|key| world.fingerprint(key).is_none());
+        unknown.map(|key| Need::Fingerprint(key.clone())).collect()
+    }
+
+    /// The content, reduced; `None` while some of it is not known.
+    pub fn content(&self, world: &World, key: &DigestKey) -> Option<Content> {
+        let (mut changed_at, mut touched_at) = (None, None);
+        let mut parts = Vec::with_capacity(self.objects.len());
+        for (object, uses) in &self.objects {
+            let print = world.fingerprint(object)?;
+            let used = print.keys.iter().filter(|(key, _)| uses.iter().any(|one| one.admits(key)));
+            let used: Vec<_> = used.map(|(key, print)| (key.as_str(), print.digest)).collect();
+            let changed = world.object(object).map(|facts| facts.changed_at);
+            touched_at = touched_at.max(changed);
+            if !used.is_empty() {
+                changed_at = changed_at.max(changed);
+            }
+            parts.push((object, used));
+        }
+        Some(Content { digest: key.inputs(parts), scope: key.scope(&self.scope()), changed_at, touched_at })
+    }
+
+    /// What counts, in words: the objects that are there, and the filters of their keys.
+    fn scope(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (object, uses) in &self.objects {
+            let filters: BTreeSet<_> = uses.iter().map(Use::filters).collect();
+            words.extend([object.kind.to_string(), object.name.to_string(), filters.len().to_string()]);
+            for filter in filters.iter().flatten() {
+                words.push(filter.as_ref().map_or("all".into(), |keys| keys.len().to_string()));
+                words.extend(filter.iter().flatten().map(ToString::to_string));
+            }
+        }
+        words
+    }
+
+    fn watch(
+        &mut self,
+        world: &'w World,
+        key: &'w WorkloadKey,
+        facts: &'w WorkloadFacts,
+        compiled: &'w CompiledMonitor,
+        reach: Reach,
+    ) {
+        match reach {
+            // An author who names the workloads has said what counts: the reference does not narrow it.
+            Reach::Declared => {
+                self.watch_existing(world, &key.namespace, compiled);
+                let watched =
+                    |reference: &&Reference| compiled.watches(reference.kind, &reference.name).is_some();
+                for reference in facts.references.iter().filter(watched) {
+                    self.note_missing(world, key, reference);
+                }
+            }
+            Reach::ByReference => {
+                for reference in &facts.references {
+                    for term in compiled.terms(reference.kind, &reference.name) {
+                        self.refer(world, key, reference, term.keys.as_ref());
+                    }
+                }
+            }
+        }
+    }
+
+    fn watch_existing(&mut self, world: &'w World, namespace: &'w str, compiled: &'w CompiledMonitor) {
+        for term in &compiled.watch {
+            let objects =
+                world.objects_in(term.kind, namespace).filter(|(key, _)| term.names.matches(&key.name));
+            for (object, _) in objects.filter(|(object, _)| !is_exempt(world, object)) {
+                let why = Use { watched: term.keys.as_ref(), referenced: None };
+                self.objects.entry(object.clone()).or_default().push(why);
+            }
+        }
+    }
+
+    fn annotation(&mut self, world: &'w World, key: &WorkloadKey, facts: &'w WorkloadFacts) -> bool {
+        let Some(wish) = annotated(world, facts) else { return false };
+        for reference in
+            facts.references.iter().filter(|reference| wish.names(reference.kind, &reference.name))
+        {
+            self.refer(world, key, reference, None);
+        }
+        for (kind, name) in wish.listed() {
+            let object = ObjectKey::new(kind, key.namespace.clone(), name);
+            let is_referenced = facts.references.iter().any(|one| one.kind == kind && &*one.name == name);
+            if !is_referenced && world.object(&object).is_some() && !is_exempt(world, &object) {
+                let why = Use { watched: None, referenced: None };
+                self.objects.entry(object).or_default().push(why);
+            }
+        }
+        true
+    }
+
+    fn refer(
+        &mut self,
+        world: &World,
+        key: &WorkloadKey,
+        reference: &'w Reference,
+        watched: Option<&'w Globs>,
+    ) {
+        let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
+        if world.object(&object).is_none() {
+            self.note_missing(world, key, reference);
+        } else if !is_exempt(world, &object) {
+            self.objects
+                .entry(object)
+                .or_default()
+                .push(Use { watched, referenced: reference.keys.as_deref() });
+        }
+    }
+
+    fn note_missing(&mut self, world: &World, key: &WorkloadKey, reference: &Reference) {
+        let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
+        if &*reference.name != ROOT_CA && world.object(&object).is_none() {
+            match reference.optional {
+                true => self.absent.insert(object),
+                false => self.missing.insert(object),
+            };
+        }
+    }
+}
+
+/// Whether an object says of itself that it restarts nobody.
+fn is_exempt(world: &World, object: &ObjectKey) -> bool {
+    let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
+    &*object.name == ROOT_CA || (world.annotations && says_no)
+}
+
+/// What is missing, and what to do about it.
+pub fn missing(objects: &BTreeSet<ObjectKey>) -> String {
+    match objects.first() {
+        None => "a ConfigMap or Secret that does not exist: create it, or correct the name".into(),
+        Some(ObjectKey { kind, name, .. }) if objects.len() == 1 => {
+            format!("{kind} {name}, which does not exist: create it, or correct the name")
+        }
+        Some(ObjectKey { kind, name, .. }) => {
+            let more = objects.len() - 1;
+            format!("{kind} {name} and {more} more, which do not exist: create them, or correct the names")
+        }
+    }
+}

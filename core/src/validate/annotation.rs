@@ -1,0 +1,262 @@
+//! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a
+//! monitor by [`RESTART_PODS`].
+
+use super::{CompiledMonitor, CompiledRule, Globs, LABEL_MISSING, Selector, invalid, meant, parse_selector};
+use crate::{
+    api::{
+        ConfigMonitorSpec, CopyratorRuleSpec, Problem, SourceSpec, Strategy, StrategyType, TargetTerm,
+        WatchTerm, Workloads,
+    },
+    marks::{
+        AUTHOR, AUTHOR_GROUPS, AUTHORIZED, CA_PUBLISHED, CA_SWITCHED, COPY_TO, COPY_TO_SELECTOR, DECLARES,
+        DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
+        ROTATE, is_mark,
+    },
+    names::{Kind, ObjectKey},
+};
+
+/// As many names as a rule's term takes.
+const MOST_NAMES: usize = 64;
+
+/// The spec of the rule that an object's annotations declare, which copies this object alone; or everything
+/// that is wrong with them. `None` where there are none.
+pub fn annotated_rule<'a>(
+    kind: Kind,
+    name: &str,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Result<(CopyratorRuleSpec, CompiledRule), Vec<Problem>>> {
+    let (names, selector) = (annotation(COPY_TO), annotation(COPY_TO_SELECTOR));
+    if names.is_none() && selector.is_none() {
+        return None;
+    }
+    let mut problems = Vec::new();
+    let mut targets = Vec::new();
+    problems.extend(names.and_then(|text| too_long(COPY_TO, text)));
+    problems.extend(selector.and_then(|text| too_long(COPY_TO_SELECTOR, text)));
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
+    if let Some(text) = names {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.len() > MOST_NAMES {
+            problems.push(invalid(
+                COPY_TO,
+                format!("has {} entries, at most {MOST_NAMES} are taken", names.len()),
+            ));
+        }
+        Globs::compile(COPY_TO, &names, &mut problems);
+        targets.push(TargetTerm { names: Some(names), namespace_selector: None });
+    }
+    if let Some(text) = selector {
+        match parse_selector(text) {
+            Ok(selector) => {
+                Selector::compile(COPY_TO_SELECTOR, &selector, &mut problems);
+                targets.push(TargetTerm { names: None, namespace_selector: Some(selector) });
+            }
+            Err(wrong) => problems.push(invalid(COPY_TO_SELECTOR, wrong)),
+        }
+    }
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
+    let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+    let spec = CopyratorRuleSpec { source, targets, ..CopyratorRuleSpec::default() };
+    Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
+}
+
+/// The spec of the monitor that an object's annotation declares, which watches this object alone and deletes
+/// the pods with these labels; or everything that is wrong with it. `None` where there is none.
+pub fn annotated_monitor<'a>(
+    kind: Kind,
+    name: &str,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Result<(ConfigMonitorSpec, CompiledMonitor), Vec<Problem>>> {
+    let text = annotation(RESTART_PODS)?;
+    if let Some(problem) = too_long(RESTART_PODS, text) {
+        return Some(Err(vec![problem]));
+    }
+    let selector = match parse_selector(text) {
+        Ok(selector) => selector,
+        Err(wrong) => return Some(Err(vec![invalid(RESTART_PODS, wrong)])),
+    };
+    let mut problems = Vec::new();
+    Selector::compile(RESTART_PODS, &selector, &mut problems);
+    if !problems.is_empty() {
+        return Some(Err(problems));
+    }
+    let spec = ConfigMonitorSpec {
+        watch: vec![WatchTerm { kind, names: vec![name.to_owned()], keys: None }],
+        workloads: Some(Workloads { pod_selector: Some(selector), names: None }),
+        strategy: Strategy { type_: StrategyType::Delete },
+        ..ConfigMonitorSpec::default()
+    };
+    Some(CompiledMonitor::compile(&spec).map(|compiled| (spec, compiled)))
+}
+
+/// Nothing is known of a longer text but that it is too long.
+fn too_long(annotation: &str, text: &str) -> Option<Problem> {
+    let is_too_long = text.len() > LONGEST;
+    is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
+}
+
+/// Why annotations of an object without the label [`DECLARES`] count for nothing, and the command that lets
+/// them count.
+pub fn not_declared(object: &ObjectKey) -> Problem {
+    let message = format!(
+        "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
+         {DECLARES}={DECLARES_VALUE}: nothing is written or removed for them ({})",
+        labelling(object)
+    );
+    Problem { reason: LABEL_MISSING.into(), message, ..Problem::default() }
+}
+
+/// The command after which an object's annotations count.
+pub fn labelling(object: &ObjectKey) -> String {
+    let ObjectKey { kind, namespace, name } = object;
+    let kind = kind.to_string().to_lowercase();
+    format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
+}
+
+/// What is wrong with annotations of a ConfigMap or Secret that begin as ours do and ask for nothing, and
+/// what they were probably meant to be.
+pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let wrong = |(key, value): (&'a str, &'a str)| {
+        let name = key.strip_prefix(PREFIX)?;
+        if key == RESTART && value != "false" {
+            return Some(format!("annotation {RESTART} of a ConfigMap or Secret can only say \"false\""));
+        }
+        if key == DECLARES {
+            return Some(format!("{DECLARES} counts as a label, and not as an annotation"));
+        }
+        let is_known = WRITTEN.contains(&key) || is_ours(key);
+        (!is_known).then(|| {
+            let words = WRITTEN.iter().filter_map(|known| known.strip_prefix(PREFIX));
+            let meant = meant(name, words).map(|word| format!("; did you mean {PREFIX}{word}?"));
+            format!("annotation {key} is not known{}", meant.unwrap_or_default())
+        })
+    };
+    annotations.into_iter().filter_map(wrong).collect()
+}
+
+/// Those that people write on ConfigMaps and Secrets.
+const WRITTEN: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, RESTART, RESTART_PODS];
+
+/// Those that we write on them.
+fn is_ours(key: &str) -> bool {
+    const OURS: [&str; 9] = [
+        REMOVE_AFTER,
+        DEFINITION,
+        AUTHORIZED,
+        PODS_APPLIED,
+        AUTHOR,
+        AUTHOR_GROUPS,
+        ROTATE,
+        CA_PUBLISHED,
+        CA_SWITCHED,
+    ];
+    is_mark(key) || OURS.contains(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_annotation_that_asks_for_nothing_is_named_with_what_it_was_meant_to_be() {
+        let said = |key: &str, value: &str| misspelt_annotations([(key, value)]).pop();
+        for (key, value, expected) in [
+            ("copyrator.dev/copy-to", "shop", None),
+            ("copyrator.dev/authorized", "x", None),
+            ("copyrator.dev/source", "a/b", None),
+            ("example.com/copy-too", "shop", None),
+            (
+                "copyrator.dev/copy-too",
+                "shop",
+                Some("annotation copyrator.dev/copy-too is not known; did you mean copyrator.dev/copy-to?"),
+            ),
+            ("copyrator.dev/definition", "u", None),
+            (
+                "copyrator.dev/declares",
+                "true",
+                Some("copyrator.dev/declares counts as a label, and not as an annotation"),
+            ),
+            ("copyrator.dev/frequency", "1", Some("annotation copyrator.dev/frequency is not known")),
+            ("copyrator.dev/restart", "false", None),
+            (
+                "copyrator.dev/restart",
+                "yes",
+                Some("annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\""),
+            ),
+        ] {
+            assert_eq!(said(key, value).as_deref(), expected, "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn restart_pods_is_a_monitor_of_this_object_that_deletes() {
+        let declared = |text: Option<&str>| {
+            annotated_monitor(Kind::ConfigMap, "app", |key| text.filter(|_| key == RESTART_PODS))
+        };
+        assert!(declared(None).is_none());
+        let (spec, compiled) = declared(Some("app=web,tier!=db")).unwrap().unwrap();
+        assert_eq!((compiled.strategy, compiled.suspend), (StrategyType::Delete, false));
+        assert!(compiled.watches(Kind::ConfigMap, "app").is_some());
+        assert!(compiled.watches(Kind::Secret, "app").is_none());
+        assert!(spec.workloads.unwrap().pod_selector.is_some());
+        // No slip selects every pod.
+        for (text, expected) in [
+            ("", "copyrator.dev/restart-pods: is empty"),
+            ("app web", "copyrator.dev/restart-pods: \"app web\" is no term"),
+            ("app=no spaces", "copyrator.dev/restart-pods.matchExpressions[0]"),
+        ] {
+            let problems = declared(Some(text)).unwrap().unwrap_err();
+            assert!(problems[0].message.contains(expected), "{problems:?}");
+        }
+    }
+
+    fn declared(names: Option<&str>, selector: Option<&str>) -> Option<Result<CompiledRule, String>> {
+        let annotation = |key: &str| match key {
+            COPY_TO => names.map(str::to_owned),
+            _ => selector.map(str::to_owned),
+        };
+        let (names, selector) = (annotation(COPY_TO), annotation(COPY_TO_SELECTOR));
+        let read = annotated_rule(Kind::Secret, "registry", |key| match key {
+            COPY_TO => names.as_deref(),
+            COPY_TO_SELECTOR => selector.as_deref(),
+            _ => None,
+        });
+        let text = |problems: Vec<Problem>| {
+            problems.into_iter().map(|one| one.message).collect::<Vec<_>>().join("; ")
+        };
+        read.map(|read| read.map(|(_, compiled)| compiled).map_err(text))
+    }
+
+    #[test]
+    fn names_and_selector_are_terms_of_one_rule() {
+        assert!(declared(None, None).is_none());
+        let rule = declared(Some("team-*, shop"), Some("team=blue")).unwrap().unwrap();
+        assert!(rule.names.as_ref().unwrap().matches("registry") && rule.source_namespaces.is_empty());
+        assert_eq!(rule.targets.len(), 2);
+        let names = rule.targets[0].names.as_ref().unwrap();
+        assert!(names.matches("team-a") && names.matches("shop") && !names.matches("web"));
+        let selector = rule.targets[1].selector.as_ref().unwrap();
+        assert!(selector.matches(|key| (key == "team").then_some("blue")) && !selector.matches(|_| None));
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_annotation() {
+        for (names, selector, expected) in [
+            (Some(""), None, "copyrator.dev/copy-to[0]: is empty"),
+            (Some("a,"), None, "copyrator.dev/copy-to[1]: is empty"),
+            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is no glob"),
+            (None, Some(""), "copyrator.dev/copy-to-selector: is empty"),
+            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is no term"),
+            (None, Some("a=no spaces"), "copyrator.dev/copy-to-selector.matchExpressions[0]"),
+        ] {
+            let wrong = declared(names, selector).unwrap().unwrap_err();
+            assert!(wrong.contains(expected), "{wrong}");
+        }
+        let many = vec!["a"; 65].join(",");
+        assert!(declared(Some(&many), None).unwrap().unwrap_err().contains("65 entries"));
+    }
+}

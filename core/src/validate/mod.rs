@@ -1,0 +1,40 @@
+//! The one validator: our own kinds, from as written to as understood, or everything that is wrong with them.
+//! Webhook, reconciler and command line all come through here.
+
+mod annotation;
+mod copy_name;
+mod fields;
+mod glob;
+mod monitor;
+mod policy;
+mod rule;
+mod selector;
+mod selector_text;
+mod spelling;
+mod stage;
+mod window;
+
+pub use annotation::{annotated_monitor, annotated_rule, not_declared};
+pub use annotation::{labelling, misspelt_annotations};
+pub use copy_name::{CopyName, Gives};
+pub use fields::{LABEL_MISSING, UNSUPPORTED, quarantine_reason, unknown_fields};
+pub use glob::{Globs, NameGlob, name_glob};
+pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
+pub use policy::{
+    Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Place, RequestFacts, RequestKind,
+    RequestResource, RequestUser, Violation, Write, in_namespaces, policy_group, printable, requirements,
+};
+pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
+pub use selector::Selector;
+pub use selector_text::parse_selector;
+pub(crate) use spelling::did_you_mean;
+pub use spelling::meant;
+pub use stage::CompiledStage;
+pub use window::CompiledWindow;
+
+use crate::api::Problem;
+
+/// A finding about a spec: the field, what is wrong, and what to write instead.
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
+}

@@ -1,0 +1,387 @@
+//! The object that a policy judges, decoded from its JSON.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+
+use crate::{api::PolicyKind, marks::CopyMarks};
+
+/// An object as a policy sees it. It holds values and therefore has no `Debug`, `Display` or `Serialize`.
+pub struct Candidate<'a> {
+    /// ConfigMap, Secret or Namespace.
+    pub kind: PolicyKind,
+    /// Its namespace; for a Namespace its own name.
+    pub namespace: Cow<'a, str>,
+    /// Its name, or the prefix it will be generated from.
+    pub name: Cow<'a, str>,
+    /// Its labels; `None` where it has no map of them.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its annotations; `None` where it has no map of them.
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Marked for deletion.
+    pub deleting: bool,
+    /// A Secret's type.
+    pub type_: Option<Cow<'a, str>>,
+    /// Whether it is immutable.
+    pub immutable: bool,
+    pub(super) data: BTreeMap<Cow<'a, str>, Cow<'a, [u8]>>,
+    pub(super) raw: &'a str,
+}
+
+/// Why an object could not be read. Never quotes it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CandidateError {
+    /// The JSON is not that of such an object.
+    #[error("the object cannot be read at line {line} column {column}")]
+    Unreadable {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// A value that should be base64 is not.
+    #[error("key {key:?} of the object is not base64")]
+    NotBase64 {
+        /// The key.
+        key: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    generate_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    labels: Option<Entries<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Entries<'a>>,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+/// The entries of a map of texts in their order, where `null` stands for the empty text.
+struct Entries<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((Text(key), value)) = map.next_entry::<_, Option<Text<'de>>>()? {
+                    entries.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}
+
+impl Entries<'_> {
+    fn owned(self) -> BTreeMap<String, String> {
+        self.0.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow)]
+    data: Option<Entries<'a>>,
+    #[serde(borrow)]
+    binary_data: Option<Entries<'a>>,
+    #[serde(borrow)]
+    string_data: Option<Entries<'a>>,
+    #[serde(borrow, rename = "type")]
+    type_: Option<Text<'a>>,
+    immutable: Option<bool>,
+}
+
+impl<'a> Candidate<'a> {
+    /// Reads an object of a kind known from elsewhere (the review, or a manifest's own `kind`).
+    ///
+    /// # Errors
+    /// The JSON is not that of such an object.
+    pub fn decode(kind: PolicyKind, raw: &'a str) -> Result<Self, CandidateError> {
+        let wire: Wire<'a> = serde_json::from_str(raw)
+            .map_err(|error| CandidateError::Unreadable { line: error.line(), column: error.column() })?;
+        let mut data = BTreeMap::new();
+        let encoded = kind == PolicyKind::Secret;
+        take(&mut data, wire.data, encoded)?;
+        take(&mut data, wire.binary_data, true)?;
+        take(&mut data, wire.string_data, false)?;
+        let meta = wire.metadata;
+        let name = meta
+            .name
+            .filter(|name| !name.0.is_empty())
+            .or(meta.generate_name)
+            .map_or_else(Default::default, |t| t.0);
+        let namespace = match kind {
+            PolicyKind::Namespace => name.clone(),
+            _ => meta.namespace.map_or_else(Default::default, |text| text.0),
+        };
+        Ok(Self {
+            kind,
+            namespace,
+            name,
+            labels: meta.labels.map(Entries::owned),
+            annotations: meta.annotations.map(Entries::owned),
+            deleting: meta.deletion_timestamp.is_some(),
+            type_: wire.type_.map(|text| text.0),
+            immutable: wire.immutable.unwrap_or(false),
+            data,
+            raw,
+        })
+    }
+
+    /// An object of which kind, name and labels are all that is known: whether a policy speaks of it hangs on
+    /// nothing else.
+    pub fn of_metadata(
+        kind: PolicyKind,
+        namespace: &'a str,
+        name: &'a str,
+        labels: BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: Some(labels),
+            annotations: None,
+            deleting: false,
+            type_: None,
+            immutable: false,
+            data: BTreeMap::new(),
+            raw: "{}",
+        }
+    }
+
+    /// The same object without its content, to try other labels on.
+    pub fn without_data(&self) -> Candidate<'_> {
+        Candidate {
+            kind: self.kind,
+            namespace: Cow::Borrowed(&self.namespace),
+            name: Cow::Borrowed(&self.name),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            deleting: self.deleting,
+            type_: self.type_.as_deref().map(Cow::Borrowed),
+            immutable: self.immutable,
+            data: BTreeMap::new(),
+            raw: "{}",
+        }
+    }
+
+    /// A label's value.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Our marks, where all of them are there; whether they verify is the caller's to say.
+    pub fn marks(&self) -> Option<CopyMarks> {
+        CopyMarks::read(|key| self.annotation(key).map(Into::into))
+            .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
+    }
+
+    /// Whether it is Kubernetes' or Helm's own business, which the hooks leave out (`webhook-config/`, word
+    /// for word). A type is its writer's choice: such a Secret is left out only with its name or annotation,
+    /// and while it holds nothing else.
+    pub fn is_kubernetes_own(&self) -> bool {
+        let holds_only = |keys: &[&str]| self.keys().all(|key| keys.contains(&key));
+        match (self.kind, self.type_.as_deref()) {
+            (PolicyKind::ConfigMap, _) => self.name == "kube-root-ca.crt",
+            (PolicyKind::Secret, Some("helm.sh/release.v1")) => {
+                self.name.starts_with("sh.helm.release.v1.") && holds_only(&["release"])
+            }
+            (PolicyKind::Secret, Some("kubernetes.io/service-account-token")) => {
+                self.annotation("kubernetes.io/service-account.name").is_some()
+                    && holds_only(&["ca.crt", "namespace", "token", "service-ca.crt"])
+            }
+            _ => false,
+        }
+    }
+
+    /// The keys of its data.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.data.keys().map(|key| &**key)
+    }
+
+    /// The keys whose value differs from `other`'s, those of either side alone included.
+    pub fn changed_keys(&self, other: &Self) -> Vec<String> {
+        let keys: std::collections::BTreeSet<_> = self.data.keys().chain(other.data.keys()).collect();
+        keys.into_iter()
+            .filter(|key| self.data.get(*key) != other.data.get(*key))
+            .map(|key| key.clone().into_owned())
+            .collect()
+    }
+
+    /// Content and what policies can see of the metadata are the same: at most finalizers, owners, the
+    /// deletion or the bookkeeping of the API server differ.
+    pub fn same_but_for_bookkeeping(&self, other: &Self) -> bool {
+        self.data == other.data
+            && self.labels.iter().flatten().eq(other.labels.iter().flatten())
+            && self.annotations.iter().flatten().eq(other.annotations.iter().flatten())
+            && self.type_ == other.type_
+            && self.immutable == other.immutable
+    }
+
+    /// Bytes of all keys and values.
+    pub(super) fn size(&self) -> u64 {
+        self.size_of(|_| true)
+    }
+
+    /// Bytes of those keys that count, and of their values.
+    pub fn size_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
+        let counted = self.data.iter().filter(|(key, _)| counts(key));
+        counted.map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    }
+}
+
+fn take<'a>(
+    data: &mut BTreeMap<Cow<'a, str>, Cow<'a, [u8]>>,
+    values: Option<Entries<'a>>,
+    encoded: bool,
+) -> Result<(), CandidateError> {
+    for (key, text) in values.into_iter().flat_map(|entries| entries.0) {
+        let bytes = if encoded {
+            let clean: Cow<'_, str> = match text.contains(['\n', '\r']) {
+                true => text.replace(['\n', '\r'], "").into(),
+                false => text,
+            };
+            let decoded = STANDARD.decode(clean.as_bytes());
+            Cow::Owned(decoded.map_err(|_| CandidateError::NotBase64 { key: key.clone().into_owned() })?)
+        } else {
+            match text {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            }
+        };
+        data.insert(key, bytes);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::validate::{
+        CompiledPolicy, Judgement, RequestFacts, RequestKind, RequestResource, RequestUser, Write,
+    };
+
+    const CONDITION: &str = "not-a-system-secret";
+
+    /// What the hooks say of system Secrets, as the API server reads it.
+    fn conditions() -> Vec<String> {
+        let validating = include_str!("../../../../webhook-config/validating.yaml");
+        let mutating = include_str!("../../../../webhook-config/mutating.yaml");
+        let validating: ValidatingWebhookConfiguration = serde_saphyr::from_str(validating).unwrap();
+        let mutating: MutatingWebhookConfiguration = serde_saphyr::from_str(mutating).unwrap();
+        let validating = validating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
+        let mutating = mutating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
+        let all = validating.chain(mutating).flatten().filter(|one| one.name == CONDITION);
+        all.map(|one| one.expression).collect()
+    }
+
+    /// Whether a condition has the hook called for an object that is created.
+    fn is_called(condition: &str, raw: &str) -> bool {
+        let spec = json!({"match": {"kinds": ["Secret"]}, "validations": [{"expression": condition}]});
+        let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
+        let object = Candidate::decode(PolicyKind::Secret, raw).unwrap();
+        let kind = || RequestKind { group: String::new(), version: "v1".into(), kind: "Secret".into() };
+        let resource =
+            || RequestResource { group: String::new(), version: "v1".into(), resource: "secrets".into() };
+        let request = RequestFacts {
+            operation: "CREATE".into(),
+            kind: kind(),
+            resource: resource(),
+            request_kind: kind(),
+            request_resource: resource(),
+            name: String::new(),
+            namespace: "shop".into(),
+            dry_run: false,
+            user_info: RequestUser { username: "bob".into(), groups: Vec::new() },
+        };
+        let new = Judgement::new(&object, Timestamp::UNIX_EPOCH);
+        policy
+            .judge_write(&mut Write { new, old: None, request: Some(&|| request.clone()) }, false)
+            .is_empty()
+    }
+
+    /// A Secret of any type can be used by any pod, and its type is its writer's choice.
+    #[test]
+    fn hooks_and_scans_leave_out_the_same_secrets() {
+        let conditions = conditions();
+        assert!(conditions.len() > 2, "{conditions:?}");
+        let (helm, token) = ("helm.sh/release.v1", "kubernetes.io/service-account-token");
+        let named = |name: &str| json!({"name": name});
+        let account = json!({"name": "a", "annotations": {"kubernetes.io/service-account.name": "default"}});
+        for (metadata, type_, data, left_out) in [
+            (named("sh.helm.release.v1.app.v1"), Some(helm), json!({"release": "eA=="}), true),
+            (
+                named("sh.helm.release.v1.app.v1"),
+                Some(helm),
+                json!({"release": "eA==", "url": "eA=="}),
+                false,
+            ),
+            (named("sh.helm.release.v1.app.v1"), Some("Opaque"), json!({"release": "eA=="}), false),
+            (named("sh.helm.release.v1.app.v1"), None, Value::Null, false),
+            (named("app"), Some(helm), json!({"release": "eA=="}), false),
+            (json!({"generateName": "app-"}), Some(helm), json!({"release": "eA=="}), false),
+            (account.clone(), Some(token), Value::Null, true),
+            (account.clone(), Some(token), json!({"ca.crt": "", "namespace": "", "token": ""}), true),
+            (account.clone(), Some(token), json!({"token": "", "url": "eA=="}), false),
+            (account, Some("Opaque"), json!({"token": ""}), false),
+            (named("a"), Some(token), json!({"token": ""}), false),
+            (
+                named("bootstrap-token-a"),
+                Some("bootstrap.kubernetes.io/token"),
+                json!({"token-id": ""}),
+                false,
+            ),
+        ] {
+            let mut object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+            for (field, value) in [("type", json!(type_)), ("data", data)] {
+                if !value.is_null() {
+                    object[field] = value;
+                }
+            }
+            let raw = object.to_string();
+            let candidate = Candidate::decode(PolicyKind::Secret, &raw).unwrap();
+            assert_eq!(candidate.is_kubernetes_own(), left_out, "{raw}");
+            for condition in &conditions {
+                assert_eq!(is_called(condition, &raw), !left_out, "{raw}: {condition}");
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Asks the API server.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    authorization::v1::{
+        LocalSubjectAccessReview, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+        SubjectAccessReview, SubjectAccessReviewSpec,
+    },
+};
+use kube::{Api, Client, api::PostParams, core::ObjectMeta};
+
+use crate::authority::{Question, Subject};
+
+/// How long one answer may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why there is no answer: neither a yes nor a no.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// It took too long.
+    #[error("asking the API server for an access review took longer than {} s", TIMEOUT.as_secs())]
+    TimedOut,
+    /// The API server could not be asked.
+    #[error("asking the API server for an access review failed")]
+    Failed(#[source] Box<kube::Error>),
+    /// Nobody was asked: too much is asked for one namespace, or for all of them.
+    #[error("more access reviews are asked for than are answered at once")]
+    OverBudget,
+    /// The answer said neither.
+    #[error("the API server answered an access review without a status")]
+    Unanswered,
+}
+
+impl AskError {
+    /// Whether we may not ask at all.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Failed(error) if matches!(&**error, kube::Error::Api(status) if status.code == 403))
+    }
+}
+
+/// Somebody who knows what is allowed.
+pub trait Authorizer: Send + Sync {
+    /// Whether it is allowed.
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>>;
+}
+
+/// Asks by SubjectAccessReview, with the client's own account.
+#[derive(Clone)]
+pub struct ReviewAuthorizer {
+    client: Client,
+}
+
+impl ReviewAuthorizer {
+    /// Asks through this client, whose account needs `create subjectaccessreviews`.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+impl Authorizer for ReviewAuthorizer {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        Box::pin(async move {
+            let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+            let (review, params) = (review(question), PostParams::default());
+            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+            let answer =
+                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            // An evaluation error (a binding whose role is gone, for one) beside a no stays a no, as it does
+            // for the user's own requests.
+            answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
+        })
+    }
+}
+
+/// Asks by LocalSubjectAccessReview: a right in each namespace that is asked about, and none over the
+/// cluster.
+#[derive(Clone)]
+pub struct LocalAuthorizer {
+    client: Client,
+}
+
+impl LocalAuthorizer {
+    /// Asks through this client, whose account needs `create localsubjectaccessreviews` wherever it asks.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+impl Authorizer for LocalAuthorizer {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        Box::pin(async move {
+            // This authorizer cannot ask about all namespaces at once: it does not say yes, so that each is
+            // asked by itself.
+            if question.namespace.is_empty() {
+                return Ok(false);
+            }
+            let reviews: Api<LocalSubjectAccessReview> =
+                Api::namespaced(self.client.clone(), &question.namespace);
+            let metadata =
+                ObjectMeta { namespace: Some(question.namespace.clone()), ..ObjectMeta::default() };
+            let review = LocalSubjectAccessReview { metadata, spec: review(question).spec, status: None };
+            let params = PostParams::default();
+            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+            let answer =
+                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
+        })
+    }
+}
+
+/// Asks on behalf of a person: everybody may ask about their own rights (SelfSubjectAccessReview). Questions
+/// about others take the right to create SubjectAccessReviews, or LocalSubjectAccessReviews, which takes a
+/// right in each namespace only.
+#[derive(Clone)]
+pub struct CallerAuthorizer {
+    client: Client,
+    caller: Subject,
+    is_local: bool,
+}
+
+impl CallerAuthorizer {
+    /// Finds out who the client is.
+    ///
+    /// # Errors
+    /// The API server did not say.
+    pub async fn new(client: Client) -> Result<Self, AskError> {
+        let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+        let (review, params) = (SelfSubjectReview::default(), PostParams::default());
+        let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+        let answer =
+            asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+        let info = answer.status.and_then(|status| status.user_info).ok_or(AskError::Unanswered)?;
+        let caller = Subject {
+            user: info.username.unwrap_or_default(),
+            uid: info.uid.unwrap_or_default(),
+            groups: info.groups.unwrap_or_default(),
+            extra: info.extra.unwrap_or_default(),
+        };
+        Ok(Self { client, caller, is_local: false })
+    }
+
+    /// The same, where others are asked about namespace by namespace.
+    pub fn locally(self) -> Self {
+        Self { is_local: true, ..self }
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> &Subject {
+        &self.caller
+    }
+}
+
+impl Authorizer for CallerAuthorizer {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        let Subject { user, groups, .. } = &question.subject;
+        if (user, groups) != (&self.caller.user, &self.caller.groups) {
+            let client = self.client.clone();
+            return Box::pin(async move {
+                match self.is_local {
+                    true => LocalAuthorizer::new(client).allowed(question).await,
+                    false => ReviewAuthorizer::new(client).allowed(question).await,
+                }
+            });
+        }
+        Box::pin(async move {
+            let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+            let spec = SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes(question)),
+                ..SelfSubjectAccessReviewSpec::default()
+            };
+            let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+            let params = PostParams::default();
+            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
+            let answer =
+                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
+        })
+    }
+}
+
+fn review(question: &Question) -> SubjectAccessReview {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let subject = &question.subject;
+    let extra: BTreeMap<_, _> = subject.extra.clone();
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(subject.user.clone()),
+            uid: text(&subject.uid),
+            groups: Some(subject.groups.clone()),
+            extra: (!extra.is_empty()).then_some(extra),
+            resource_attributes: Some(attributes(question)),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+fn attributes(question: &Question) -> ResourceAttributes {
+    ResourceAttributes {
+        verb: Some(question.verb.into()),
+        group: Some(question.group.into()),
+        version: Some("*".into()),
+        resource: Some(question.resource.into()),
+        subresource: question.subresource.map(Into::into),
+        name: question.name.clone(),
+        namespace: Some(question.namespace.clone()),
+        ..ResourceAttributes::default()
+    }
+}

@@ -1,7 +1,0 @@
-//! What ConfigPolicies say of what is there already.
-
-mod policy_status;
-pub(crate) mod scan;
-
-pub use policy_status::policy_status;
-pub use scan::{Judges, Scan, is_unscanned};

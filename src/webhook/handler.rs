@@ -1,0 +1,235 @@
+//! One request: its limits, its deadline, its panics.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    response::Response,
+};
+use futures::FutureExt as _;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::Instant;
+
+use super::{
+    AdmitState, PathLabels, ReviewLabels, inquiry,
+    pace::{Decided, decided},
+};
+use crate::{
+    access::AskError,
+    admit::{
+        decide::{DecideError, Decision, Purpose, Verdict},
+        decode::{BODY_LIMIT, DecodeError, check_content_type},
+        respond::respond,
+    },
+    api::Span,
+};
+
+/// The API server's own default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a body may take. The API server has the whole body before it asks; a body that trickles holds a
+/// place.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandleError {
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error("the body could not be read")]
+    Body,
+    #[error("the body did not arrive within {} s", BODY_WITHIN.as_secs())]
+    SlowBody,
+    #[error(transparent)]
+    Decide(#[from] DecideError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("the caller's deadline has passed")]
+    Deadline,
+    #[error("too many requests under way")]
+    Shed,
+    #[error("an internal fault; the log and the metric copyrator_admission_panics tell of it")]
+    Panic,
+}
+
+/// Counts a request while it is under way, also where its caller hangs up in the middle.
+struct UnderWay(Gauge);
+
+impl UnderWay {
+    fn begin(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What the counters say of a request.
+struct Seen {
+    operation: &'static str,
+    kind: &'static str,
+    verdict: &'static str,
+}
+
+pub(super) async fn handle(
+    state: Arc<AdmitState>,
+    path: &'static str,
+    purpose: Purpose,
+    request: Request,
+) -> Response {
+    let start = Instant::now();
+    let mut seen = Seen { operation: "none", kind: "other", verdict: "fault" };
+    let _under_way = UnderWay::begin(&state.metrics.in_flight);
+    let deadline = start + patience(request.uri().query());
+    let work = AssertUnwindSafe(answer(&state, purpose, request, &mut seen)).catch_unwind();
+    let result = match tokio::time::timeout_at(deadline, work).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(HandleError::Panic),
+        Err(_) => Err(HandleError::Deadline),
+    };
+    let response = result.unwrap_or_else(|error| {
+        let (status, verdict) = refused(&error);
+        seen.verdict = verdict;
+        match error {
+            HandleError::Shed => drop(state.metrics.shed.inc()),
+            HandleError::Panic => drop(state.metrics.panics.inc()),
+            _ => {}
+        }
+        if status.is_server_error() {
+            tracing::warn!(path, status = status.as_u16(), %error, "no verdict");
+        }
+        plain(status, &error.to_string())
+    });
+    let Seen { operation, kind, verdict } = seen;
+    state.metrics.reviews.get_or_create(&ReviewLabels { path, operation, kind, verdict }).inc();
+    state.metrics.duration.get_or_create(&PathLabels { path }).observe(start.elapsed().as_secs_f64());
+    response
+}
+
+async fn answer(
+    state: &Arc<AdmitState>,
+    purpose: Purpose,
+    request: Request,
+    seen: &mut Seen,
+) -> Result<Response, HandleError> {
+    let (parts, body) = request.into_parts();
+    check_content_type(parts.headers.get(header::CONTENT_TYPE))?;
+    let length =
+        parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > BODY_LIMIT as u64) {
+        return Err(DecodeError::TooLarge.into());
+    }
+    let place = Arc::new(state.shedding.take(length).ok_or(HandleError::Shed)?);
+    let received = tokio::time::timeout(BODY_WITHIN, received(body, length));
+    let bytes = received.await.map_err(|_| HandleError::SlowBody)??;
+    let Decided { uid, operation, kind, decision } = decided(state, purpose, bytes, &place).await?;
+    (seen.operation, seen.kind) = (operation, kind);
+    let verdict = match decision? {
+        Decision::Now(verdict) => verdict,
+        Decision::Ask(inquiry) => {
+            let namespace = inquiry.of.namespace.clone();
+            let metered = state.shedding.questions.of(&namespace, &*state.authorizer);
+            match inquiry::settle(&metered, *inquiry).await {
+                Err(AskError::OverBudget) => too_much_asked(&namespace),
+                verdict => verdict?,
+            }
+        }
+    };
+    seen.verdict = summary(&verdict);
+    let mut response = Response::new(Body::from(respond(&uid, &verdict)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// To be tried again: that is no fault of ours that a failure policy should wave through.
+fn too_much_asked(namespace: &str) -> Verdict {
+    let message = format!(
+        "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
+    );
+    Verdict::refuse(429, "TooManyRequests", &message)
+}
+
+/// The body in one piece of memory: collected, the pieces and the whole would be there at the same time.
+async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError> {
+    let room = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(BODY_LIMIT);
+    let (mut body, mut bytes) = (Limited::new(body, BODY_LIMIT), Vec::with_capacity(room));
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Err(error) if error.is::<LengthLimitError>() => return Err(DecodeError::TooLarge.into()),
+            Err(_) => return Err(HandleError::Body),
+        }
+    }
+    Ok(bytes.into())
+}
+
+/// How long the caller waits, less what the way back takes.
+fn patience(query: Option<&str>) -> Duration {
+    let asked =
+        query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("timeout="));
+    let asked = asked.and_then(|text| Span::new(text).get().ok()).filter(|asked| !asked.is_zero());
+    let asked = asked.unwrap_or(DEFAULT_TIMEOUT).min(Duration::from_secs(30));
+    asked - (asked / 10).clamp(Duration::from_millis(50), Duration::from_millis(500)).min(asked / 2)
+}
+
+fn refused(error: &HandleError) -> (StatusCode, &'static str) {
+    match error {
+        HandleError::Decode(error) => (error.status(), "malformed"),
+        HandleError::Body => (StatusCode::BAD_REQUEST, "malformed"),
+        HandleError::Decide(DecideError::NotReady | DecideError::UnknownNamespace) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "fault")
+        }
+        HandleError::Decide(DecideError::Unreadable { .. } | DecideError::Missing(_)) => {
+            (StatusCode::BAD_REQUEST, "malformed")
+        }
+        HandleError::Ask(_) => (StatusCode::BAD_GATEWAY, "fault"),
+        HandleError::SlowBody => (StatusCode::REQUEST_TIMEOUT, "deadline"),
+        HandleError::Deadline => (StatusCode::GATEWAY_TIMEOUT, "deadline"),
+        HandleError::Shed => (StatusCode::TOO_MANY_REQUESTS, "shed"),
+        HandleError::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "panic"),
+    }
+}
+
+fn plain(status: StatusCode, message: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("copyrator: {message}\n")));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn summary(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict { allowed: false, .. } => "refused",
+        Verdict { edits, .. } if !edits.is_empty() => "patched",
+        Verdict { warnings, .. } if !warnings.is_empty() => "warned",
+        _ => "allowed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caller_is_answered_before_he_gives_up() {
+        for (query, millis) in [
+            (None, 9_500),
+            (Some("timeout=1s"), 900),
+            (Some("a=b&timeout=5s"), 4_500),
+            (Some("timeout=100ms"), 50),
+            (Some("timeout=0s"), 9_500),
+            (Some("timeout=x"), 9_500),
+            (Some("timeout=999h"), 29_500),
+        ] {
+            assert_eq!(patience(query), Duration::from_millis(millis), "{query:?}");
+        }
+    }
+}

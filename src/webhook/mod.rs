@@ -1,0 +1,72 @@
+//! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides it from memory and
+//! responds; here is asked, counted, and put off what is too much.
+
+mod budget;
+mod handler;
+pub(crate) mod inquiry;
+mod metrics;
+mod pace;
+mod shedding;
+
+use std::sync::{Arc, RwLock};
+
+use axum::{Router, extract::Path, response::IntoResponse, routing::post};
+use http::StatusCode;
+
+pub use metrics::{Metrics, PathLabels, ReviewLabels};
+pub use shedding::Shedding;
+
+use crate::{
+    access::Authorizer,
+    admit::{PATHS, Parties, Purpose},
+    model::World,
+};
+
+/// What the webhook answers from.
+pub struct AdmitState {
+    /// What is known of the cluster; watches write it.
+    pub world: Arc<RwLock<World>>,
+    /// Who knows what is allowed. Asked for our own kinds only.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Who we are and whom we trust.
+    pub parties: Arc<Parties>,
+    /// How many requests may be under way.
+    pub shedding: Shedding,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+/// The path that hooks of an earlier version call for one policy: all policies are judged there, as at the
+/// path without a name.
+const ONE_POLICY: &str = "/validate/policies/{name}";
+
+/// The webhook. Unknown paths are 404, other methods 405.
+pub fn router(state: AdmitState) -> Router {
+    let state = Arc::new(state);
+    let handle = move |path, purpose, request| handler::handle(state.clone(), path, purpose, request);
+    let one_policy = {
+        let handle = handle.clone();
+        move |Path(name): Path<String>, request| async move {
+            match is_policy_name(&name) {
+                true => handle(ONE_POLICY, Purpose::Policies, request).await,
+                false => StatusCode::NOT_FOUND.into_response(),
+            }
+        }
+    };
+    PATHS.into_iter().fold(Router::new().route(ONE_POLICY, post(one_policy)), |router, (path, purpose)| {
+        let handle = handle.clone();
+        router.route(path, post(move |request| handle(path, purpose, request)))
+    })
+}
+
+/// As the API server has it: parts of small letters, digits and dashes, with a dot between them.
+fn is_policy_name(name: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+            && bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+    };
+    name.len() <= 253 && name.split('.').all(part)
+}

@@ -1,0 +1,156 @@
+//! Where a review is judged: short ones where they are read, as long as that takes no longer than others can
+//! wait; the rest on threads of their own.
+
+use std::{
+    sync::{Arc, PoisonError, RwLockReadGuard},
+    time::Duration,
+};
+
+use axum::body::Bytes;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{AdmitState, handler::HandleError, shedding::Place};
+use crate::{
+    admit::{
+        decide::{Case, DecideError, Decision, Known, Purpose, Verdict, WriteCase, read},
+        decode::{DecodeError, Review, decode},
+    },
+    api::WhileInUse,
+    model::{PolicyFacts, World},
+};
+
+/// How long a new namespace may take to reach our own watch.
+const NAMESPACE_LAG: Duration = Duration::from_millis(250);
+/// Each try reads the whole review anew.
+const NAMESPACE_STEP: Duration = Duration::from_millis(50);
+/// The longest review that is tried where it is read, in bytes: decoding this much takes some 50 µs.
+const SHORT: usize = 16 << 10;
+
+/// A review that was read, and what was decided.
+pub(super) struct Decided {
+    pub(super) uid: String,
+    pub(super) operation: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) decision: Result<Decision, DecideError>,
+}
+
+/// Decides; where a namespace is so new that our own watch lags behind the API server, a little later.
+pub(super) async fn decided(
+    state: &Arc<AdmitState>,
+    purpose: Purpose,
+    bytes: Bytes,
+    place: &Arc<Place>,
+) -> Result<Decided, HandleError> {
+    let until = Instant::now() + NAMESPACE_LAG;
+    // Handing a review to another thread and back takes longer than judging most of them.
+    if bytes.len() <= SHORT
+        && is_brief(&purpose)
+        && let Ok(decided) = briefly(state, &purpose, &bytes)
+        && !matches!(decided.decision, Err(DecideError::UnknownNamespace))
+    {
+        return Ok(decided);
+    }
+    loop {
+        let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
+        // Parsing and judging can take long, and nothing else may wait for it. A caller that gives up on the
+        // answer does not stop the work: it ends by itself, and keeps its place until then.
+        let work = move || at_length(&state, &purpose, &bytes, &place);
+        let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
+        match decided.decision {
+            Err(DecideError::UnknownNamespace) if Instant::now() < until => {
+                tokio::time::sleep(NAMESPACE_STEP).await
+            }
+            _ => return Ok(decided),
+        }
+    }
+}
+
+/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and warnings
+/// tell how far a change reaches.
+fn is_brief(purpose: &Purpose) -> bool {
+    matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
+}
+
+/// Whether a policy wants to know how far a change reaches, or who uses what it takes: that is counted while
+/// the world is held.
+fn has_counts(world: &World) -> bool {
+    let counts = |facts: &PolicyFacts| {
+        facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
+    };
+    world.policies.values().any(counts)
+}
+
+/// It is to be judged at length, which says the rest.
+struct Longer;
+
+impl From<DecodeError> for Longer {
+    fn from(_: DecodeError) -> Self {
+        Self
+    }
+}
+
+fn briefly(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, Longer> {
+    let world = || {
+        // This does not wait for a writer of the world.
+        let world = state.world.try_read().map_err(|_| Longer)?;
+        if has_counts(&world) { Err(Longer) } else { Ok(world) }
+    };
+    decide(state, purpose, bytes, world, |write, known| write.judge_briefly(known).ok_or(Longer))
+}
+
+fn at_length(
+    state: &AdmitState,
+    purpose: &Purpose,
+    bytes: &[u8],
+    place: &Arc<Place>,
+) -> Result<Decided, HandleError> {
+    let world = || Ok(state.world.read().unwrap_or_else(PoisonError::into_inner));
+    decide(state, purpose, bytes, world, |write, known| {
+        let _turn = if known.is_heavy() { state.shedding.turn() } else { None };
+        // The place is held here alone once the caller has given up.
+        match Arc::strong_count(place) {
+            1 => Err(HandleError::Deadline),
+            _ => Ok(write.judge(known)),
+        }
+    })
+}
+
+fn decide<'s, E: From<DecodeError>>(
+    state: &'s AdmitState,
+    purpose: &Purpose,
+    bytes: &[u8],
+    world: impl FnOnce() -> Result<RwLockReadGuard<'s, World>, E>,
+    judge: impl FnOnce(&WriteCase<'_>, Known) -> Result<Verdict, E>,
+) -> Result<Decided, E> {
+    let review = decode(bytes)?;
+    let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {
+        Ok(Case::Settled(Decision::Ask(mut inquiry))) => {
+            inquiry.look(&*world()?);
+            Ok(Decision::Ask(inquiry))
+        }
+        Ok(Case::Settled(decision)) => Ok(decision),
+        Ok(Case::Write(write)) => {
+            let world = world()?;
+            let known = write.look(&world);
+            drop(world);
+            match known {
+                Ok(known) => Ok(Decision::Now(judge(&write, known)?)),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    Ok(Decided {
+        operation: review.operation.name(),
+        kind: known_kind(&review),
+        uid: review.uid.into_owned(),
+        decision,
+    })
+}
+
+fn known_kind(review: &Review<'_>) -> &'static str {
+    const KNOWN: [&str; 6] =
+        ["ConfigMap", "Secret", "Namespace", "CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
+    KNOWN.into_iter().find(|known| *known == review.kind.kind).unwrap_or("other")
+}
