@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo check test node bench fuzz build image image-check release-dry-run clean
+.PHONY: help demo demo-rust demo-go check test node bench fuzz build image image-check release-dry-run clean
 .PHONY: prerequisites prerequisites-of-fuzz prerequisites-of-image prerequisites-of-sbom
 
 # Tests wait for clusters more than they compute.
@@ -12,6 +12,9 @@ WITHOUT_CLUSTER = $(filter-out control_plane documents,$(basename $(notdir $(wil
 # What `make fuzz` runs, and for how long each.
 TARGET ?= cel formats globs pem policy review
 SECONDS ?= 60
+# What the demo is made of, and where it is then.
+DEMO = --package copyrator --package demo --package devcluster
+BUILT = $(or $(CARGO_TARGET_DIR),target)/debug
 # What the tests that could not run here leave.
 SKIPPED = target/real-node/skipped.txt target/previous/skipped.txt
 STAGE = @printf '\n==> %s\n'
@@ -20,9 +23,17 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: prerequisites ## Show what Copyrator does, on a cluster of its own; ARGS=--keep leaves it running
-	$(STAGE) 'building (minutes the first time)'
-	@cargo build --locked --package copyrator --package demo
-	@cargo run --locked --quiet --package demo -- $(ARGS)
+	$(STAGE) 'building Copyrator and, the first time, a Kubernetes beside it (minutes)'
+	@cargo build --locked $(DEMO) --bin devcluster
+	@$(MAKE) --no-print-directory --jobs 2 demo-rust demo-go
+	@$(BUILT)/demo $(ARGS)
+
+# Of the same packages as devcluster above, so that features are the same and no dependency is compiled twice. make's jobs are not cargo's.
+demo-rust:
+	@MAKEFLAGS= cargo build --locked $(DEMO)
+
+demo-go:
+	@$(BUILT)/devcluster build --for-demo >/dev/null
 
 check: prerequisites ## The quick loop: format, lints, and the product's tests that start no cluster
 	$(STAGE) 'format'

@@ -87,6 +87,12 @@ pub fn kube_proxy() -> Result<PathBuf, Error> {
     find(&NODE, "kube-proxy", &Environment::read())
 }
 
+/// Builds what a cluster and the demo need, as far as it is missing.
+pub fn build_for_demo() -> Result<(), Error> {
+    Binaries::find(&Environment::read())?;
+    helm().map(drop)
+}
+
 /// Builds every program that is missing but for those of a real node, also those that only some tests need, which would be
 /// built amid the others otherwise: the folders they are in.
 pub fn build_everything() -> Result<Vec<PathBuf>, Error> {

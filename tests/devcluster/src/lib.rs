@@ -43,7 +43,8 @@ mod ready;
 mod tools;
 
 pub use binaries::{
-    build_everything, foreign_definitions, gitops_definitions, helm, helm4, kube_proxy, kubectl, kubelet, lua,
+    build_everything, build_for_demo, foreign_definitions, gitops_definitions, helm, helm4, kube_proxy,
+    kubectl, kubelet, lua,
 };
 pub use cluster::DevCluster;
 pub use control::{Component, ComponentHandle};

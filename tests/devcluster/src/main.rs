@@ -35,7 +35,11 @@ Environment:
 #[derive(Subcommand)]
 enum Task {
     /// Build every program that is missing, and say where it is.
-    Build,
+    Build {
+        /// Only what the demo needs.
+        #[arg(long)]
+        for_demo: bool,
+    },
     /// Start a cluster, say how to use it, and end it on Ctrl-C.
     Up {
         /// How many simulated nodes there are.
@@ -79,7 +83,8 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<(), Error> {
     match task {
-        Task::Build => build(),
+        Task::Build { for_demo: true } => devcluster::build_for_demo(),
+        Task::Build { for_demo: false } => build(),
         Task::Up { nodes, audit, keep } => up(Options::default().nodes(nodes).audit(audit), keep),
         Task::Stop { dir } => devcluster::stop(&dir),
         Task::Kubectl { arguments } => become_program(devcluster::kubectl()?, &arguments),
