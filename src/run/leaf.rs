@@ -15,7 +15,7 @@ use std::{
 use copyrator_certs::{CaSecret, Times, service_names, validity::rfc3339};
 use tokio_util::sync::CancellationToken;
 
-use self::trust::{Standing, Trust};
+use self::trust::Trust;
 use crate::{
     config::Config,
     hooks::Endpoint,
@@ -46,8 +46,9 @@ pub(super) struct LeafKeeper {
     signed_by: Option<String>,
     /// Which CAs callers trust, for mounted leaves.
     trust: Trust,
-    /// Whether they trust the leaf in use.
-    standing: Standing,
+    /// Whether they trust the leaf in use. Once they do they go on, since the hooks keep a CA for longer than
+    /// it is mounted.
+    trusted: bool,
 }
 
 /// What the leaf is kept by.
@@ -114,7 +115,7 @@ impl LeafKeeper {
         let name = names.first().cloned().or(addresses.first().map(IpAddr::to_string)).unwrap_or_default();
         Self {
             trust: Trust::new(name, config.certificate_times.propagation, config.reconciler),
-            standing: Standing::Refused,
+            trusted: false,
             serving,
             names,
             addresses,
@@ -140,7 +141,7 @@ impl LeafKeeper {
                     tracing::info!("the serving certificate is in order");
                 }
             }
-            (Err(why), Some(leaf)) if self.standing.is_enough() => {
+            (Err(why), Some(leaf)) if self.trusted => {
                 self.certificate.holds();
                 let ends = rfc3339(leaf.not_after());
                 let text = format!("{why}; the last good serving certificate is kept, until {ends}");
@@ -186,7 +187,7 @@ impl LeafKeeper {
         tracing::info!(ca = fingerprint, "a new serving certificate is in use");
         self.signed_by = Some(fingerprint);
         // Each step of a rotation has waited for the hooks.
-        self.standing = Standing::Settled;
+        self.trusted = true;
         Ok(())
     }
 
@@ -204,24 +205,21 @@ impl LeafKeeper {
             return Err(format!("the mounted certificate of `{subject}` is valid from {from} to {to} only"));
         }
         let own = self.trust.own(mounted, now);
-        let judged = self.trust.judge(mounted, carriers, now);
+        let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A leaf that callers trust is kept to its end, or until they trust the next as much. Anything is
-            // better than nothing, though not ready.
+            // A leaf that callers trust is kept to its end, or until they trust the next. Anything is better than
+            // nothing, though not ready.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
-            if lasts && self.standing.is_enough() {
-                own.clone()?;
-                if judged.standing < self.standing {
-                    return Err(judged.why);
-                }
+            if lasts && self.trusted {
+                own.clone().and_then(|()| trusted.clone())?;
             }
             self.serving.install(&mounted.chain_pem, &mounted.key).map_err(|error| error.to_string())?;
             tracing::info!(leaf = leaf.fingerprint(), "a new serving certificate is in use");
-            self.standing = Standing::Refused;
+            self.trusted = false;
         }
-        self.standing = self.standing.after(judged.standing);
-        if self.standing.is_enough() { own } else { Err(judged.why) }
+        self.trusted |= trusted.is_ok();
+        if self.trusted { own } else { trusted }
     }
 }
 

@@ -55,7 +55,7 @@ impl Bench {
             amiss: readiness.remark("renewal"),
             signed_by: None,
             trust: Trust::new(NAME.into(), Times::default().propagation, false),
-            standing: Standing::Refused,
+            trusted: false,
         };
         Self { keeper, serving, readiness, log: Arc::default() }
     }

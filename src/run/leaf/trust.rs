@@ -12,27 +12,6 @@ use crate::observe::mounted::{self, Mounted};
 /// For this many propagation times a leaf waits where nobody can say what the hooks carry.
 const BY_CLOCK: u32 = 3;
 
-/// How far callers trust a leaf, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    /// The hooks say that they do not.
-    Refused,
-    /// Nobody can say yet.
-    Unsure,
-    /// The hooks say so: enough for a process that has nothing better.
-    Likely,
-    /// They have said so for as long as the API servers may take to hear of it.
-    Settled,
-}
-
-/// What is to be thought of a leaf.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Judged {
-    pub(super) standing: Standing,
-    /// Why it is no better.
-    pub(super) why: String,
-}
-
 /// What was found out about mounted leaves.
 pub(super) struct Trust {
     /// The name that callers look for in a leaf.
@@ -42,9 +21,11 @@ pub(super) struct Trust {
     writes_hooks: bool,
     settled: Option<Settled>,
     waiting: Option<Waiting>,
+    /// Hooks were seen that did not carry what was mounted.
+    has_lacked: bool,
 }
 
-/// What holds until other authorities are mounted.
+/// What callers trust, until other authorities are mounted.
 struct Settled {
     /// Those that were mounted.
     authorities: Vec<Certificate>,
@@ -57,8 +38,6 @@ struct Waiting {
     leaf: Certificate,
     seen: Seen,
     since: SystemTime,
-    /// Hooks did not carry it, since we look.
-    has_lacked: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,27 +48,10 @@ enum Seen {
     Unread,
 }
 
-impl Standing {
-    /// Whether it may be answered with.
-    pub(super) fn is_enough(self) -> bool {
-        self >= Self::Likely
-    }
-
-    /// How a leaf that is in use stands after another look. A settled answer stays, since the hooks keep a CA
-    /// for longer than it is mounted.
-    pub(super) fn after(self, seen: Self) -> Self {
-        match (self, seen) {
-            (Self::Settled, _) => Self::Settled,
-            (_, Self::Refused) => Self::Refused,
-            (before, seen) => before.max(seen),
-        }
-    }
-}
-
 impl Trust {
     /// For leaves for `name`. `writes_hooks`: whether this process does so once it leads.
     pub(super) fn new(name: String, propagation: Duration, writes_hooks: bool) -> Self {
-        Self { name, propagation, writes_hooks, settled: None, waiting: None }
+        Self { name, propagation, writes_hooks, settled: None, waiting: None, has_lacked: false }
     }
 
     /// Whether the mounted authorities vouch for the mounted leaf.
@@ -111,18 +73,23 @@ impl Trust {
         })
     }
 
-    /// What to think of the mounted leaf at `now`, and what to remember of it.
-    pub(super) fn judge(&mut self, mounted: &Mounted, carriers: &Carriers, now: SystemTime) -> Judged {
+    /// Whether callers trust the mounted leaf, as far as can be said at `now`; and what to remember of it.
+    ///
+    /// # Errors
+    /// What it waits for.
+    pub(super) fn judge(
+        &mut self,
+        mounted: &Mounted,
+        carriers: &Carriers,
+        now: SystemTime,
+    ) -> Result<(), String> {
         if self.is_settled(mounted, now) {
             self.waiting = None;
-            return Judged { standing: Standing::Settled, why: String::new() };
+            return Ok(());
         }
-        let Some(leaf) = mounted.chain.first() else {
-            return Judged { standing: Standing::Refused, why: "tls.crt holds no certificate".into() };
-        };
-        let by_own = self.own(mounted, now);
+        let Some(leaf) = mounted.chain.first() else { return Err("tls.crt holds no certificate".into()) };
         let own = vec![mounted.authorities.clone()];
-        let (seen, bundles, why) = match carriers {
+        let (seen, bundles, what) = match carriers {
             Carriers::NotAsked => (Seen::Unread, own, "the hooks were not asked for".to_owned()),
             Carriers::Unread(why) => (Seen::Unread, own, why.clone()),
             Carriers::Hooks(hooks) if hooks.is_empty() => (Seen::NoHooks, own, String::new()),
@@ -131,79 +98,58 @@ impl Trust {
                 lacking => (Seen::Lacking, own, lacking),
             },
         };
-        let waiting = self.wait(leaf, seen, now);
-        match by_own {
-            Err(why) if waiting.seen != Seen::Carried => {
-                self.waiting = Some(waiting);
-                Judged { standing: Standing::Refused, why }
-            }
-            _ => self.weigh(waiting, mounted, bundles, &why, now),
+        let (seen, since) = self.wait(leaf, seen, now);
+        if seen != Seen::Carried {
+            self.own(mounted, now)?;
         }
+        let is_start = self.settled.is_none();
+        let propagations = match seen {
+            // At first sight hooks have carried it for long: nearly always a process restarts while nothing changes.
+            Seen::Carried | Seen::NoHooks if is_start && !self.has_lacked => 0,
+            Seen::Carried | Seen::NoHooks => 1,
+            Seen::Lacking | Seen::Unread => BY_CLOCK,
+        };
+        // A roll-out waits for this process to be ready, and this process for a leader that the roll-out ends.
+        let is_bounded = seen != Seen::Lacking || (self.writes_hooks && is_start);
+        let due = since + self.propagation * propagations;
+        if is_bounded && due <= now {
+            self.settled = Some(Settled { authorities: mounted.authorities.clone(), bundles });
+            self.waiting = None;
+            return Ok(());
+        }
+        let at = rfc3339(due);
+        Err(match seen {
+            Seen::Lacking => {
+                let all_the_same =
+                    if is_bounded { format!("; it counts from {at} on all the same") } else { String::new() };
+                format!(
+                    "the hooks do not carry the CA of the mounted tls.crt yet ({what}): waiting for the reconciler to find \
+                     it in its own mount and to write it{all_the_same}"
+                )
+            }
+            Seen::Unread => format!(
+                "{what}: whether callers trust the mounted tls.crt is not known, and it counts from {at} on"
+            ),
+            Seen::NoHooks => format!("no hook is there: the mounted tls.crt counts from {at} on"),
+            Seen::Carried => format!(
+                "the hooks carry the CA of the mounted tls.crt, seen at {}: it counts from {at} on, when every API \
+                 server has heard of it",
+                rfc3339(since)
+            ),
+        })
     }
 
-    /// Since when it is as it is. A moment in which hooks cannot be read says nothing against what they
+    /// How hooks are seen, and since when. A moment in which they cannot be read says nothing against what they
     /// carried.
-    fn wait(&mut self, leaf: &Certificate, seen: Seen, now: SystemTime) -> Waiting {
+    fn wait(&mut self, leaf: &Certificate, seen: Seen, now: SystemTime) -> (Seen, SystemTime) {
         let before = self.waiting.take().filter(|it| it.leaf == *leaf);
         let was = before.as_ref().map(|it| it.seen);
         let seen = if (was, seen) == (Some(Seen::Carried), Seen::Unread) { Seen::Carried } else { seen };
-        // A clock that has gone back begins anew, but does not unsee.
-        let is_same = |it: &&Waiting| it.seen == seen && it.since <= now;
-        let since = before.as_ref().filter(is_same).map_or(now, |it| it.since);
-        let has_lacked = seen == Seen::Lacking || before.is_some_and(|it| it.has_lacked);
-        Waiting { leaf: leaf.clone(), seen, since, has_lacked }
-    }
-
-    fn weigh(
-        &mut self,
-        waiting: Waiting,
-        mounted: &Mounted,
-        bundles: Vec<Vec<Certificate>>,
-        what: &str,
-        now: SystemTime,
-    ) -> Judged {
-        let due = match waiting.seen {
-            Seen::NoHooks | Seen::Carried => waiting.since + self.propagation,
-            Seen::Lacking | Seen::Unread => waiting.since + self.propagation * BY_CLOCK,
-        };
-        let (is_due, at) = (due <= now, rfc3339(due));
-        let (standing, why) = match waiting.seen {
-            Seen::Lacking => {
-                let why = format!(
-                    "the hooks do not carry the CA of the mounted tls.crt yet ({what}): waiting for the reconciler to find \
-                     it in its own mount and to write it"
-                );
-                match self.writes_hooks {
-                    false => (Standing::Refused, why),
-                    // A roll-out waits for this process to be ready, and this process for a leader that the
-                    // roll-out ends.
-                    true if is_due => (Standing::Likely, why),
-                    true => (Standing::Refused, format!("{why}; it counts from {at} on all the same")),
-                }
-            }
-            _ if is_due => {
-                self.settled = Some(Settled { authorities: mounted.authorities.clone(), bundles });
-                return Judged { standing: Standing::Settled, why: String::new() };
-            }
-            Seen::Unread => {
-                let why = format!("{what}: whether callers trust the mounted tls.crt is not known");
-                (Standing::Unsure, format!("{why}, and it counts from {at} on"))
-            }
-            Seen::NoHooks => {
-                (Standing::Likely, format!("no hook is there yet: the mounted tls.crt counts from {at} on"))
-            }
-            Seen::Carried => {
-                let why = format!(
-                    "the hooks carry the CA of the mounted tls.crt, seen at {}: it counts from {at} on, when every API \
-                     server has heard of it",
-                    rfc3339(waiting.since)
-                );
-                // At first sight they may have carried it for long: others restart while nothing changes.
-                (if waiting.has_lacked { Standing::Unsure } else { Standing::Likely }, why)
-            }
-        };
-        self.waiting = Some(waiting);
-        Judged { standing, why }
+        // A clock that has gone back begins anew.
+        let since = before.filter(|it| it.seen == seen && it.since <= now).map_or(now, |it| it.since);
+        self.has_lacked |= seen == Seen::Lacking;
+        self.waiting = Some(Waiting { leaf: leaf.clone(), seen, since });
+        (seen, since)
     }
 
     /// The hooks whose callers do not accept it, in words; nothing where all do.

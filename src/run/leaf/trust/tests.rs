@@ -1,4 +1,4 @@
-//! How a leaf stands, look by look: seconds, what was read, and what comes of it.
+//! Whether a leaf is trusted, look by look: seconds, what was read, and what comes of it.
 
 use copyrator_certs::{Authority, PrivateKeyPem};
 
@@ -43,36 +43,31 @@ fn unread() -> Carriers {
 }
 
 #[track_caller]
-fn goes(writes_hooks: bool, mounted: &Mounted, looks: &[(u64, Carriers, Standing, &str)]) {
+fn goes(writes_hooks: bool, mounted: &Mounted, looks: &[(u64, Carriers, Result<(), &str>)]) {
     let mut trust = Trust::new(NAME.into(), PROPAGATION, writes_hooks);
-    for (second, carriers, standing, why) in looks {
+    for (second, carriers, expected) in looks {
         let now = start() + Duration::from_secs(*second);
         let judged = trust.judge(mounted, carriers, now);
-        assert_eq!(judged.standing, *standing, "at {second}: {judged:?}");
-        assert!(judged.why.contains(why), "at {second}: {judged:?}");
-        assert_eq!(trust.is_settled(mounted, now), *standing == Standing::Settled, "at {second}");
+        let is_as_expected = match (&judged, expected) {
+            (Ok(()), Ok(())) => true,
+            (Err(why), Err(part)) => why.contains(part),
+            _ => false,
+        };
+        assert!(is_as_expected, "at {second}: {judged:?}, not {expected:?}");
+        assert_eq!(trust.is_settled(mounted, now), judged.is_ok(), "at {second}");
     }
 }
 
 #[test]
-fn what_hooks_carry_at_first_sight_will_do_and_settles() {
+fn what_hooks_carry_at_first_sight_counts_at_once_and_is_asked_about_no_more() {
     let (ca, other) = (authority(), authority());
     let both = hooks(&[&[&ca], &[&other, &ca]]);
-    let likely = "seen at 2024-10-04T00:00:00Z: it counts from 2024-10-04T00:01:00Z on";
-    goes(
-        false,
-        &mounted(&ca, &[&ca]),
-        &[
-            (0, both.clone(), Standing::Likely, likely),
-            (59, both.clone(), Standing::Likely, likely),
-            (60, both, Standing::Settled, ""),
-            (61, Carriers::NotAsked, Standing::Settled, ""),
-        ],
-    );
+    goes(false, &mounted(&ca, &[&ca]), &[(0, both, Ok(())), (1, Carriers::NotAsked, Ok(()))]);
+    goes(false, &mounted(&ca, &[&ca]), &[(0, hooks(&[]), Ok(())), (1, Carriers::NotAsked, Ok(()))]);
 }
 
 #[test]
-fn what_one_hook_lacks_is_refused_and_then_waited_for() {
+fn what_one_hook_lacks_waits_for_all_of_them_and_then_for_the_api_servers() {
     let (ca, other) = (authority(), authority());
     let lacking = hooks(&[&[&ca], &[&other], &[]]);
     let carried = hooks(&[&[&other, &ca]]);
@@ -80,13 +75,22 @@ fn what_one_hook_lacks_is_refused_and_then_waited_for() {
         false,
         &mounted(&ca, &[&ca]),
         &[
-            (0, lacking.clone(), Standing::Refused, "yet (hook-1 and 1 more): waiting for the reconciler"),
-            (9000, lacking.clone(), Standing::Refused, "waiting for the reconciler"),
-            (9001, carried.clone(), Standing::Unsure, "every API server"),
-            (9030, lacking, Standing::Refused, "waiting for the reconciler"),
-            (9040, carried.clone(), Standing::Unsure, "every API server"),
-            (9099, carried.clone(), Standing::Unsure, "every API server"),
-            (9100, carried, Standing::Settled, ""),
+            (0, lacking.clone(), Err("yet (hook-1 and 1 more): waiting for the reconciler")),
+            (9000, lacking.clone(), Err("waiting for the reconciler")),
+            (9001, carried.clone(), Err("every API server")),
+            (9030, lacking, Err("waiting for the reconciler")),
+            (
+                9040,
+                hooks(&[]),
+                Err("no hook is there: the mounted tls.crt counts from 2024-10-04T02:31:40Z on"),
+            ),
+            (
+                9050,
+                carried.clone(),
+                Err("seen at 2024-10-04T02:30:50Z: it counts from 2024-10-04T02:31:50Z on"),
+            ),
+            (9109, carried.clone(), Err("every API server")),
+            (9110, carried, Ok(())),
         ],
     );
 }
@@ -98,73 +102,46 @@ fn where_hooks_cannot_be_read_the_clock_counts_from_when_they_last_could() {
     goes(
         false,
         &mounted(&ca, &[&ca]),
-        &[
-            (0, unread(), Standing::Unsure, unsure),
-            (179, unread(), Standing::Unsure, unsure),
-            (180, unread(), Standing::Settled, ""),
-        ],
+        &[(0, unread(), Err(unsure)), (179, unread(), Err(unsure)), (180, unread(), Ok(()))],
     );
     goes(
         false,
         &mounted(&ca, &[&ca]),
         &[
-            (0, unread(), Standing::Unsure, unsure),
-            (170, hooks(&[&[&other]]), Standing::Refused, "waiting"),
-            (200, unread(), Standing::Unsure, unsure),
-            (379, unread(), Standing::Unsure, unsure),
-            (380, unread(), Standing::Settled, ""),
+            (0, unread(), Err(unsure)),
+            (170, hooks(&[&[&other]]), Err("waiting")),
+            (200, unread(), Err(unsure)),
+            (379, unread(), Err(unsure)),
+            (380, unread(), Ok(())),
         ],
     );
-    // A moment in which nobody can say takes nothing back.
+    // A moment in which nobody can say takes nothing back, and keeps nobody waiting who then can.
     goes(
         false,
         &mounted(&ca, &[&ca]),
         &[
-            (0, hooks(&[&[&ca]]), Standing::Likely, ""),
-            (30, unread(), Standing::Likely, ""),
-            (60, unread(), Standing::Settled, ""),
+            (0, hooks(&[&[&other]]), Err("waiting")),
+            (10, hooks(&[&[&ca]]), Err("every API server")),
+            (30, unread(), Err("every API server")),
+            (70, unread(), Ok(())),
         ],
     );
-}
-
-#[test]
-fn where_no_hook_is_the_mounted_authorities_count_at_once() {
-    let (ca, other) = (authority(), authority());
-    goes(
-        false,
-        &mounted(&ca, &[&ca]),
-        &[
-            (0, hooks(&[]), Standing::Likely, "no hook is there yet"),
-            (2, hooks(&[&[&other]]), Standing::Refused, "waiting"),
-            (4, hooks(&[&[&ca]]), Standing::Unsure, "every API server"),
-        ],
-    );
-    goes(
-        false,
-        &mounted(&ca, &[&ca]),
-        &[(0, hooks(&[]), Standing::Likely, "no hook is there yet"), (60, hooks(&[]), Standing::Settled, "")],
-    );
+    goes(false, &mounted(&ca, &[&ca]), &[(0, unread(), Err(unsure)), (1, hooks(&[&[&ca]]), Ok(()))]);
 }
 
 /// A roll-out of what does both waits for the new one to be ready, and the new one would wait for itself.
 #[test]
-fn who_writes_the_hooks_himself_waits_by_the_clock_at_most() {
+fn a_process_that_writes_hooks_itself_waits_by_the_clock_at_most() {
     let (ca, other) = (authority(), authority());
     let lacking = hooks(&[&[&other]]);
     goes(
         true,
         &mounted(&ca, &[&ca]),
         &[
-            (
-                0,
-                lacking.clone(),
-                Standing::Refused,
-                "write it; it counts from 2024-10-04T00:03:00Z on all the same",
-            ),
-            (179, lacking.clone(), Standing::Refused, "all the same"),
-            (180, lacking.clone(), Standing::Likely, "hook-0"),
-            (200, lacking, Standing::Likely, "hook-0"),
-            (201, hooks(&[&[&ca]]), Standing::Unsure, "every API server"),
+            (0, lacking.clone(), Err("write it; it counts from 2024-10-04T00:03:00Z on all the same")),
+            (179, lacking.clone(), Err("all the same")),
+            (180, lacking.clone(), Ok(())),
+            (200, lacking, Ok(())),
         ],
     );
 }
@@ -177,13 +154,13 @@ fn what_its_own_authorities_do_not_vouch_for_counts_by_the_hooks_alone() {
         false,
         &mounted(&ca, &[&other]),
         &[
-            (0, hooks(&[]), Standing::Refused, not_own),
-            (10, unread(), Standing::Refused, not_own),
-            (9999, unread(), Standing::Refused, not_own),
-            (9999, hooks(&[&[&other]]), Standing::Refused, not_own),
-            (9999, hooks(&[&[&ca]]), Standing::Unsure, "carry"),
-            (10_000, unread(), Standing::Unsure, "carry"),
-            (10_059, hooks(&[&[&ca]]), Standing::Settled, ""),
+            (0, hooks(&[]), Err(not_own)),
+            (10, unread(), Err(not_own)),
+            (9999, unread(), Err(not_own)),
+            (9999, hooks(&[&[&other]]), Err(not_own)),
+            (9999, hooks(&[&[&ca]]), Err("carry")),
+            (10_000, unread(), Err("carry")),
+            (10_059, hooks(&[&[&ca]]), Ok(())),
         ],
     );
 }
@@ -194,9 +171,7 @@ fn another_leaf_or_other_authorities_are_asked_for_where_they_are_not_settled() 
     let (one, two) = (authority(), authority());
     let mut trust = Trust::new(NAME.into(), PROPAGATION, false);
     let first = mounted(&one, &[&one, &two]);
-    for now in [start(), start() + PROPAGATION] {
-        trust.judge(&first, &hooks(&[&[&one]]), now);
-    }
+    assert_eq!(trust.judge(&first, &hooks(&[&[&one]]), start()), Ok(()));
     let now = start() + 2 * PROPAGATION;
     for (name, next, settled) in [
         ("of the same CA", mounted(&one, &[&one, &two]), true),
@@ -209,23 +184,8 @@ fn another_leaf_or_other_authorities_are_asked_for_where_they_are_not_settled() 
     let third = authority();
     let next = mounted(&third, &[&third]);
     let (ahead, back) = (start() + 2 * DAY, start() + DAY);
-    trust.judge(&next, &hooks(&[&[&third]]), ahead);
-    assert_eq!(trust.judge(&next, &hooks(&[&[&third]]), back).standing, Standing::Likely);
-    assert_eq!(trust.judge(&next, &hooks(&[&[&third]]), back + PROPAGATION).standing, Standing::Settled);
-}
-
-#[test]
-fn what_was_settled_stays_and_what_was_likely_can_be_refused() {
-    use Standing::{Likely, Refused, Settled, Unsure};
-    for (before, seen, after) in [
-        (Refused, Unsure, Unsure),
-        (Unsure, Likely, Likely),
-        (Likely, Unsure, Likely),
-        (Likely, Refused, Refused),
-        (Likely, Settled, Settled),
-        (Settled, Unsure, Settled),
-        (Settled, Refused, Settled),
-    ] {
-        assert_eq!(before.after(seen), after, "{before:?}, {seen:?}");
+    for now in [ahead, back] {
+        assert!(trust.judge(&next, &hooks(&[&[&third]]), now).is_err(), "it waits at {now:?}");
     }
+    assert_eq!(trust.judge(&next, &hooks(&[&[&third]]), back + PROPAGATION), Ok(()));
 }
