@@ -93,7 +93,7 @@ fn is_registered(name: &str) -> bool {
     let Some(name) = name.strip_prefix("copyrator_") else { return false };
     let name = name.strip_suffix("_total").unwrap_or(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let prefixed = [("admission_", source.join("admit")), ("webhook_", source.join("serve"))];
+    let prefixed = [("admission_", source.join("webhook")), ("webhook_", source.join("serve"))];
     let of_prefix = prefixed
         .iter()
         .any(|(prefix, folder)| name.strip_prefix(prefix).is_some_and(|stem| registers(folder, stem, &[])));
