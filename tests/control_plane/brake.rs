@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::Role;
 
 use crate::bed::objects::{annotation, binding, condition, config_map, deployment, label, secret};
-use crate::bed::{Story, eventually, peaceful, rough, within};
+use crate::bed::{Story, eventually, peaceful, rough};
 
 /// Reloader made 260 ReplicaSets here, wave 121; Reloader#1183 is 80,000 in the wild.
 #[test]
@@ -54,7 +54,7 @@ fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts(
         }
     };
     // The interval has grown meanwhile.
-    let deployment = within(Duration::from_secs(150), "the last content runs", is_current);
+    let deployment = eventually("the last content runs", is_current);
     story.until_running("web");
     let applied = label(&deployment, "copyrator.dev/applied").unwrap_or_default();
     let stamp =
@@ -81,7 +81,7 @@ fn content_that_goes_and_comes_back_within_the_quiet_period_restarts_nobody() {
         story.deploy(name, &[uses]);
     }
     let mut monitor = story.monitor(&["app", "other"], json!(null));
-    monitor["spec"]["pace"]["quietPeriod"] = "5s".into();
+    monitor["spec"]["pace"]["quietPeriod"] = "1h".into();
     story.admin().create(&monitor).ok();
     story.until_adopted("web");
     story.until_adopted("clock");
@@ -91,7 +91,8 @@ fn content_that_goes_and_comes_back_within_the_quiet_period_restarts_nobody() {
         story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
     }
     story.admin().apply(&config_map(&story.home, "other", [("k", "b")])).ok();
-    // What changed later has waited for its quiet period, too.
+    story.until_counted([("waiting", 1), ("upToDate", 1)]);
+    story.end_quiet_period();
     story.until_restarted("clock", &clock);
     assert_eq!((story.until_running("web"), story.revisions("web")), (before.clone(), 1));
     // It is not asleep.
@@ -357,7 +358,7 @@ fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_the
     }
     // Later than any pod.
     story.admin().apply(&config_map(&big, "clock", [])).ok();
-    thread::sleep(Duration::from_secs(1));
+    story.until_later(0);
     let restarted = || -> Vec<&str> {
         let is_restarted = |one: &(&str, &String)| {
             annotation(&get(*one)["spec"]["template"], "copyrator.dev/restarted-for").is_some()

@@ -10,14 +10,12 @@ use copyrator_certs::{Authority, CaSecret, Certificate, Leaf};
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, Operator, Role};
 
-use crate::bed::{Bed, Crew, Handshakes, Story, Traffic, eventually, rough, same, within};
+use crate::bed::{Bed, Crew, Handshakes, Story, Traffic, eventually, rough, same};
 
 const CA: &str = "copyrator-webhook-ca";
 const DAY: Duration = Duration::from_secs(86_400);
 /// Certificates age as fast as a test can wait; from its renewal to a leaf's end a starved process has 15 seconds.
 const FAST: [&str; 4] = ["--leaf-lifetime", "45s", "--ca-propagation", "3s"];
-/// Waits that the product makes on purpose, with room for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(240);
 
 fn man(bed: &Bed, flags: &[&str]) -> Crew {
     let start = |role| bed.testbed.operator(role, 0, flags).expect("it starts");
@@ -61,7 +59,7 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
     let handshakes = Handshakes::default();
     let mut next = None;
     let happens = || {
-        within(PATIENCE, "leaves are renewed twice", || {
+        eventually("leaves are renewed twice", || {
             let seen = handshakes.seen();
             if seen.leaves.len() >= 3 { Ok(()) } else { Err(format!("{} leaves", seen.leaves.len())) }
         });
@@ -69,19 +67,19 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
 
         let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
         bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
-        within(PATIENCE, "the next CA is announced", || {
+        eventually("the next CA is announced", || {
             let secret = ca(bed);
             if secret["data"]["ca-next.crt"].is_string() { Ok(()) } else { Err("no next CA".into()) }
         });
         reconciler.kill();
         bed.release_lease();
         let reconciler = bed.testbed.operator(Role::Reconciler, 0, &FAST).expect("it starts again");
-        let second = within(PATIENCE, "the next CA signs, and the one before is trusted", || {
+        let second = eventually("the next CA signs, and the one before is trusted", || {
             let secret = ca(bed);
             let (now, old) = (certificates(&secret, "ca.crt"), certificates(&secret, "ca-old.crt"));
             if now != first && old == first { Ok(now) } else { Err(format!("{} old", old.len())) }
         });
-        within(PATIENCE, "the one before is not trusted any more", || {
+        eventually("the one before is not trusted any more", || {
             let seen = handshakes.seen();
             same(seen.bundles.last().map(Vec::len), Some(1))?;
             same(ca(bed)["data"]["ca-old.crt"].is_string(), false)
@@ -93,7 +91,7 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
         );
         // And with that one alone the next leaves are taken too.
         let leaves = handshakes.seen().leaves.len();
-        within(PATIENCE, "a leaf of the next CA is renewed", || {
+        eventually("a leaf of the next CA is renewed", || {
             let seen = handshakes.seen().leaves.len();
             if seen > leaves { Ok(()) } else { Err(format!("{seen} leaves")) }
         });
@@ -126,7 +124,7 @@ fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
     let before = warned(&crew.reconciler, "the rotation of the CA waits");
     let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
     bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
-    within(PATIENCE, "readiness says why it waits", || {
+    eventually("readiness says why it waits", || {
         let (code, said) = readyz(&crew.reconciler);
         same(
             (code, said.contains("ca: the rotation of the CA waits") && said.contains("own-kinds")),
@@ -137,17 +135,17 @@ fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
     // To announce, to publish, to wait and to switch: it would need as many.
     let looks = || warned(&crew.reconciler, "are left as they are");
     let so_far = looks();
-    within(PATIENCE, "it has looked five times more", || match looks() - so_far {
+    eventually("it has looked five times more", || match looks() - so_far {
         5.. => Ok(()),
         few => Err(format!("{few} looks")),
     });
     assert_eq!(ca(bed)["data"]["ca.crt"], first, "it has switched all the same");
     assert_eq!(warned(&crew.reconciler, "the rotation of the CA waits"), before + 1, "told once");
     annotate("ValidatingWebhookConfiguration", Value::Null);
-    within(PATIENCE, "it goes on", || {
+    eventually("it goes on", || {
         if ca(bed)["data"]["ca.crt"] == first { Err("it has not switched".into()) } else { Ok(()) }
     });
-    within(PATIENCE, "readiness is silent again", || same(readyz(&crew.reconciler), (200, "ready\n".into())));
+    eventually("readiness is silent again", || same(readyz(&crew.reconciler), (200, "ready\n".into())));
     crew.reconciler.kill();
     crew.webhook.kill();
 }
@@ -165,15 +163,15 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
         let patch = json!({ "data": { "ca.key": STANDARD.encode("hunter2") } });
         bed.admin.merge("Secret", NAMESPACE, CA, &patch).ok();
         for (process, says) in [(&crew.reconciler, "ca: Secret"), (&crew.webhook, "renewal: Secret")] {
-            within(PATIENCE, "both say what is torn, and the way out, and go on", || {
+            eventually("both say what is torn, and the way out, and go on", || {
                 let (code, said) = readyz(process);
                 let told = said.contains(says) && said.contains("restore it, or delete it");
                 same((code, told, said.contains("hunter2")), (200, true, false)).map_err(|_| said)
             });
         }
-        within(PATIENCE, "the last good CA is put back", || same(ca(bed)["data"].clone(), good.clone()));
+        eventually("the last good CA is put back", || same(ca(bed)["data"].clone(), good.clone()));
         for process in [&crew.reconciler, &crew.webhook] {
-            within(PATIENCE, "both are content again", || same(readyz(process), (200, "ready\n".into())));
+            eventually("both are content again", || same(readyz(process), (200, "ready\n".into())));
         }
     };
     let traffic = Traffic::judged(&story, "torn-ca");
@@ -318,7 +316,7 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
     let story = Story::new(bed, "mounted");
     let handshakes = Handshakes::default();
     let served = |leaf: &Leaf, what: &str| {
-        within(PATIENCE, what, || {
+        eventually(what, || {
             let seen = handshakes.seen().leaves;
             if seen.iter().any(|it| it.pem() == leaf.chain_pem) {
                 Ok(())

@@ -1,16 +1,12 @@
 //! What people ask of a cluster: what there is, why, why not, and whether it is as declared.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::bed::objects::{binding, config_map, ours, secret};
-use crate::bed::{Story, eventually, peaceful, within};
+use crate::bed::{Story, eventually, peaceful};
 use crate::plan::run;
-
-/// Waits are asked to end by themselves.
-const UNTIL_SETTLED: Duration = Duration::from_secs(90);
 
 /// A source, its copies in two namespaces, and a Deployment that restarts for the one at home.
 fn chain(story: &Story<'_>) -> (String, String) {
@@ -120,12 +116,12 @@ fn status_waits_for_what_is_declared_and_says_what_is_missing() {
     assert!(said.notes.contains("after 1s") && said.notes.contains(&missing), "{}", said.notes);
     assert!(!said.text.contains("missing are"), "what is missing is no data: {}", said.text);
 
-    let arguments = ["status", "-n", &story.home, "--wait", "--timeout", "90s"];
+    let arguments = ["status", "-n", &story.home, "--wait", "--timeout", "400s"];
     let mut command = story.bed.testbed.copyrator(&arguments);
     let mut waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     story.admin().delete("ConfigMap", &target, "app").ok();
     story.until("ConfigMap", &target, "app", [("k", "v")]);
-    let code = within(UNTIL_SETTLED, "the wait ends", || {
+    let code = eventually("the wait ends", || {
         let ended = waiting.try_wait().expect("it can be asked");
         ended.map(|ended| ended.code()).ok_or_else(|| "it waits".to_owned())
     });

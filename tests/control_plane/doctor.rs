@@ -12,13 +12,11 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{data, pod};
-use crate::bed::{Bed, Crew, eventually, private, same, within};
+use crate::bed::{Bed, Crew, eventually, private, same};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
-/// The hooks are looked at every minute.
-const UNTIL_LOOKED_AT: Duration = Duration::from_secs(150);
 
 /// What it says: exit code, findings, and what is in order.
 struct Said {
@@ -55,7 +53,7 @@ fn doctor(bed: &Bed, who: Option<&Path>) -> Said {
 /// Nothing is found, soon.
 #[track_caller]
 fn sound(bed: &Bed, why: &str) {
-    within(UNTIL_LOOKED_AT, why, || match doctor(bed, None) {
+    eventually(why, || match doctor(bed, None) {
         Said { code: Some(0), findings, .. } if findings.is_empty() => Ok(()),
         said => Err(format!("{:?} {:#?} {}", said.code, said.findings, said.notes)),
     });

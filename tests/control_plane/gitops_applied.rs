@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE, Role};
 
 use crate::bed::objects::config_map;
-use crate::bed::{Bed, Story, eventually, private, within};
+use crate::bed::{Bed, Story, eventually, private};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const CA: &str = "copyrator-webhook-ca";
@@ -15,7 +15,6 @@ const MANAGER: &str = "argocd-controller";
 const ACCOUNT: &str = "writer";
 /// What a rotation waits for on purpose, short.
 const FAST: [&str; 4] = ["--ca-propagation", "3s", "--reconciler-account", ACCOUNT];
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
 fn rendered(bed: &Bed) -> String {
     let values = "topology=combined,reconciler.replicas=0,networkPolicy.enabled=true,dashboard.enabled=true";
@@ -79,7 +78,7 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     for plural in ["copyratorrules", "configmonitors", "configpolicies"] {
         bed.admin.delete("CustomResourceDefinition", "", &format!("{plural}.copyrator.dev")).ok();
     }
-    within(PATIENCE, "the definitions are gone", || {
+    eventually("the definitions are gone", || {
         let left = bed.admin.list("CustomResourceDefinition", "", "app.kubernetes.io/name%3Dcopyrator");
         if left.is_empty() { Ok(()) } else { Err(format!("{} are left", left.len())) }
     });
@@ -105,7 +104,7 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     let first = ca();
     let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
     bed.admin.merge("Secret", NAMESPACE, CA, &rotate).ok();
-    within(PATIENCE, "another CA signs", || if ca() == first { Err("the first one".into()) } else { Ok(()) });
+    eventually("another CA signs", || if ca() == first { Err("the first one".into()) } else { Ok(()) });
     until_alike(&bed, &objects, "after the CA was rotated");
     apply(&bed, &text);
     // It goes on as before.

@@ -1,11 +1,9 @@
 //! The webhook configurations: applied once calls arrive, repaired, and gone with the release.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::bed::objects::{binding, condition, config_map, ours, uid};
-use crate::bed::{Bed, Story, eventually, private, same, within};
+use crate::bed::{Bed, Story, eventually, private, same};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
@@ -167,7 +165,7 @@ fn drift_is_repaired(bed: &Bed) {
     bed.admin.merge(VALIDATING, "", "copyrator", &patch).ok();
     bed.admin.delete(MUTATING, "", "copyrator").ok();
     // Drift is looked for every minute.
-    within(Duration::from_secs(150), "the hooks are as they were", || {
+    eventually("the hooks are as they were", || {
         let object = bed.admin.get(VALIDATING, "", "copyrator").ok_or("they are gone")?;
         same(hooks(&object), hooks(&before))?;
         bed.admin.get(MUTATING, "", "copyrator").map(drop).ok_or_else(|| "the mutating ones are gone".into())
@@ -185,8 +183,6 @@ fn deleted_hooks_switch_the_webhook_off_and_return(bed: &Bed) {
         let answer = bed.admin.try_create(&bad_rule());
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
-    within(Duration::from_secs(150), "both return as they were", || {
-        same([VALIDATING, MUTATING].map(hooks), before.clone())
-    });
+    eventually("both return as they were", || same([VALIDATING, MUTATING].map(hooks), before.clone()));
     bad_rules_are_refused_from_now_on(bed);
 }

@@ -6,7 +6,7 @@ use std::{thread, time::Duration};
 use serde_json::{Value, json};
 
 use crate::bed::objects::{condition, config_map, data, data_of, namespace, secret, version};
-use crate::bed::{Bed, Request, Story, eventually, private, rough, same, within};
+use crate::bed::{Bed, Request, Story, eventually, private, rough, same};
 
 /// Our requests on ConfigMaps and Secrets in this namespace, since so many of all requests.
 fn requests(bed: &Bed, since: usize, verbs: &[&str], namespace: &str) -> Vec<Request> {
@@ -73,7 +73,7 @@ fn a_flapping_source_is_written_a_few_times_and_its_last_content_arrives() {
     let last = data([("k", &(changes - 1).to_string())]);
     for target in &targets {
         // Each turn comes after twice the time of the one before.
-        within(Duration::from_secs(400), "the last content arrives", || {
+        eventually("the last content arrives", || {
             let copy = bed.admin.get("ConfigMap", target, "app").ok_or("it is gone")?;
             same(data_of(&copy), last.clone())
         });

@@ -203,7 +203,7 @@ fn what_may_not_be_seen_is_said_once(story: &Story<'_>, alice: &Path) {
         let told = if command == "plan" { "1 not known, 1 in order" } else { "1 of 1 copies" };
         assert!(said.text.contains(told), "{}", said.text);
     }
-    for command in [&["plan"][..], &["status"], &["status", "--wait", "--timeout", "10s"]] {
+    for command in [&["plan"][..], &["status"], &["status", "--wait", "--timeout", "400s"]] {
         let said = told(story, alice, &[command, &["-n", PLACE]].concat(), "");
         assert_eq!(said.code, Some(0), "what is asked about is seen: {}{}", said.text, said.notes);
         assert!(said.text.contains("OutOfSight"), "{}", said.text);

@@ -200,7 +200,8 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     story.admin().create(&half_way).ok();
     story.lift("half-way");
     let mut monitor = story.monitor(&["app"], json!(null));
-    monitor["spec"]["pace"]["quietPeriod"] = "3s".into();
+    // Long enough for a change and a replacement, on a busy machine too.
+    monitor["spec"]["pace"]["quietPeriod"] = "10s".into();
     story.admin().create(&monitor).ok();
     let names = ["never-restarted", "half-way"];
     let before = names.map(|name| {

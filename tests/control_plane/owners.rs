@@ -1,11 +1,9 @@
 //! Owners and finalizers: with the one a copy would go, with the other it would stay as it is.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, binding, config_map, data, pod, secret, uid};
-use crate::bed::{Story, eventually, peaceful, within};
+use crate::bed::{Story, eventually, peaceful};
 
 /// An owner that does not exist.
 fn nobody() -> Value {
@@ -93,7 +91,7 @@ fn owners_of_a_copy_are_taken_off_and_what_a_finalizer_keeps_is_told() {
     admin.merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "new" } })).ok();
     story.until("ConfigMap", &owned, "app", [("k", "new")]);
 
-    let rule = within(Duration::from_secs(150), "the rule says what keeps the old copy", || {
+    let rule = eventually("the rule says what keeps the old copy", || {
         let rule = admin.get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
         let problem = &rule["status"]["problems"][0];
         if problem["reason"] == "Terminating" { Ok(problem.clone()) } else { Err(rule["status"].to_string()) }

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use testbed::Role;
 
 use crate::bed::objects::{config_map, ours, version};
-use crate::bed::{Bed, Story, eventually, peaceful, rough, same, within};
+use crate::bed::{Bed, Story, eventually, peaceful, rough, same};
 use crate::other_writers::replaced;
 
 const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
@@ -115,7 +114,7 @@ fn hooks_are_left_as_they_are_while_somebody_says_hands_off() {
 
     bed.kubectl(&["annotate", BOTH, "copyrator", "copyrator.dev/hands-off-"], &none);
     // It looks every minute.
-    within(Duration::from_secs(150), "they are as before", || same(webhooks(bed), before.clone()));
+    eventually("they are as before", || same(webhooks(bed), before.clone()));
     until_answered("the policy is in force again", 403);
     crew.reconciler.kill();
     crew.webhook.kill();

@@ -85,7 +85,7 @@ fn every_place_that_names_an_object_is_found_with_its_keys() {
     }
     create("pull-only", &json!({ "containers": [{}], "imagePullSecrets": [{ "name": "cred" }] }));
     // Long enough for both writes of a change, on a busy machine too.
-    watch_all(&story, "3s");
+    watch_all(&story, "10s");
     let mut running: Vec<String> = Vec::new();
     for (name, ..) in &places {
         story.until_adopted(name);

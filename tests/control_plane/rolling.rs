@@ -9,7 +9,7 @@ use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
 use crate::bed::objects::{config_map, version};
-use crate::bed::{Bed, Person, Story, Traffic, eventually, private, within};
+use crate::bed::{Bed, Person, Story, Traffic, eventually, private};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -132,7 +132,7 @@ fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
     let (accepted, refused) = judged_by_both(&turn, &story, "new-ca").flows_while(|traffic| {
         let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
         bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
-        within(Duration::from_secs(240), "another CA signs, and the first is not trusted any more", || {
+        eventually("another CA signs, and the first is not trusted any more", || {
             let now = ca();
             match now["ca.crt"] != first && now["ca-old.crt"].is_null() {
                 true => Ok(()),

@@ -3,19 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, deployment, label, namespace, ours};
-use crate::bed::{Bed, Person, Story, private, rough, same, within};
+use crate::bed::{Bed, Person, Story, eventually, private, rough, same};
 
 /// Opted in by their annotation; as many again by a monitor.
 const HALF: usize = 500;
-/// For what takes the control plane long, not us: a thousand pods.
-const PATIENCE: Duration = Duration::from_secs(240);
-/// Lists of a thousand are not asked for as often as the rest.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// What becomes of a Deployment, as far as restarts go.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,12 +49,11 @@ fn until_all(
     what: &str,
     wanted: impl Fn(&Seen) -> bool,
 ) -> BTreeMap<String, Seen> {
-    within(PATIENCE, what, || {
+    eventually(what, || {
         let all: BTreeMap<_, _> = namespaces.iter().flat_map(|one| seen(admin, one)).collect();
         match all.iter().filter(|(_, one)| !wanted(one)).collect::<Vec<_>>().as_slice() {
             [] if !all.is_empty() => Ok(all),
             missing => {
-                thread::sleep(PAUSE);
                 Err(format!("{} of {} are not, the first: {:?}", missing.len(), all.len(), missing.first()))
             }
         }
@@ -121,7 +115,7 @@ fn a_first_start_restarts_none_of_a_thousand_and_a_start_after_one_change_exactl
     bed.release_lease();
     let mut reconciler = bed.reconciler(0);
     reconciler.wait_ready().expect("the reconciler becomes ready");
-    within(PATIENCE, "what uses the changed object restarts", || {
+    eventually("what uses the changed object restarts", || {
         let generation =
             bed.admin.get("Deployment", monitored, "m-137").map(|mut it| it["metadata"]["generation"].take());
         same(generation, Some(json!(2)))
@@ -171,7 +165,7 @@ fn a_burst_of_changes_that_loses_its_leader_restarts_each_workload_exactly_once(
     // It dies with some restarts done, some held back by the quiet period, and some changes still to come.
     let (early, late) = names.split_at(SIZE * 2 / 3);
     change(&early[..SIZE / 3]);
-    within(PATIENCE, "some have restarted", || match restarted() {
+    eventually("some have restarted", || match restarted() {
         0 => Err("none".into()),
         _ => Ok(()),
     });

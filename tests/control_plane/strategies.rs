@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, data, deployment, label, ours, pod, uid};
-use crate::bed::{Story, eventually, peaceful, rough, same, within};
+use crate::bed::{Story, eventually, peaceful, rough, same};
 use pod_log::{Request, evictions, pod_writes, until_looked_again};
 
 const APPLIED: &str = "copyrator.dev/applied";
@@ -251,7 +251,7 @@ fn a_budget_that_says_no_is_not_hammered() {
 
     budget["spec"]["minAvailable"] = 0.into();
     story.admin().apply(&budget).ok();
-    within(std::time::Duration::from_secs(120), "the pod is replaced in the end", || {
+    eventually("the pod is replaced in the end", || {
         let pods = uids(&story);
         if pods.len() == 1 && !pods.values().any(|uid| *uid == before) {
             Ok(())

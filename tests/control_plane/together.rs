@@ -73,7 +73,8 @@ fn configuration_and_workload_that_change_together_roll_once() {
         story.admin().apply(&with_version(name, version)).ok();
     };
     let mut patient = story.monitor(&["config-before"], json!(null));
-    patient["spec"]["pace"] = json!({ "quietPeriod": "10s", "minInterval": "0s" });
+    // Longer than any machine is busy, until the story ends it.
+    patient["spec"]["pace"] = json!({ "quietPeriod": "1h", "minInterval": "0s" });
     story.admin().create(&patient).ok();
     for name in names {
         config(name, "1");
@@ -89,9 +90,8 @@ fn configuration_and_workload_that_change_together_roll_once() {
     config("config-only", "2");
     config("at-once", "2");
     workload("at-once", "2");
-    // Most of its quiet period: what is left of it is for a busy machine.
     config("config-before", "2");
-    thread::sleep(Duration::from_secs(6));
+    story.until_counted([("waiting", 1)]);
     workload("config-before", "2");
     workload("config-after", "2");
     let rolled = story.until_restarted("config-after", &before[2]);
@@ -103,6 +103,10 @@ fn configuration_and_workload_that_change_together_roll_once() {
     story.until_restarted("config-only", &before[3]);
     // Its pods began before their content: that they roll once more is right.
     story.until_restarted("config-after", &rolled);
+    // What waited for the quiet period has been applied: nothing comes once that is over.
+    story.until_counted([("upToDate", 1)]);
+    story.end_quiet_period();
+    story.until_counted([("upToDate", 1)]);
     until_silent(&story, "then");
     assert_eq!(names.map(|name| story.rollouts(name)), [2, 2, 3, 2]);
 }

@@ -3,33 +3,32 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up. No test asserts a time: this only ends hopeless waits.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long anything may take before a test gives up. No test asserts a time: this only ends hopeless waits, so it leaves room for
+/// waits of minutes that the product makes on purpose, on a machine that is busy with others.
+const PATIENCE: Duration = Duration::from_secs(400);
+/// How soon a test looks again at first, and how late at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// Looks until `look` finds what it wants, and gives it back. Where it never does, the test fails with what was
 /// seen instead.
 #[track_caller]
-pub fn eventually<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
-    within(PATIENCE, what, look)
-}
-
-/// As [`eventually`], for what takes longer by design.
-#[track_caller]
-pub fn within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + patience;
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+    let begun = Instant::now();
     loop {
+        let looked = Instant::now();
         let seen = match look() {
             Ok(found) => return found,
             Err(seen) => seen,
         };
-        if Instant::now() > deadline {
-            let failure = format!("waited {} s: {what}\n  seen instead: {seen}", patience.as_secs());
+        if begun.elapsed() > PATIENCE {
+            let failure = format!("waited {} s: {what}\n  seen instead: {seen}", PATIENCE.as_secs());
             // Before the logs, which are long: a run that keeps only the first part of its output still tells what failed.
             println!("{failure}");
             super::logs::show();
             panic!("{failure}");
         }
-        thread::sleep(Duration::from_millis(30));
+        // A look takes the machine's time from those who are waited for.
+        thread::sleep((begun.elapsed() / 8).clamp(PAUSES.0, PAUSES.1).max(looked.elapsed()));
     }
 }
 

@@ -30,7 +30,7 @@ use testbed::{Operator, Role, Testbed};
 
 pub use audit::Request;
 pub use crowd::Crowd;
-pub use eventually::{eventually, same, within};
+pub use eventually::{eventually, same};
 pub use gate::{Call, Fate, Gate};
 pub use handshakes::Handshakes;
 pub use person::{Answer, Person};

@@ -33,6 +33,27 @@ impl Story<'_> {
         objects::ours("ConfigMonitor", &self.home, "monitor", spec)
     }
 
+    /// Waits until the monitor counts so many workloads in each of these states (`waiting`, `upToDate`), and no others.
+    #[track_caller]
+    pub fn until_counted<const N: usize>(&self, wanted: [(&str, u64); N]) {
+        eventually(&format!("the monitor in {} counts {wanted:?}", self.home), || {
+            let monitor =
+                self.admin().get("ConfigMonitor", &self.home, "monitor").ok_or("it does not exist")?;
+            let status = &monitor["status"];
+            let is_current = status["observedGeneration"] == monitor["metadata"]["generation"];
+            let all: u64 = wanted.iter().map(|(_, count)| count).sum();
+            let is_it =
+                status["workloads"] == all && wanted.iter().all(|(state, count)| status[*state] == *count);
+            if is_current && is_it { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+
+    /// Ends the monitor's quiet period, which a story begins with an hour of: no machine is too busy for what is to happen in it.
+    pub fn end_quiet_period(&self) {
+        let over = json!({ "spec": { "pace": { "quietPeriod": "0s" } } });
+        self.admin().merge("ConfigMonitor", &self.home, "monitor", &over).ok();
+    }
+
     /// The pods labelled `app: <name>` that are to stay.
     pub fn pods(&self, name: &str) -> Vec<Value> {
         let mut pods = self.admin().list("Pod", &self.home, &format!("app={name}"));

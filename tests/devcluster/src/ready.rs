@@ -12,7 +12,7 @@ use crate::control::Component;
 use crate::error::Error;
 
 /// Generous: on a loaded two-core machine several clusters may start at once.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(75);
 
 /// Waits until a component answers, for those that can be asked.

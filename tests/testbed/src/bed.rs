@@ -17,7 +17,7 @@ use crate::ports::Ports;
 /// Where Copyrator is installed.
 pub const NAMESPACE: &str = "copyrator-system";
 /// How long the reconciler may take to put the hooks in force.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(400);
 /// This version's chart, beside this crate.
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/copyrator");
 /// The Helm release, and the stem of its objects' names.

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::probe;
 
 /// How long a process may take to become ready.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(400);
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
