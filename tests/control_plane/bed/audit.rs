@@ -1,6 +1,8 @@
 //! Who asked the API server for what.
 
-use std::fs;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -44,15 +46,26 @@ impl Request {
     }
 }
 
+/// What has been read of an audit log. It grows to tens of megabytes, so none of it is read twice.
+#[derive(Default)]
+pub(super) struct Audit(Mutex<(u64, Vec<Request>)>);
+
 impl Bed {
     /// Every finished request so far. A request may show up a moment after its answer.
     pub fn requests(&self) -> Vec<Request> {
         let log = self.testbed.cluster().audit_log().expect("the cluster writes an audit log");
-        let text = fs::read_to_string(log).expect("the audit log is readable");
-        text.lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .map(|line: Value| request(&line))
-            .collect()
+        let mut file = File::open(log).expect("the audit log is readable");
+        let mut read = self.audit.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (offset, requests) = &mut *read;
+        file.seek(SeekFrom::Start(*offset)).expect("the audit log is a file");
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).expect("the audit log is readable");
+        // Its last line may be half written.
+        bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+        *offset += bytes.len() as u64;
+        let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        requests.extend(lines.map(|line: Value| request(&line)));
+        requests.clone()
     }
 
     /// The writes of our ServiceAccounts so far, without dry runs, and without leases, which are written all the

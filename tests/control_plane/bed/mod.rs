@@ -1,7 +1,7 @@
 //! Clusters with Copyrator in them, for tests.
 //!
 //! Most tests share one cluster where the operator runs undisturbed ([`peaceful`]); each keeps to namespaces of
-//! its own ([`Story`]). Tests that kill processes share another, one at a time ([`rough`]). Tests that break the
+//! its own ([`Story`]). Tests that kill processes share two others, one at a time in each ([`rough`]). Tests that break the
 //! installation have one of their own ([`private`]). Whatever a test process started ends with it: devcluster's
 //! reaper sees to that.
 
@@ -10,6 +10,7 @@ mod crowd;
 mod eventually;
 mod gate;
 mod handshakes;
+mod lanes;
 mod logs;
 pub mod objects;
 mod paths;
@@ -22,9 +23,10 @@ mod traffic;
 mod workloads;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, OnceLock};
 
 use devcluster::{Options, User};
+use lanes::{Lane, Place};
 use serde_json::{Value, json};
 use testbed::{Operator, Role, Testbed};
 
@@ -52,6 +54,9 @@ pub struct Bed {
     pub alice: Person,
     /// Likewise.
     pub bob: Person,
+    audit: audit::Audit,
+    /// Held as long as the cluster is there, if there is to be a limit to their number.
+    _place: Option<Place>,
 }
 
 /// The operator's processes.
@@ -78,7 +83,14 @@ impl Bed {
         let cluster = testbed.cluster();
         let user = |name| Person::with(&cluster.user(name).expect("a user of the cluster"));
         let admin = Person::with(cluster.admin_kubeconfig());
-        Bed { admin, alice: user("alice"), bob: user("bob"), testbed }
+        Bed {
+            admin,
+            alice: user("alice"),
+            bob: user("bob"),
+            testbed,
+            audit: Default::default(),
+            _place: None,
+        }
     }
 
     /// Starts both roles and waits until they are ready, the hooks are in place, and nothing of this is left over from
@@ -196,7 +208,13 @@ fn peopled(options: Options) -> Options {
 
 /// The cluster where the operator runs undisturbed.
 pub fn peaceful() -> &'static Bed {
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(6));
+    thread_local! {
+        /// Each test has a thread of its own, whose end is the test's.
+        static PLACE: Place = LANE.enter();
+    }
     static BED: OnceLock<(Bed, Crew)> = OnceLock::new();
+    PLACE.with(|_| ());
     let (bed, _) = BED.get_or_init(|| {
         let bed = Bed::start("peaceful", Options::default());
         let crew = bed.man();
@@ -205,59 +223,66 @@ pub fn peaceful() -> &'static Bed {
     bed
 }
 
-/// The cluster where tests start and kill the operator, one test at a time. Nothing of it runs at first.
-pub fn rough() -> (&'static Bed, MutexGuard<'static, ()>) {
-    static BED: OnceLock<Bed> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::new(());
-    in_turn("rough", &BED, &TURN)
+/// One of two clusters where tests start and kill the operator, one test at a time. Nothing of it runs at first.
+pub fn rough() -> (&'static Bed, Place) {
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    static BEDS: [OnceLock<Bed>; 2] = [const { OnceLock::new() }; 2];
+    in_turn("rough", &BEDS, &LANE)
 }
 
 /// The same for tests that stop the control plane itself, or come between it and the operator.
-pub fn shaky() -> (&'static Bed, MutexGuard<'static, ()>) {
-    static BED: OnceLock<Bed> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::new(());
-    in_turn("shaky", &BED, &TURN)
+pub fn shaky() -> (&'static Bed, Place) {
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(1));
+    static BEDS: [OnceLock<Bed>; 1] = [const { OnceLock::new() }; 1];
+    in_turn("shaky", &BEDS, &LANE)
 }
 
-fn in_turn(
-    name: &str,
-    bed: &'static OnceLock<Bed>,
-    turn: &'static Mutex<()>,
-) -> (&'static Bed, MutexGuard<'static, ()>) {
+fn in_turn(name: &str, beds: &'static [OnceLock<Bed>], lane: &'static Lane) -> (&'static Bed, Place) {
     // A test that failed leaves nothing that the next one minds.
-    let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-    let bed = bed.get_or_init(|| Bed::start(name, Options::default()));
+    let turn = lane.enter();
+    let name = format!("{name}-{}", turn.number);
+    let bed = beds[turn.number].get_or_init(|| Bed::start(&name, Options::default()));
     bed.release_lease();
     (bed, turn)
 }
 
 /// A cluster of one's own.
 pub fn private(name: &str) -> Bed {
-    Bed::start(name, Options::default())
+    alone(|| Bed::start(name, Options::default()))
 }
 
 /// A cluster of one's own where the chart gives rights in these namespaces only.
 pub fn namespaced(name: &str, namespaces: &[&str]) -> Bed {
-    let (options, program) = (peopled(Options::default()), Path::new(PROGRAM));
-    let bed = Bed::over(
-        Testbed::start_in(options, program, &logs::folder(name), namespaces).expect("the test bed starts"),
-    );
-    bed.until_stamped();
-    bed
+    alone(|| {
+        let (options, program) = (peopled(Options::default()), Path::new(PROGRAM));
+        let testbed = Testbed::start_in(options, program, &logs::folder(name), namespaces);
+        let bed = Bed::over(testbed.expect("the test bed starts"));
+        bed.until_stamped();
+        bed
+    })
 }
 
 /// A cluster of one's own with another version in it.
 pub fn of_version(name: &str, chart: &Path, program: &Path) -> Bed {
-    let testbed = Testbed::of_version(peopled(Options::default()), chart, program, &logs::folder(name));
-    Bed::over(testbed.expect("the test bed starts"))
+    alone(|| {
+        let testbed = Testbed::of_version(peopled(Options::default()), chart, program, &logs::folder(name));
+        Bed::over(testbed.expect("the test bed starts"))
+    })
 }
 
 /// A cluster of one's own where the API server does not stamp authors, as before Kubernetes 1.36.
 pub fn unstamped(name: &str) -> Bed {
-    Bed::unstamped(name, Options::default().mutating_policies(false))
+    alone(|| Bed::unstamped(name, Options::default().mutating_policies(false)))
 }
 
 /// A cluster of one's own whose API server has this AdmissionConfiguration.
 pub fn presenting(name: &str, configuration: &Path) -> Bed {
-    Bed::start(name, Options::default().admission_configuration(configuration))
+    alone(|| Bed::start(name, Options::default().admission_configuration(configuration)))
+}
+
+/// A few at a time: starting a cluster is what costs the machine most.
+fn alone(start: impl FnOnce() -> Bed) -> Bed {
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    let place = LANE.enter();
+    Bed { _place: Some(place), ..start() }
 }

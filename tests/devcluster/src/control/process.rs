@@ -53,6 +53,8 @@ impl Process {
         let log_too = log.try_clone().map_err(Error::file("open", &self.log))?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().env("HOME", folder.path()).env("TMPDIR", folder.path());
+        // All are Go programs. A fifth of the API server's time would go into collecting garbage: 100 MB more of memory save it.
+        command.env("GOGC", "400");
         folder.tie(&mut command);
         command.stdin(Stdio::null()).stdout(log).stderr(log_too);
         command.current_dir(folder.path()).process_group(0);
