@@ -41,7 +41,7 @@ check: prerequisites ## The quick loop: format, lints, and the product's tests t
 	$(STAGE) 'lints'
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(STAGE) 'tests without a cluster'
-	@cargo test --locked --package copyrator-certs --package copyrator-core --no-fail-fast
+	@cargo test --locked --package copyrator-cel --package copyrator-certs --package copyrator-core --no-fail-fast
 	@cargo test --locked --package copyrator --no-fail-fast --lib --bins $(WITHOUT_CLUSTER:%=--test %)
 	@cargo test --locked --package copyrator --test documents -- links:: blocks:: output:: every_fence
 

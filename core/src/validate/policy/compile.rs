@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Candidate, Judgement, Violation, cel::Expressions, data::Data, labels::Labels, scope::Scope,
+    Candidate, Judgement, Violation, data::Data, expressions::Expressions, labels::Labels, scope::Scope,
     violation::Subject,
 };
 use crate::{

@@ -6,6 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use copyrator_cel::Pattern;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
         self,
         pem::{self, Remaining},
     },
-    pattern::Pattern,
+    pattern,
     schema::Schema,
     violation::Subject,
 };
@@ -89,7 +90,7 @@ impl Data {
             pattern: spec
                 .pattern
                 .as_ref()
-                .and_then(|text| Pattern::whole(&format!("{at}.pattern"), text, problems)),
+                .and_then(|text| pattern::whole(&format!("{at}.pattern"), text, problems)),
             immutable: spec.immutable,
         }
     }

@@ -6,14 +6,10 @@ use std::{
     sync::Arc,
 };
 
+use copyrator_cel::{Key, Map, Value, to_value};
 use jiff::Timestamp;
-use kube_cel::cel::{
-    Value,
-    objects::{Key, Map},
-    to_value,
-};
 
-use super::{Budget, Candidate, cel::Outcome, fault::Fault, format};
+use super::{Budget, Candidate, expressions::Outcome, fault::Fault, format};
 use crate::api::Format;
 
 /// One version of an object, being judged.
@@ -94,5 +90,59 @@ impl<'o> Judgement<'o> {
             Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
         };
         self.as_text.get_or_insert_with(made).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::{
+        api::{ConfigPolicySpec, PolicyKind},
+        validate::{Candidate, CompiledPolicy, Judgement, Write, policy::budget::TIME},
+    };
+
+    /// What judging a value takes.
+    fn spent(demand: &Value, value: &str) -> u64 {
+        let mut spec = demand.clone();
+        spec["match"] = json!({"kinds": ["ConfigMap"]});
+        let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
+        let policy = CompiledPolicy::compile(&spec).unwrap();
+        let raw = json!({"metadata": {"name": "a"}, "data": {"a": value}}).to_string();
+        let new = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut write = Write { new: Judgement::new(&new, now), old: None, request: None };
+        assert_eq!(policy.judge_write(&mut write, false), [], "{demand}: it is not cut short");
+        TIME - write.new.budget.time()
+    }
+
+    #[test]
+    fn twice_as_many_lines_take_twice_as_much() {
+        let cel = |expression: &str| json!({"validations": [{"expression": expression}]});
+        let held = |format: &str| {
+            let item = json!({"type": "object", "properties": {"a": {"pattern": "^[a-z]+$"}}, "additionalProperties": false});
+            json!({"data": [{"name": "s", "keys": ["a"], "format": format, "schema": {"items": item}}]})
+        };
+        for (demand, line) in [
+            (
+                cel("text.a.split('\\n').all(line, line == '' || line.matches('^[a-z]+: [0-9]+$'))"),
+                "key: 42\n",
+            ),
+            (
+                cel(
+                    "text.a.split('\\n').filter(line, line.startsWith('k')).map(line, line.size()).size() > 9",
+                ),
+                "key: 42\n",
+            ),
+            (held("yaml"), "- a: word\n"),
+            (held("yaml"), "- {a: word}\n"),
+        ] {
+            let [once, twice] = [500, 1_000].map(|lines| spent(&demand, &line.repeat(lines)));
+            assert!(
+                twice > once * 3 / 2,
+                "{demand}: {once} for 500 lines, {twice} for 1000: they are not counted"
+            );
+            assert!(twice < once * 21 / 10, "{demand}: {once} for 500 lines, {twice} for 1000");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Rules about labels.
 
-use super::{Judgement, Violation, pattern::Pattern, violation::Subject};
+use copyrator_cel::Pattern;
+
+use super::{Judgement, Violation, pattern, violation::Subject};
 use crate::{
     api::{LabelRules, Problem},
     validate::{invalid, selector::is_label_key},
@@ -22,7 +24,7 @@ impl Labels {
         for (label, text) in &spec.patterns {
             let field = format!("spec.labels.patterns[{label}]");
             check_key(&field, label, problems);
-            patterns.extend(Pattern::whole(&field, text, problems).map(|pattern| (label.clone(), pattern)));
+            patterns.extend(pattern::whole(&field, text, problems).map(|pattern| (label.clone(), pattern)));
         }
         Self { required: spec.required.clone(), patterns }
     }

@@ -4,16 +4,16 @@
 
 mod budget;
 mod candidate;
-mod cel;
 mod compile;
 mod data;
+mod expressions;
 mod fault;
 mod format;
 mod group;
 mod judgement;
 mod labels;
 mod pattern;
-mod re2;
+mod request;
 mod schema;
 mod scope;
 mod violation;
@@ -21,9 +21,9 @@ mod write;
 
 use budget::Budget;
 pub use candidate::{Candidate, CandidateError};
-pub use cel::{RequestFacts, RequestKind, RequestResource, RequestUser};
 pub use compile::CompiledPolicy;
 pub use group::{in_namespaces, policy_group, requirements};
 pub use judgement::Judgement;
+pub use request::{RequestFacts, RequestKind, RequestResource, RequestUser};
 pub use violation::{Place, Violation, printable};
 pub use write::{Finding, Write};

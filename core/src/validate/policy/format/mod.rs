@@ -8,7 +8,9 @@ mod toml_text;
 mod tree;
 mod walk;
 
-use super::{Budget, fault::Fault, pattern::Pattern};
+use copyrator_cel::{Pattern, PatternError};
+
+use super::{Budget, fault::Fault};
 use crate::api::Format;
 
 /// What reading a byte takes at most, in nanoseconds: keys are computed with.
@@ -80,18 +82,16 @@ pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
 }
 
 fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
-    let built = Pattern::bought(text, budget).map_err(|_| {
-        Fault::new(
+    match Pattern::within(text, budget) {
+        Ok(_) => Ok(()),
+        Err(PatternError::TooCostly) => Err(Fault::new(
             "costs too much to be read, with what else of the write is judged",
             "shorten it, or write fewer at once",
-        )
-    })?;
-    match built {
-        Ok(_) => Ok(()),
-        Err(regex::Error::CompiledTooBig(_)) => {
+        )),
+        Err(PatternError::TooLarge) => {
             Err(Fault::new("is too large a regular expression", "lower its repetition counts"))
         }
-        Err(_) => {
+        Err(PatternError::Invalid) => {
             let fault = Fault::new(
                 "is no regular expression",
                 "check its brackets and escapes; look-around and back-references are not taken",

@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use copyrator_cel::{Budget, Exhausted, Pattern};
 use serde_json::Value;
 
 use super::shape::target;
-use crate::validate::policy::{
-    budget::{Budget, Exhausted},
-    pattern::Pattern,
-};
 
 /// One keyword at one place, in nanoseconds: the walk here, and the library's.
 const STEP: u64 = 100;

@@ -6,6 +6,7 @@ mod shape;
 
 use std::{fmt, sync::Arc};
 
+use copyrator_cel::Pattern;
 use jsonschema::{
     Draft, PatternOptions, ValidationError, Validator,
     error::ValidationErrorKind,
@@ -18,7 +19,6 @@ use super::{
     Budget,
     fault::Fault,
     format::{self, document},
-    pattern::HEAVIEST,
     printable,
 };
 use crate::{
@@ -130,10 +130,9 @@ fn understand(schema: &Value) -> Result<Understood, String> {
         return Err(format!("is {length} bytes long, more than {LONGEST}; split the policy"));
     }
     let shape = Shape::of(schema)?;
-    let options = jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .offline()
-        .with_pattern_options(PatternOptions::regex().size_limit(HEAVIEST).dfa_size_limit(HEAVIEST));
+    let options = jsonschema::options().with_draft(Draft::Draft202012).offline().with_pattern_options(
+        PatternOptions::regex().size_limit(Pattern::HEAVIEST).dfa_size_limit(Pattern::HEAVIEST),
+    );
     let validator = options.build(schema).map_err(|error| {
         let (at, what) = (error.instance_path().to_string(), error.to_string());
         format!("is no JSON Schema at {:?}: {}", at, printable(&what, 2 * QUOTED))

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use copyrator_cel::Pattern;
 use serde_json::Value;
-
-use crate::validate::policy::pattern::Pattern;
 
 /// How deep schemas may nest, `$ref`s followed.
 const DEEPEST: usize = 64;
@@ -85,14 +84,7 @@ impl Shape {
         if self.patterns.contains_key(pattern) {
             return Ok(());
         }
-        let compiled = Pattern::somewhere(pattern).map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => {
-                format!("pattern {pattern:?} is too large once compiled; lower its repetition counts")
-            }
-            _ => format!(
-                "pattern {pattern:?} is no regular expression (RE2 syntax, without look-around and back-references)"
-            ),
-        })?;
+        let compiled = Pattern::new(pattern).map_err(|error| format!("pattern {pattern:?} {error}"))?;
         self.patterns.insert(pattern.to_owned(), compiled);
         Ok(())
     }

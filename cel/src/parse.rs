@@ -9,36 +9,34 @@ use kube_cel::cel::{
     parser::Parser,
 };
 
-use super::terms::Terms;
+use crate::{error::CompileError, terms::Terms};
 
 /// The longest expression, in bytes.
-const LONGEST: usize = 4096;
+pub(crate) const LONGEST: usize = 4096;
 /// Enough for any expression that long; only what is touched counts as memory.
 const STACK: usize = 64 << 20;
 
 /// Reads an expression, or says what is wrong with it.
-pub(super) fn parse(expression: &str) -> Result<IdedExpr, String> {
+pub(crate) fn parse(expression: &str) -> Result<IdedExpr, CompileError> {
     if expression.len() > LONGEST {
-        return Err(format!("is longer than {LONGEST} bytes; split it"));
+        return Err(CompileError::TooLong);
     }
-    let cannot = |_| "cannot be read; simplify it".to_owned();
     thread::scope(|scope| {
         let reader = thread::Builder::new().name("cel".into()).stack_size(STACK);
-        let reader = reader.spawn_scoped(scope, || read(expression)).map_err(cannot)?;
-        reader.join().unwrap_or_else(|_| Err("cannot be read; simplify it".into()))
+        let reader = reader.spawn_scoped(scope, || read(expression));
+        let reader = reader.map_err(|_| CompileError::Unreadable)?;
+        reader.join().unwrap_or(Err(CompileError::Unreadable))
     })
 }
 
-fn read(expression: &str) -> Result<IdedExpr, String> {
+fn read(expression: &str) -> Result<IdedExpr, CompileError> {
     let mut program = Parser::new().enable_optional_syntax(true).parse(expression).map_err(|errors| {
-        let first = errors
-            .errors
-            .first()
-            .map(|error| format!(" (line {} column {}: {})", error.pos.0, error.pos.1, error.msg));
-        format!("is no CEL expression{}", first.unwrap_or_default())
+        let first = errors.errors.first();
+        let said = first.map(|error| format!("line {} column {}: {}", error.pos.0, error.pos.1, error.msg));
+        CompileError::Syntax(said.unwrap_or_else(|| "the parser does not say why".to_owned()))
     })?;
     if Terms::of(&program).is_too_deep {
-        return Err("nests too deep; flatten it, or split it into several".into());
+        return Err(CompileError::TooDeep);
     }
     mend(&mut program.expr);
     Ok(program)

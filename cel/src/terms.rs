@@ -4,26 +4,32 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use crate::validate::policy::violation::Part;
-
 /// How deep comprehensions (`all`, `exists`, `map`, …) may nest: each level multiplies the work.
-const DEEPEST_LOOP: usize = 2;
+pub(crate) const DEEPEST_LOOP: usize = 2;
 /// How deep the tree may be: evaluating takes stack for each level.
 const DEEPEST_TREE: usize = 32;
 
+/// A variable that an expression reads, and the fields and keys that it takes of it one after the other, as far as they are
+/// written out: `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    /// The variable.
+    pub variable: String,
+    /// Fields and keys; none where the whole variable is read.
+    pub steps: Vec<String>,
+}
+
 /// What an expression speaks of.
 #[derive(Debug, Default)]
-pub(super) struct Terms<'e> {
-    /// Variables that it does not bind itself.
-    pub(super) variables: BTreeSet<&'e str>,
+pub(crate) struct Terms<'e> {
+    /// What it reads of variables that it does not bind itself.
+    pub(crate) paths: BTreeSet<Path>,
     /// Functions, by the name they are registered under.
-    pub(super) functions: BTreeSet<String>,
-    /// What it mentions of the object, through `text` and `object`.
-    pub(super) parts: BTreeSet<Part>,
+    pub(crate) functions: BTreeSet<String>,
     /// Comprehensions nest too deep.
-    pub(super) is_too_costly: bool,
+    pub(crate) is_too_costly: bool,
     /// The tree is too deep; the other fields say nothing then.
-    pub(super) is_too_deep: bool,
+    pub(crate) is_too_deep: bool,
     bound: Vec<&'e str>,
     loops: usize,
     level: usize,
@@ -34,7 +40,7 @@ const LIBRARIES: [&str; 9] =
     ["math", "sets", "base64", "jsonpatch", "optional", "lists", "format", "strings", "ip"];
 
 impl<'e> Terms<'e> {
-    pub(super) fn of(expression: &'e IdedExpr) -> Self {
+    pub(crate) fn of(expression: &'e IdedExpr) -> Self {
         let mut terms = Self::default();
         terms.visit(&expression.expr);
         terms
@@ -114,10 +120,10 @@ impl<'e> Terms<'e> {
         call.args.iter().for_each(|argument| self.visit(&argument.expr));
     }
 
-    fn mention(&mut self, variable: &'e str, steps: &[&str]) {
+    fn mention(&mut self, variable: &str, steps: &[&str]) {
         self.is_too_deep |= self.level + steps.len() > DEEPEST_TREE;
-        self.variables.insert(variable);
-        self.parts.extend(mentioned(variable, steps));
+        let steps = steps.iter().map(|step| (*step).to_owned()).collect();
+        self.paths.insert(Path { variable: variable.to_owned(), steps });
     }
 
     fn is_bound(&self, name: &str) -> bool {
@@ -157,25 +163,6 @@ fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>)> {
 fn literal(expression: &IdedExpr) -> Option<&str> {
     match &expression.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
-    }
-}
-
-/// The part of the object that a path leads to; what never changes is none.
-fn mentioned(variable: &str, steps: &[&str]) -> Option<Part> {
-    match (variable, steps) {
-        ("text", []) => Some(Part::Data),
-        ("text", [key, ..]) => Some(Part::Key((*key).to_owned())),
-        ("object", ["apiVersion" | "kind", ..]) => None,
-        ("object", ["metadata", "name" | "generateName" | "namespace" | "uid", ..]) => None,
-        ("object", ["data" | "binaryData" | "stringData"]) => Some(Part::Data),
-        ("object", ["data" | "binaryData" | "stringData", key, ..]) => Some(Part::Key((*key).to_owned())),
-        ("object", ["metadata", "labels"]) => Some(Part::Labels),
-        ("object", ["metadata", "labels", label, ..]) => Some(Part::Label((*label).to_owned())),
-        ("object", ["metadata", "annotations", ..]) => Some(Part::Annotations),
-        ("object", ["type", ..]) => Some(Part::Type),
-        ("object", ["immutable", ..]) => Some(Part::Immutable),
-        ("object", _) => Some(Part::Everything),
         _ => None,
     }
 }

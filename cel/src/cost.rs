@@ -5,10 +5,10 @@ use kube_cel::cel::{
     objects::{Key, OptionalValue},
 };
 
-use crate::validate::policy::budget::{Budget, Exhausted};
+use crate::budget::{Budget, Exhausted};
 
 /// One step through the syntax tree, in nanoseconds.
-pub(super) const STEP: u64 = 20;
+pub(crate) const STEP: u64 = 20;
 /// One call of a function of the library: its arguments are bound, copied in and out.
 const CALL: u64 = 200;
 /// One byte that a function reads or makes.
@@ -22,12 +22,12 @@ const LONGEST_NUMBER: u64 = 1 << 16;
 
 impl Budget {
     /// Pays for reading values.
-    pub(super) fn read(&mut self, values: &[&Value]) -> Result<(), Exhausted> {
+    pub(crate) fn read(&mut self, values: &[&Value]) -> Result<(), Exhausted> {
         values.iter().try_for_each(|value| self.spend(weigh(value, self.time()).saturating_mul(BYTE)))
     }
 
     /// Pays for a call, before it is made.
-    pub(super) fn call(&mut self, function: &str, arguments: &[&Value]) -> Result<(), Exhausted> {
+    pub(crate) fn call(&mut self, function: &str, arguments: &[&Value]) -> Result<(), Exhausted> {
         self.spend(CALL)?;
         self.read(arguments)?;
         let (work, made) = beyond_linear(function, arguments, self.time());
@@ -36,7 +36,7 @@ impl Budget {
     }
 
     /// Pays for a value that a call has made.
-    pub(super) fn made(&mut self, value: &Value) -> Result<(), Exhausted> {
+    pub(crate) fn made(&mut self, value: &Value) -> Result<(), Exhausted> {
         let weight = weigh(value, self.memory());
         self.spend(weight.saturating_mul(BYTE))?;
         self.fill(weight.saturating_sub(ITEM))
@@ -121,58 +121,4 @@ fn bytes(length: usize) -> u64 {
 
 fn product(one: usize, other: usize) -> u64 {
     bytes(one).saturating_mul(bytes(other))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use crate::{
-        api::{ConfigPolicySpec, PolicyKind},
-        validate::{Candidate, CompiledPolicy, Judgement, Write, policy::budget::TIME},
-    };
-
-    /// What judging a value takes.
-    fn spent(demand: &Value, value: &str) -> u64 {
-        let mut spec = demand.clone();
-        spec["match"] = json!({"kinds": ["ConfigMap"]});
-        let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
-        let policy = CompiledPolicy::compile(&spec).unwrap();
-        let raw = json!({"metadata": {"name": "a"}, "data": {"a": value}}).to_string();
-        let new = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
-        let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut write = Write { new: Judgement::new(&new, now), old: None, request: None };
-        assert_eq!(policy.judge_write(&mut write, false), [], "{demand}: it is not cut short");
-        TIME - write.new.budget.time()
-    }
-
-    #[test]
-    fn twice_as_many_lines_take_twice_as_much() {
-        let cel = |expression: &str| json!({"validations": [{"expression": expression}]});
-        let held = |format: &str| {
-            let item = json!({"type": "object", "properties": {"a": {"pattern": "^[a-z]+$"}}, "additionalProperties": false});
-            json!({"data": [{"name": "s", "keys": ["a"], "format": format, "schema": {"items": item}}]})
-        };
-        for (demand, line) in [
-            (
-                cel("text.a.split('\\n').all(line, line == '' || line.matches('^[a-z]+: [0-9]+$'))"),
-                "key: 42\n",
-            ),
-            (
-                cel(
-                    "text.a.split('\\n').filter(line, line.startsWith('k')).map(line, line.size()).size() > 9",
-                ),
-                "key: 42\n",
-            ),
-            (held("yaml"), "- a: word\n"),
-            (held("yaml"), "- {a: word}\n"),
-        ] {
-            let [once, twice] = [500, 1_000].map(|lines| spent(&demand, &line.repeat(lines)));
-            assert!(
-                twice > once * 3 / 2,
-                "{demand}: {once} for 500 lines, {twice} for 1000: they are not counted"
-            );
-            assert!(twice < once * 21 / 10, "{demand}: {once} for 500 lines, {twice} for 1000");
-        }
-    }
 }

@@ -3,6 +3,8 @@
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
+use crate::environment::{Environment, Type};
+
 /// What a part of an expression gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gives {
@@ -23,8 +25,8 @@ const MAP: Gives = Other("a map");
 const OPTIONAL: Gives = Other("an optional");
 
 /// What is wrong with an expression that can never be true, if it is one.
-pub(super) fn fault(program: &IdedExpr) -> Option<String> {
-    let mut reader = Reader { bound: Vec::new(), fault: None };
+pub(crate) fn fault(program: &IdedExpr, environment: &Environment) -> Option<String> {
+    let mut reader = Reader { environment, bound: Vec::new(), fault: None };
     if let Other(what) = reader.read(program) {
         let fault =
             format!("gives {what}, never true or false; compare it with something, as in size(text) > 0");
@@ -34,6 +36,7 @@ pub(super) fn fault(program: &IdedExpr) -> Option<String> {
 }
 
 struct Reader<'e> {
+    environment: &'e Environment,
     /// What loops bind, innermost last.
     bound: Vec<(&'e str, Gives)>,
     fault: Option<String>,
@@ -46,7 +49,7 @@ impl<'e> Reader<'e> {
             Expr::Ident(name) => self.named(name),
             Expr::Select(select) => {
                 self.read(&select.operand);
-                match (select.test, self.is_text(&select.operand)) {
+                match (select.test, self.has_texts(&select.operand)) {
                     (true, _) => Truth,
                     (false, true) => TEXT,
                     (false, false) => Anything,
@@ -69,14 +72,18 @@ impl<'e> Reader<'e> {
     fn named(&self, name: &str) -> Gives {
         match self.bound.iter().rev().find(|(bound, _)| *bound == name) {
             Some((_, gives)) => *gives,
-            None if matches!(name, "text" | "request") => MAP,
-            None => Anything,
+            None => match self.environment.type_of(name) {
+                Some(Type::Map | Type::TextMap) => MAP,
+                Some(Type::Any) | None => Anything,
+            },
         }
     }
 
-    /// Whether it is the variable `text`, whose values are texts, or bytes.
-    fn is_text(&self, expression: &IdedExpr) -> bool {
-        matches!(&expression.expr, Expr::Ident(name) if name == "text" && self.named(name) == MAP)
+    /// Whether it is a variable whose values are texts, or bytes.
+    fn has_texts(&self, expression: &IdedExpr) -> bool {
+        let Expr::Ident(name) = &expression.expr else { return false };
+        let is_bound = self.bound.iter().any(|(bound, _)| *bound == name.as_str());
+        !is_bound && self.environment.type_of(name) == Some(Type::TextMap)
     }
 
     /// Reads what must be true or false.
@@ -110,7 +117,7 @@ impl<'e> Reader<'e> {
             (operators::INDEX, [of, key]) => {
                 self.read(of);
                 self.read(key);
-                if self.is_text(of) { TEXT } else { Anything }
+                if self.has_texts(of) { TEXT } else { Anything }
             }
             (name, arguments) => {
                 let target = call.target.as_deref().map(|target| (target, self.read(target)));
@@ -203,10 +210,12 @@ fn library_gives(library: &str, function: &str) -> Gives {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::parse, *};
+    use super::*;
+    use crate::parse;
 
     fn told(expression: &str) -> Option<String> {
-        fault(&parse::parse(expression).unwrap())
+        let variables = [("object", Type::Any), ("request", Type::Map), ("text", Type::TextMap)];
+        fault(&parse::parse(expression).unwrap(), &Environment::new(variables))
     }
 
     #[test]

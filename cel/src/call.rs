@@ -8,11 +8,11 @@ use kube_cel::cel::{
     objects::KeyRef,
 };
 
-use super::{
+use crate::{
+    pattern::{Pattern, PatternError},
     run::{Evaluation, Fault},
     standard,
 };
-use crate::validate::policy::pattern::Pattern;
 
 /// How many regular expressions are kept compiled.
 const MOST_PATTERNS: usize = 4;
@@ -20,7 +20,7 @@ const MOST_PATTERNS: usize = 4;
 impl Evaluation<'_> {
     /// Calls a function, of a library or as a method of the first value, or an operator that sees both its
     /// values.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         name: &str,
         library: Option<&str>,
@@ -56,7 +56,7 @@ impl Evaluation<'_> {
             self.budget.made(&made)?;
             return Ok(made);
         }
-        let mut scope = self.functions.new_inner_scope();
+        let mut scope = self.environment.functions.new_inner_scope();
         let mut arguments = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {
             // A name that no expression can have.
@@ -85,9 +85,10 @@ impl Evaluation<'_> {
         let found = match self.patterns.get(pattern) {
             Some(found) => found,
             None => {
-                let compiled = Pattern::bought(pattern, self.budget)?;
-                let compiled =
-                    compiled.map_err(|_| ExecutionError::function_error(name, "no regular expression"))?;
+                let compiled = Pattern::within(pattern, self.budget).map_err(|error| match error {
+                    PatternError::TooCostly => Fault::TooCostly,
+                    _ => ExecutionError::function_error(name, "no regular expression").into(),
+                })?;
                 if self.patterns.len() == MOST_PATTERNS {
                     self.patterns.clear();
                 }

@@ -9,7 +9,7 @@ use regex_syntax::ast::{
 };
 
 /// The pattern, with these written out. One that cannot be read stays as it is.
-pub(super) fn in_ascii(pattern: &str) -> String {
+pub(crate) fn in_ascii(pattern: &str) -> String {
     let Ok(ast) = Parser::new().parse(pattern) else { return pattern.to_owned() };
     let Ok(found) = visit(&ast, Shorthands::default());
     let mut written = String::with_capacity(pattern.len());
@@ -28,7 +28,7 @@ const LAST_CASED: u32 = 0x1E943;
 
 /// How many characters are looked up where a pattern does not tell cases apart: each one of each class, which
 /// nothing bounds but the alphabet. None where the pattern tells cases apart, or cannot be read.
-pub(super) fn folded(pattern: &str) -> u64 {
+pub(crate) fn folded(pattern: &str) -> u64 {
     let Ok(ast) = Parser::new().parse(pattern) else { return 0 };
     let Ok(found) = visit(&ast, Folding::default());
     found

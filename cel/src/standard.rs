@@ -10,10 +10,10 @@ use jiff::{
 use kube_cel::cel::{ExecutionError, Value};
 
 /// Functions that the library does not know at all.
-pub(super) const ADDED: [&str; 2] = ["bool", "dyn"];
+pub(crate) const ADDED: [&str; 2] = ["bool", "dyn"];
 
 /// The value of a call, where it is not the library's to give.
-pub(super) fn call(name: &str, values: &[Value]) -> Option<Result<Value, ExecutionError>> {
+pub(crate) fn call(name: &str, values: &[Value]) -> Option<Result<Value, ExecutionError>> {
     let text = |text: String| Ok(Value::String(Arc::new(text)));
     let fault = |what: &str| Err(ExecutionError::function_error(name, what));
     Some(match (name, values) {

@@ -3,24 +3,30 @@
 //! walk through the tree is ours; operators and functions are the library's, and each call is paid for before
 //! it is made.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use kube_cel::cel::{
-    Context, ExecutionError, Value,
+    ExecutionError, Value,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr, operators},
     objects::{Key, KeyRef, OptionalValue},
 };
 
-use super::cost::STEP;
-use crate::validate::policy::{
+use crate::{
     budget::{Budget, Exhausted},
+    cost::STEP,
+    environment::{Environment, Expression},
+    error::{EvaluationError, reason},
     pattern::Pattern,
 };
 
-/// Why an expression has no value.
+/// Why a part of an expression has no value.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// It cannot be evaluated on this object.
+pub(crate) enum Fault {
+    /// It cannot be evaluated on these values.
     Failed(ExecutionError),
     /// It costs more than the budget has.
     TooCostly,
@@ -38,34 +44,53 @@ impl From<Exhausted> for Fault {
     }
 }
 
-/// One evaluation after the other, with the same variables.
-pub(super) struct Evaluation<'e> {
-    pub(super) functions: &'e Context<'static>,
+impl From<Fault> for EvaluationError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Failed(error) => Self::Failed(reason(&error)),
+            Fault::TooCostly => Self::TooCostly,
+        }
+    }
+}
+
+/// Evaluates one expression after the other with the same variables, from one budget.
+pub struct Evaluation<'e> {
+    pub(crate) environment: &'e Environment,
     /// What names stand for, innermost last: the variables, then what loops bind. A value that failed is kept
     /// as its fault, until somebody asks for it.
     names: Vec<(&'e str, Result<Value, ExecutionError>)>,
     variables: usize,
-    pub(super) budget: &'e mut Budget,
+    pub(crate) budget: &'e mut Budget,
     /// Regular expressions already compiled.
-    pub(super) patterns: BTreeMap<String, Pattern>,
+    pub(crate) patterns: BTreeMap<String, Pattern>,
 }
 
 impl<'e> Evaluation<'e> {
-    pub(super) fn new(
-        functions: &'e Context<'static>,
+    /// Evaluations with these values of the variables. A variable can be left out where no expression reads it.
+    pub fn new(
+        environment: &'e Environment,
         variables: Vec<(&'e str, Value)>,
         budget: &'e mut Budget,
     ) -> Self {
         let names: Vec<_> = variables.into_iter().map(|(name, value)| (name, Ok(value))).collect();
-        Self { functions, variables: names.len(), names, budget, patterns: BTreeMap::new() }
+        Self { environment, variables: names.len(), names, budget, patterns: BTreeMap::new() }
     }
 
-    /// The value of a whole expression.
-    pub(super) fn run(&mut self, expression: &'e IdedExpr) -> Result<Value, Fault> {
+    /// The value of an expression.
+    ///
+    /// # Errors
+    /// It cannot be evaluated on these values, or costs more than the budget has.
+    pub fn run(&mut self, expression: &'e Expression) -> Result<Value, EvaluationError> {
+        // The library panics on some values.
+        let result = catch_unwind(AssertUnwindSafe(|| self.whole(&expression.program)));
+        Ok(result.unwrap_or_else(|_| Err(no_overload()))?)
+    }
+
+    fn whole(&mut self, program: &'e IdedExpr) -> Result<Value, Fault> {
         self.budget.begin();
         // A panic in a loop has left its names.
         self.names.truncate(self.variables);
-        self.value(expression)
+        self.value(program)
     }
 
     fn value(&mut self, expression: &'e IdedExpr) -> Result<Value, Fault> {
@@ -262,7 +287,7 @@ impl<'e> Evaluation<'e> {
     }
 }
 
-pub(super) fn no_overload() -> Fault {
+pub(crate) fn no_overload() -> Fault {
     Fault::Failed(ExecutionError::NoSuchOverload)
 }
 
@@ -311,25 +336,24 @@ fn index(of: &Value, key: &Value) -> Result<Value, ExecutionError> {
 mod tests {
     use std::collections::HashMap;
 
-    use kube_cel::KubeCelExt as _;
-
-    use super::{super::parse, *};
+    use super::*;
+    use crate::{environment::Type, parse};
 
     fn text(value: &str) -> Value {
         HashMap::from([("h".to_owned(), Value::from(value)), ("a".to_owned(), Value::from("1"))]).into()
     }
 
     fn evaluated(expression: &str, value: &str) -> Result<Value, Fault> {
-        let functions = Context::default().with_all();
-        let (program, mut budget) = (parse::parse(expression).unwrap(), Budget::default());
-        Evaluation::new(&functions, vec![("text", text(value))], &mut budget).run(&program)
+        let environment = Environment::new([("text", Type::TextMap)]);
+        let (program, mut budget) = (parse::parse(expression).unwrap(), Budget::new(500_000_000, 24 << 20));
+        Evaluation::new(&environment, vec![("text", text(value))], &mut budget).whole(&program)
     }
 
     /// The walk through the tree is ours, what things mean is not.
     #[test]
     fn the_library_says_the_same() {
-        let functions = Context::default().with_all();
-        let mut scope = functions.new_inner_scope();
+        let environment = Environment::new([("text", Type::TextMap)]);
+        let mut scope = environment.functions.new_inner_scope();
         scope.add_variable_from_value("text", text("x,y,z"));
         for expression in [
             "1 + 2 * 3 == 7 && 7 / 2 == 3 && 7 % 2 == 1 && -(1) < 0 && 'a' + 'b' == 'ab'",

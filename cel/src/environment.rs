@@ -1,0 +1,174 @@
+//! The variables and functions that expressions may mention, and expressions compiled against them.
+
+use std::{collections::BTreeSet, fmt};
+
+use kube_cel::{
+    KubeCelExt as _,
+    cel::{
+        Context, ExecutionError, Value,
+        common::ast::{CallExpr, Expr, IdedExpr, LiteralValue},
+    },
+};
+
+use crate::{
+    error::CompileError,
+    parse, standard,
+    terms::{Path, Terms},
+    typing,
+};
+
+/// What is known of a variable before it has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Nothing.
+    Any,
+    /// It is a map.
+    Map,
+    /// It is a map whose values are texts, or bytes.
+    TextMap,
+}
+
+/// The variables that expressions may read. The functions are those of CEL and of Kubernetes.
+pub struct Environment {
+    variables: Vec<(String, Type)>,
+    pub(crate) functions: Context<'static>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+impl Environment {
+    /// An environment with these variables.
+    pub fn new(variables: impl IntoIterator<Item = (impl Into<String>, Type)>) -> Self {
+        let variables = variables.into_iter().map(|(name, type_)| (name.into(), type_));
+        Self { variables: variables.collect(), functions: Context::default().with_all() }
+    }
+
+    /// Compiles a condition: an expression that is true or false of the values of the variables.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn compile(&self, source: &str) -> Result<Expression, CompileError> {
+        let program = parse::parse(source)?;
+        let terms = Terms::of(&program);
+        if let Some(unknown) = terms.paths.iter().find(|path| self.type_of(&path.variable).is_none()) {
+            let known = self.variables.iter().map(|(name, _)| name.clone()).collect();
+            return Err(CompileError::UnknownVariable { name: unknown.variable.clone(), known });
+        }
+        if let Some(unknown) = terms.functions.iter().find(|name| !self.has_function(name)) {
+            return Err(CompileError::UnknownFunction(unknown.clone()));
+        }
+        if terms.is_too_costly {
+            return Err(CompileError::LoopsTooDeep);
+        }
+        if let Some(fault) = typing::fault(&program, self) {
+            return Err(CompileError::NoCondition(fault));
+        }
+        let paths = terms.paths;
+        Ok(Expression { program, paths })
+    }
+
+    pub(crate) fn type_of(&self, variable: &str) -> Option<Type> {
+        self.variables.iter().find(|(name, _)| name == variable).map(|(_, type_)| *type_)
+    }
+
+    /// Whether a function exists: called with nothing useful, only an unknown one says that it is unknown.
+    fn has_function(&self, name: &str) -> bool {
+        if standard::ADDED.contains(&name) {
+            return true;
+        }
+        let nothing = || IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Null) };
+        let target = (!name.contains('.')).then(|| Box::new(nothing()));
+        let call = CallExpr { func_name: name.to_owned(), target, args: vec![nothing(), nothing()] };
+        let result = Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &self.functions);
+        !matches!(result, Err(ExecutionError::UndeclaredReference(unknown)) if *unknown == name)
+    }
+}
+
+/// A compiled expression, to be evaluated in the environment that compiled it.
+pub struct Expression {
+    pub(crate) program: IdedExpr,
+    paths: BTreeSet<Path>,
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expression").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+impl Expression {
+    /// What the expression reads of its variables.
+    pub fn paths(&self) -> &BTreeSet<Path> {
+        &self.paths
+    }
+
+    /// Whether the expression reads a variable.
+    pub fn reads(&self, variable: &str) -> bool {
+        self.paths.iter().any(|path| path.variable == variable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Evaluation, EvaluationError};
+
+    fn environment() -> Environment {
+        Environment::new([("object", Type::Any), ("text", Type::TextMap)])
+    }
+
+    fn refused(source: &str) -> Option<String> {
+        environment().compile(source).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        for (source, says) in [
+            ("text.a >", "is no CEL expression (line 1 column "),
+            ("self.a == 1", "\"self\" is none of the variables object, text"),
+            ("frob(text.a)", "\"frob\" is no function"),
+            ("math.frob(1)", "\"math.frob\" is no function"),
+            ("text.all(a, text.all(b, text.all(c, a == b)))", "more than 2 deep"),
+            ("1 + 1", "gives a sum, never true or false"),
+            ("text.min", "gives a text, never true or false"),
+        ] {
+            let refused = refused(source);
+            assert!(refused.as_ref().is_some_and(|refused| refused.contains(says)), "{source}: {refused:?}");
+        }
+        assert_eq!(refused("text.all(a, text.exists(b, a == b))"), None);
+    }
+
+    #[test]
+    fn the_deepest_tree_taken_is_evaluated_on_an_ordinary_stack() {
+        let (environment, mut budget) = (environment(), Budget::new(1_000_000, 1 << 20));
+        let deepest = environment.compile(&format!("{}1 > 0", "1 + ".repeat(29))).unwrap();
+        let mut evaluation = Evaluation::new(&environment, Vec::new(), &mut budget);
+        assert_eq!(evaluation.run(&deepest), Ok(Value::Bool(true)));
+        let deeper = format!("{}1 > 0", "1 + ".repeat(40));
+        assert!(refused(&deeper).is_some_and(|message| message.contains("too deep")));
+    }
+
+    #[test]
+    fn what_is_read_is_known_and_a_failure_quotes_nothing_of_it() {
+        let environment = environment();
+        let expression = environment.compile("'a' in text && object.x['y'] == text.secret").unwrap();
+        let read: Vec<_> =
+            expression.paths().iter().map(|path| (path.variable.as_str(), path.steps.join("/"))).collect();
+        assert_eq!(read, [("object", "x/y".into()), ("text", "a".into()), ("text", "secret".to_owned())]);
+        assert!(expression.reads("text") && !expression.reads("other"));
+        let failing = ["text.secret == 'x'", "int(text) == 1", "text < 1"];
+        let failing = failing.map(|source| environment.compile(source).unwrap());
+        let mut budget = Budget::new(1_000_000, 1 << 20);
+        let variables = vec![("text", Value::from("hunter2")), ("object", Value::Null)];
+        let mut evaluation = Evaluation::new(&environment, variables, &mut budget);
+        for failing in &failing {
+            let result = evaluation.run(failing);
+            let Err(EvaluationError::Failed(reason)) = result else { panic!("{failing:?}: {result:?}") };
+            assert!(!reason.contains("hunter2"), "{failing:?}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod budget;
+mod call;
+mod cost;
+mod environment;
+mod error;
+mod parse;
+mod pattern;
+mod re2;
+mod run;
+mod standard;
+mod terms;
+mod typing;
+
+pub use budget::{Budget, Exhausted};
+pub use environment::{Environment, Expression, Type};
+pub use error::{CompileError, EvaluationError};
+pub use kube_cel::cel::{
+    Value,
+    objects::{Key, Map},
+    to_value,
+};
+pub use pattern::{Pattern, PatternError};
+pub use run::Evaluation;
+pub use terms::Path;
