@@ -194,7 +194,7 @@ impl Reporter {
     /// to say.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let uid = world.rules.get(rule).map(|facts| &*facts.uid);
+        let uid = world.rules().get(rule).map(|facts| &*facts.uid);
         match rule.annotated() {
             Some(source) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
             None => about_ours("CopyratorRule", rule, uid),
@@ -204,7 +204,7 @@ impl Reporter {
     /// A monitor; or the object that declares one by an annotation.
     pub(super) fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let uid = world.monitors.get(monitor).map(|facts| &*facts.uid);
+        let uid = world.monitors().get(monitor).map(|facts| &*facts.uid);
         match monitor.annotated() {
             Some(object) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&object) },
             None => about_ours("ConfigMonitor", monitor, uid),
@@ -225,7 +225,7 @@ impl Reporter {
             kind: Some(key.kind.to_string()),
             namespace: Some(key.namespace.to_string()),
             name: Some(key.name.to_string()),
-            uid: world.workloads.get(key).map(|facts| facts.uid.to_string()),
+            uid: world.workloads().get(key).map(|facts| facts.uid.to_string()),
             ..ObjectReference::default()
         }
     }

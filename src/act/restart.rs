@@ -274,7 +274,7 @@ mod tests {
         let track = TrackRecord { streak: 2, failures: 1, last_good: Some("k.c".into()) };
         let body = manifest(
             &key,
-            &world.workloads[&key],
+            &world.workloads()[&key],
             &RestartAction::Rollout { label: "k.d.s".into(), stamp: "k.d".into(), track },
         );
         let expected = json!({

@@ -42,12 +42,13 @@ impl Imagined {
     /// aside; once every copy has been made.
     pub(super) fn new(objects: &[Value]) -> Self {
         let mut world = World::default();
-        world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
-        world.own_namespace = "copyrator-system".into();
-        world.system_namespaces = ["kube-system".to_owned(), "copyrator-system".to_owned()].into();
-        world.expected = [Store::Secrets].into();
-        world.complete = world.expected.clone();
-        world.annotations = true;
+        world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
+        world.settings_mut().own_namespace = "copyrator-system".into();
+        world.settings_mut().system_namespaces =
+            ["kube-system".to_owned(), "copyrator-system".to_owned()].into();
+        world.settings_mut().stores = [Store::Secrets].into();
+        world.set_all_listed();
+        world.settings_mut().annotations = true;
         objects.iter().for_each(|object| put(&mut world, object.clone()));
         let plans = plans(&world);
         carry_out(&mut world, &plans, now());
@@ -111,9 +112,9 @@ fn put(world: &mut World, mut object: Value) {
         "Namespace" => serde_json::from_value::<Namespace>(object).unwrap().put(world, now()),
         "ConfigMap" | "Secret" => {
             let of_kind = if kind == "Secret" { Kind::Secret } else { Kind::ConfigMap };
-            let key = world.key.clone().unwrap();
+            let key = world.key().cloned().unwrap();
             let print = decode(of_kind, &object.to_string()).unwrap().fingerprint(&key);
-            world.fingerprints.insert(ObjectKey::new(of_kind, namespace, name), print);
+            world.assume_fingerprint(&ObjectKey::new(of_kind, namespace, name), print);
             match of_kind {
                 Kind::Secret => serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, now()),
                 Kind::ConfigMap => {
@@ -125,15 +126,15 @@ fn put(world: &mut World, mut object: Value) {
         "CopyratorRule" => {
             let rule = serde_json::from_value::<AsWritten<CopyratorRule>>(object).unwrap();
             let changed = rule.put(world, now());
-            let uid = world.rules[&named].uid.clone();
-            world.rule_authority.insert(named, authority(uid));
+            let uid = world.rules()[&named].uid.clone();
+            world.set_rule_authority(&named, authority(uid));
             changed
         }
         "ConfigMonitor" => {
             let monitor = serde_json::from_value::<AsWritten<ConfigMonitor>>(object).unwrap();
             let changed = monitor.put(world, now());
-            let uid = world.monitors[&named].uid.clone();
-            world.monitor_authority.insert(named, authority(uid));
+            let uid = world.monitors()[&named].uid.clone();
+            world.set_monitor_authority(&named, authority(uid));
             changed
         }
         other => panic!("no {other} here"),

@@ -180,7 +180,7 @@ impl<W: Watched> Intake<W> {
     /// once.
     fn fail(&self, error: String, told: &mut Option<String>) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
-        world.in_doubt.insert((W::STORE, self.place.clone()));
+        world.begin_doubt(W::STORE, self.place.clone());
         drop(world);
         let place = self.place.as_deref();
         if told.as_ref() != Some(&error) {
@@ -194,7 +194,7 @@ impl<W: Watched> Intake<W> {
     async fn look_at_definition(&mut self, client: kube::Client) -> Result<(), String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
-            world.places.is_none() && world.expected.contains(&Store::ConfigMaps)
+            world.places().is_none() && world.settings().stores.contains(&Store::ConfigMaps)
         };
         if !is_read {
             return Ok(());
@@ -213,7 +213,7 @@ impl<W: Watched> Intake<W> {
         let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         // What is out of sight is left alone anyway.
-        world.in_doubt.remove(&(W::STORE, self.place.clone()));
+        world.end_doubt(W::STORE, self.place.clone());
         drop(world);
         self.observer.look(place, Look::Refused(W::STORE, why.to_owned()));
         true
@@ -270,9 +270,9 @@ impl Observer {
         let was_complete = self.world.read().unwrap_or_else(PoisonError::into_inner).is_complete();
         let mut moved = false;
         self.change(&Changed::Namespace(place.clone()), |world| {
-            let before = world.namespaces.get(place).cloned();
+            let before = world.namespaces().get(place).cloned();
             moved = world.look(place, look);
-            world.namespaces.get(place) != before.as_ref()
+            world.namespaces().get(place) != before.as_ref()
         });
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         if moved {
@@ -308,9 +308,9 @@ impl Observer {
         {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
             if W::STORE == Store::CopyratorRules {
-                world.definition = definition;
+                world.set_definition(definition);
             }
-            world.in_doubt.remove(&(W::STORE, place.cloned()));
+            world.end_doubt(W::STORE, place.cloned());
         }
         if let Some(place) = place {
             self.look(place, Look::Listed(W::STORE));
@@ -318,7 +318,7 @@ impl Observer {
         }
         let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            world.complete.insert(W::STORE);
+            world.set_listed(W::STORE);
             world.is_complete()
         };
         // A copy that we made and somebody deleted while the watch was cut is neither in the list nor known.
@@ -406,7 +406,7 @@ mod tests {
             json!([object("a", "2"), object("new", "3")]),
         ];
         let world = Arc::new(RwLock::new(World::default()));
-        world.write().unwrap().expected = [Store::ConfigMaps].into();
+        world.write().unwrap().settings_mut().stores = [Store::ConfigMaps].into();
         let observer = Observer {
             world: world.clone(),
             requests: Arc::new(Requested::default()),

@@ -11,7 +11,7 @@ use crate::{
     api::ConfigMonitorStatus,
     digest::DigestKey,
     marks::AUTHORIZED,
-    model::{Authority, Declared, World},
+    model::{Authority, Declared, MonitorFacts, World},
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, News,
@@ -40,7 +40,7 @@ impl Reconciler {
         }
         let (report, uid) = {
             let world = self.world();
-            let Some(facts) = world.rules.get(rule) else {
+            let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
                 return self.forget_status(key);
             };
@@ -50,19 +50,19 @@ impl Reconciler {
         self.tallies.set(rule, Some(tally));
         let (before, grant) = {
             let world = &mut *self.world_mut();
-            let grant = world.rules.get(rule).and_then(|facts| {
+            let grant = world.rules().get(rule).and_then(|facts| {
                 let bounds = bounds(world, rule, facts.compiled.as_ref().ok()?);
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written, &bounds);
                 grant(world, source, is_proven, &facts.annotations, (&after.conditions, &after.identity))
             });
-            let facts = world.rules.get(rule);
+            let facts = world.rules().get(rule);
             let is_same =
                 facts.is_some_and(|it| it.uid == uid && Some(it.generation) == after.observed_generation);
-            let Some(status) = world.rules.status_mut(rule).filter(|_| is_same) else {
+            let Some(before) = is_same.then(|| world.set_rule_status(rule, after.clone())).flatten() else {
                 // It changed meanwhile, and is looked at again for that.
                 return Again::OnChange;
             };
-            (status.replace(after.clone()).unwrap_or_default(), grant)
+            (before.unwrap_or_default(), grant)
         };
         self.note_room(rule, Some(&before), Some(&after));
         self.tell(key, source, news((&before).into(), (&after).into()), grant).await
@@ -79,26 +79,28 @@ impl Reconciler {
         }
         let (after, uid) = {
             let world = self.world();
-            let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
+            let Some(facts) = world.monitors().get(monitor) else { return self.forget_status(key) };
             (monitor_status(&world, monitor, now()), facts.uid.clone())
         };
         let Some(after) = after else { return Again::OnChange };
         let (before, grant) = {
             let world = &mut *self.world_mut();
-            let grant = world.monitors.get(monitor).and_then(|facts| {
+            let grant = world.monitors().get(monitor).and_then(|facts| {
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written);
                 grant(world, object, is_proven, &facts.annotations, (&after.conditions, &after.identity))
             });
-            let facts = world.monitors.get_mut(monitor);
-            let Some(facts) =
-                facts.filter(|it| it.uid == uid && Some(it.generation) == after.observed_generation)
-            else {
+            let facts = world.monitors().get(monitor);
+            let is_same =
+                facts.is_some_and(|it| it.uid == uid && Some(it.generation) == after.observed_generation);
+            let store = |facts: &mut MonitorFacts| {
+                // What its pods run with is no news but a record.
+                let pods_applied = facts.status.as_ref().and_then(|status| status.pods_applied.clone());
+                facts.status.replace(ConfigMonitorStatus { pods_applied, ..after.clone() })
+            };
+            let Some(before) = is_same.then(|| world.edit_monitor(monitor, store)).flatten() else {
                 return Again::OnChange;
             };
-            // What its pods run with is no news but a record.
-            let pods_applied = facts.status.as_ref().and_then(|status| status.pods_applied.clone());
-            let stored = ConfigMonitorStatus { pods_applied, ..after.clone() };
-            (facts.status.replace(stored).unwrap_or_default(), grant)
+            (before.unwrap_or_default(), grant)
         };
         self.tell(key, object, news((&before).into(), (&after).into()), grant).await
     }
@@ -150,7 +152,7 @@ fn grant(
 ) -> Option<Grant> {
     let is_allowed = conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "True");
     let written = annotations.get(AUTHORIZED).map(String::as_str).unwrap_or_default();
-    if !is_allowed || is_proven(world.key.as_ref()?, written) {
+    if !is_allowed || is_proven(world.key()?, written) {
         return None;
     }
     let version = Version::of(world.object(object)?);
@@ -160,18 +162,18 @@ fn grant(
 /// The proofs of everything that an object's annotations ask for and that was granted: copies and restarts
 /// have one each, so that a refusal of the one takes nothing from the other.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
-    let key: &DigestKey = world.key.as_ref()?;
+    let key: &DigestKey = world.key()?;
     let name = object.annotation_rule();
-    let compiled = world.rules.get(&name).and_then(|facts| facts.compiled.as_ref().ok());
+    let compiled = world.rules().get(&name).and_then(|facts| facts.compiled.as_ref().ok());
     let bounds = compiled.map(|compiled| bounds(world, &name, compiled)).unwrap_or_default();
     let rule = world
-        .rules
+        .rules()
         .get(&name)
-        .filter(|facts| facts.is_granted(key, &bounds) || is_allowed(world.rule_authority.get(&name), facts));
+        .filter(|facts| facts.is_granted(key, &bounds) || is_allowed(world.rule_authority(&name), facts));
     let monitor = world
-        .monitors
+        .monitors()
         .get(&name)
-        .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority.get(&name), facts));
+        .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority(&name), facts));
     let proofs = [rule.map(|facts| facts.grant(key, &bounds)), monitor.map(|facts| facts.grant(key))];
     let proofs: Vec<String> = proofs.into_iter().flatten().collect();
     (!proofs.is_empty()).then(|| proofs.join(","))

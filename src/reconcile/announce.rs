@@ -21,7 +21,7 @@ impl Reconciler {
             return (Why::default(), News::new());
         }
         let world = self.world();
-        let inputs = world.workloads.get(workload).map(|facts| Inputs::of(&world, workload, facts));
+        let inputs = world.workloads().get(workload).map(|facts| Inputs::of(&world, workload, facts));
         let asked_by = inputs.map(|inputs| {
             let monitors = inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.name));
             monitors.chain(inputs.by_annotation.then(|| "its annotation".to_owned())).collect()
@@ -77,7 +77,7 @@ impl Reconciler {
     /// Keeps when pods were last removed: nothing on the workload, or the monitor, tells.
     pub(super) fn remember_removal(&self, workload: &WorkloadKey, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
-            self.world_mut().removed_at.insert(workload.clone(), now());
+            self.world_mut().memory_mut().at_workload(workload, |memory| memory.removed_at = Some(now()));
         }
     }
 
@@ -85,7 +85,7 @@ impl Reconciler {
     pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
         let what = {
             let world = self.world();
-            let facts = world.workloads.get(workload).filter(|_| world.annotations);
+            let facts = world.workloads().get(workload).filter(|_| world.settings().annotations);
             facts.and_then(misspelt)
         };
         self.reporter.misspelt(workload, what).await;
@@ -93,7 +93,7 @@ impl Reconciler {
 
     /// The same of a ConfigMap's or Secret's annotations that look like ours.
     pub(super) async fn tell_misspelt_annotations(&self, object: &ObjectKey) -> Again {
-        let what = self.world().misspelt.get(object).cloned();
+        let what = self.world().misspelt(object).cloned();
         self.reporter.misspelt_annotations(object, what).await;
         Again::OnChange
     }

@@ -152,7 +152,7 @@ impl<'a> Asking<'a> {
 
     /// Where no hook of ours can be, not even a rule's stamp is worth anything without the policies.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
-        if world.places.is_some() && self.of.annotated().is_none() {
+        if world.places().is_some() && self.of.annotated().is_none() {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
                            wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
                            spec again";
@@ -185,7 +185,7 @@ pub fn about_rule(
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> Option<Decided> {
-    let facts = world.rules.get(rule).filter(|facts| facts.compiled.is_ok())?;
+    let facts = world.rules().get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
     let compiled = facts.compiled.as_ref().ok()?;
     // Nobody can be asked about a namespace that is not seen, and nothing is done before it is.
@@ -193,18 +193,18 @@ pub fn about_rule(
         return None;
     }
     let bounds = bounds(world, rule, compiled);
-    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key, &bounds));
-    let known = world.rule_authority.get(rule);
+    let granted = world.key().is_some_and(|key| facts.is_granted(key, &bounds));
+    let known = world.rule_authority(rule);
     // Nothing is read from a namespace that has gone, and nothing is written to it; the rights in it went
     // with it.
-    let is_there = |place: &str| place.is_empty() || world.namespaces.contains_key(place);
+    let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
         is_there(&question.namespace)
             && (account.is_some() || question.verb == "get" && question.namespace != *rule.namespace)
     };
     let standing = can_be_withdrawn(rule, facts).then_some(&is_standing as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(rule, facts, account, granted, known, standing);
-    if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded? {
+    if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded()? {
         return Some(asking.unguarded(world, now));
     }
     let within = within(world, rule, compiled);
@@ -231,7 +231,7 @@ pub(super) fn can_be_withdrawn(rule: &NamespacedName, facts: &RuleFacts) -> bool
 /// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot
 /// be written before their policies are there.
 fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
-    of.annotated().is_some() || world.places.is_some()
+    of.annotated().is_some() || world.places().is_some()
 }
 
 /// The same about a monitor.
@@ -241,49 +241,22 @@ pub(crate) fn about_monitor(
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> Option<Decided> {
-    let facts = world.monitors.get(monitor).filter(|facts| facts.compiled.is_ok())?;
+    let facts = world.monitors().get(monitor).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
-    let granted = world.key.as_ref().is_some_and(|key| facts.is_granted(key));
-    let known = world.monitor_authority.get(monitor);
+    let granted = world.key().is_some_and(|key| facts.is_granted(key));
+    let known = world.monitor_authority(monitor);
     let standing = account.map(|_| &(|_: &Question| true) as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(monitor, facts, account, granted, known, standing);
-    if stamp_must_be_guarded(world, monitor) && !asking.is_granted() && !world.stamps_guarded? {
+    if stamp_must_be_guarded(world, monitor) && !asking.is_granted() && !world.stamps_guarded()? {
         return Some(asking.unguarded(world, now));
     }
     let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))
 }
 
-/// Keeps an answer, unless what was asked about has changed or gone meanwhile.
-pub fn keep<S, C, T>(
-    answers: &mut BTreeMap<NamespacedName, Authority>,
-    of: &NamespacedName,
-    facts: Option<&Declared<S, C, T>>,
-    mut answer: Authority,
-) {
-    let is_of = |facts: &Declared<S, C, T>| facts.uid == answer.uid && facts.generation == answer.generation;
-    let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
-    if facts.is_some_and(is_of) && answers.get(of).is_none_or(is_newer) {
-        let is_of_same =
-            |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
-        if answer.answer.is_err() {
-            answer.refusals = 1 + answers.get(of).filter(is_of_same).map_or(0, |known| known.refusals);
-        }
-        answers.insert(of.clone(), answer);
-    }
-}
-
-/// Forgets what is too old to act by, where nobody answers any more.
-pub(super) fn forget_old(
-    answers: &mut BTreeMap<NamespacedName, Authority>,
-    of: &NamespacedName,
-    can_be_withdrawn: bool,
-    now: Timestamp,
-) {
-    let is_old = |known: &Authority| now.duration_since(known.asked) >= STANDING_ANSWER;
-    if can_be_withdrawn && answers.get(of).is_some_and(is_old) {
-        answers.remove(of);
-    }
+/// Whether an answer that can be withdrawn is too old to act by.
+pub(super) fn is_too_old(known: &Authority, now: Timestamp) -> bool {
+    now.duration_since(known.asked) >= STANDING_ANSWER
 }
 
 /// Whether the answer says something new: what depends on it is looked at only then.
@@ -397,48 +370,13 @@ mod tests {
         assert_eq!(holds(&Authority { questions: 4288, ..known(Ok(()), 2, 0) }), ASK_AGAIN);
     }
 
-    /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.
     #[test]
-    fn an_answer_is_kept_only_for_what_was_asked_about() {
-        let facts = |uid: &str, generation| Declared::<(), (), ()> {
-            uid: uid.into(),
-            resource_version: "1".into(),
-            generation,
-            created: Timestamp::UNIX_EPOCH,
-            annotations: BTreeMap::new(),
-            spec: (),
-            compiled: Err(Vec::new()),
-            status: None,
-        };
-        let of = NamespacedName::new("shop", "web");
-        let mut answers = BTreeMap::new();
-        for gone in [None, Some(facts("u", 3)), Some(facts("another", 2))] {
-            keep(&mut answers, &of, gone.as_ref(), known(Ok(()), 2, 10));
-            assert!(answers.is_empty());
-        }
-        let there = facts("u", 2);
-        keep(&mut answers, &of, Some(&there), known(Ok(()), 2, 10));
-        let no = || Err(("Forbidden".to_owned(), String::new()));
-        keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
-        assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
-        let mut in_a_row = answers.clone();
-        for number in 1..4 {
-            keep(&mut in_a_row, &of, Some(&there), known(no(), 2, 20 + number));
-        }
-        assert_eq!(in_a_row[&of].refusals, 3);
-        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(no(), 3, 30));
-        assert_eq!(in_a_row[&of].refusals, 1, "of another spec they are counted anew");
-        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(Ok(()), 3, 40));
-        assert_eq!(in_a_row[&of].refusals, 0);
-        assert!(!says_otherwise(answers.get(&of), Some(&known(Ok(()), 2, 30))));
-        assert!(says_otherwise(answers.get(&of), Some(&known(no(), 2, 30))));
-        assert!(says_otherwise(answers.get(&of), Some(&known(Ok(()), 3, 30))));
-
+    fn an_answer_is_news_where_it_says_otherwise_and_ages() {
+        let (yes, no) = (known(Ok(()), 2, 10), Err(("Forbidden".to_owned(), String::new())));
+        assert!(!says_otherwise(Some(&yes), Some(&known(Ok(()), 2, 30))));
+        assert!(says_otherwise(Some(&yes), Some(&known(no, 2, 30))));
+        assert!(says_otherwise(Some(&yes), Some(&known(Ok(()), 3, 30))));
         let at = |second| Timestamp::from_second(second).unwrap();
-        forget_old(&mut answers, &of, false, at(1_000));
-        forget_old(&mut answers, &of, true, at(39));
-        assert_eq!(answers.len(), 1);
-        forget_old(&mut answers, &of, true, at(40));
-        assert!(answers.is_empty());
+        assert!(!is_too_old(&yes, at(39)) && is_too_old(&yes, at(40)));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    model::WorkloadFacts,
+    model::{Waiting, WorkloadFacts},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Key, at_after,
@@ -28,7 +28,7 @@ impl Reconciler {
     pub(super) fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<WorkloadFacts>) {
         let world = &mut *self.world_mut();
         let now = now();
-        let (plan, facts) = (plan_workload(world, workload, now), world.workloads.get(workload).cloned());
+        let (plan, facts) = (plan_workload(world, workload, now), world.workloads().get(workload).cloned());
         let (label, span) = match &plan.action {
             Some(RestartAction::Rollout { label, .. } | RestartAction::Begin { label, .. }) => {
                 (label, UNTIL_SEEN)
@@ -36,13 +36,13 @@ impl Reconciler {
             Some(RestartAction::RemovePods { label, .. }) => (label, UNTIL_NEXT_POD),
             Some(RestartAction::Adopt { .. }) | None => return (plan, facts),
         };
-        world.under_way.reserve(workload, label, at_after(now, span));
+        world.memory_mut().reserve(workload, label, at_after(now, span));
         (plan, facts)
     }
 
     /// Nothing came of a restart, or it is over.
     pub(super) fn release(&self, workload: &WorkloadKey) {
-        self.world_mut().under_way.release(workload);
+        self.world_mut().memory_mut().release(workload);
         self.look_at_next_in_line();
     }
 
@@ -53,16 +53,16 @@ impl Reconciler {
             (WorkloadState::Waiting(wait), None) => {
                 let reason = wait.reason.as_str();
                 let budget = WaitReason::Budget.as_str();
-                let had_turn = reason != budget && self.world().waits.since(workload, budget).is_some();
-                self.world_mut().waits.note(workload, reason, now());
+                let had_turn = reason != budget
+                    && self.world().memory().workload(workload).waits_since(budget).is_some();
+                self.world_mut().memory_mut().at_workload(workload, |memory| memory.wait_for(reason, now()));
                 if had_turn {
                     // Its place is free: it waits for something else first.
                     self.look_at_next_in_line();
                 }
                 return;
             }
-            _ if self.world().waits.is_waiting(workload) => self.world_mut().waits.end(workload),
-            _ => None,
+            _ => self.end_wait(workload),
         };
         if ended.is_some_and(|waiting| waiting.reason == WaitReason::Budget.as_str()) {
             self.look_at_next_in_line();
@@ -73,10 +73,11 @@ impl Reconciler {
     pub(super) fn remember_pods_wait(&self, monitor: &NamespacedName, state: &SelectedPodsState) {
         match state {
             SelectedPodsState::Waiting(wait) => {
-                self.world_mut().pod_waits.note(monitor, wait.reason.as_str(), now());
+                let reason = wait.reason.as_str();
+                self.world_mut().memory_mut().at_pods(monitor, |pods| pods.wait_for(reason, now()));
             }
-            _ if self.world().pod_waits.is_waiting(monitor) => {
-                self.world_mut().pod_waits.end(monitor);
+            _ if self.world().memory().pods(monitor).wait.is_some() => {
+                self.world_mut().memory_mut().at_pods(monitor, |pods| pods.wait = None);
             }
             _ => {}
         }
@@ -84,9 +85,14 @@ impl Reconciler {
 
     /// It cannot be told now whether it waits: no other workload waits for it.
     pub(super) fn forget_wait(&self, workload: &WorkloadKey) {
-        if self.world_mut().waits.end(workload).is_some() {
+        if self.end_wait(workload).is_some() {
             self.look_at_next_in_line();
         }
+    }
+
+    fn end_wait(&self, workload: &WorkloadKey) -> Option<Waiting> {
+        self.world().memory().workload(workload).wait?;
+        self.world_mut().memory_mut().at_workload(workload, |memory| memory.wait.take())
     }
 
     /// Tells once that a circuit has opened.
@@ -98,30 +104,22 @@ impl Reconciler {
         };
         let is_over =
             matches!(state, WorkloadState::UpToDate | WorkloadState::Restarting | WorkloadState::NotWatched);
-        let was_open = self.world().circuits.contains(workload);
+        let was_open = self.world().memory().workload(workload).circuit_open;
         if is_open && !was_open {
             let monitors = {
                 let world = &mut *self.world_mut();
-                world.circuits.insert(workload.clone());
+                world.memory_mut().at_workload(workload, |memory| memory.circuit_open = true);
                 monitors_reaching(world, workload)
             };
             self.reporter.circuit_open(workload, &monitors).await;
         } else if is_over && was_open {
-            self.world_mut().circuits.remove(workload);
+            self.world_mut().memory_mut().at_workload(workload, |memory| memory.circuit_open = false);
         }
     }
 
     /// Another process decides now, and remembers for itself.
     pub fn forget_waits(&self) {
-        let world = &mut *self.world_mut();
-        world.waits.clear();
-        world.pod_waits.clear();
-        world.circuits.clear();
-        world.restarted.clear();
-        world.waited_for.clear();
-        world.missing_since.clear();
-        world.restart_attempts.clear();
-        world.pod_attempts.clear();
+        self.world_mut().memory_mut().lose_lease();
     }
 
     fn look_at_next_in_line(&self) {

@@ -38,7 +38,7 @@ impl DeletionInquiry {
         trusted: &TrustedWriters,
         now: Timestamp,
     ) -> Option<Self> {
-        let facts = world.rules.get(rule)?;
+        let facts = world.rules().get(rule)?;
         let account = facts.spec.service_account_name.as_deref();
         // A no for all namespaces need not be heard again for each of them.
         let is_no = |known: &DeletionAnswer| {

@@ -9,7 +9,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 impl Reconciler {
     pub(super) async fn keep_digest_key(&self) -> Again {
-        let Some(key) = self.world().key.clone() else { return Again::OnChange };
+        let Some(key) = self.world().key().cloned() else { return Again::OnChange };
         match self.digest_key.keep(&key).await {
             Ok(()) => Again::After(LOOK_EVERY),
             Err(error) => {

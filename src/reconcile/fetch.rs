@@ -41,17 +41,17 @@ impl Reconciler {
                     }
                 }
                 Need::Pods(workload) => {
-                    let Some(facts) = self.world().workloads.get(workload).cloned() else { continue };
+                    let Some(facts) = self.world().workloads().get(workload).cloned() else { continue };
                     let seen = pods::of_workload(&self.client, workload, &facts, now()).await?;
-                    self.world_mut().pods.insert(workload.clone(), seen);
+                    self.world_mut().set_pods(workload, seen);
                 }
                 Need::SelectedPods(monitor) => {
-                    let selector = self.world().monitors.get(monitor).and_then(|facts| {
+                    let selector = self.world().monitors().get(monitor).and_then(|facts| {
                         facts.spec.workloads.as_ref().and_then(|workloads| workloads.pod_selector.clone())
                     });
                     let Some(selector) = selector else { continue };
                     let seen = pods::of_selector(&self.client, monitor, &selector, now()).await?;
-                    self.world_mut().selected_pods.insert(monitor.clone(), seen);
+                    self.world_mut().set_selected_pods(monitor, seen);
                 }
                 Need::Deletion(rule, kind, namespace) => {
                     self.fetch_deletion((rule, *kind, namespace)).await?;
@@ -64,8 +64,8 @@ impl Reconciler {
     /// What cannot be read is a problem of the rules that copy it, until it can.
     fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
         let Some(error) = error else {
-            if self.world().unread.contains_key(object) {
-                self.world_mut().unread.remove(object);
+            if self.world().memory().source(object).unread.is_some() {
+                self.world_mut().memory_mut().at_source(object, |source| source.unread = None);
             }
             return;
         };
@@ -78,7 +78,7 @@ impl Reconciler {
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
             (FAILED, format!("{error}{cause}"))
         });
-        self.world_mut().unread.insert(object.clone(), why);
+        self.world_mut().memory_mut().at_source(object, |source| source.unread = Some(why));
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.
@@ -86,7 +86,7 @@ impl Reconciler {
         let (wanted, key, is_copied) = {
             let world = self.world();
             let Some(facts) = world.object(object) else { return Ok(true) };
-            let Some(key) = world.key.clone() else { return Ok(false) };
+            let Some(key) = world.key().cloned() else { return Ok(false) };
             (facts.resource_version.clone(), key, is_copied(&world, object, facts))
         };
         // The task that copies it writes it next.

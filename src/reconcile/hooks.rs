@@ -33,7 +33,7 @@ impl Reconciler {
     pub(super) async fn keep_hooks(&self) -> Again {
         let (wanted, warned) = {
             let world = self.world();
-            let valid = world.policies.iter().filter(|(_, facts)| facts.compiled.is_ok());
+            let valid = world.policies().iter().filter(|(_, facts)| facts.compiled.is_ok());
             let wanted = valid.map(|(name, facts)| Wanted {
                 name: name.clone(),
                 uid: facts.uid.clone(),
@@ -114,8 +114,7 @@ impl Reconciler {
                 Err(why) => Some(why.clone()),
             };
             let seen = Hooked { uid: uid.clone(), generation: *generation, off };
-            if world.hooked.get(name) != Some(&seen) && world.policies.contains_key(name) {
-                world.hooked.insert(name.clone(), seen);
+            if world.set_hooked(name, seen) {
                 self.queue.add(Key::Policy(name.clone()), Lane::Change);
             }
         }

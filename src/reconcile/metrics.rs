@@ -95,11 +95,11 @@ impl Snapshot {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let rolling = if self.queue.is_open() { under_way(&world, super::now()).len() } else { 0 };
         gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
+        let open = world.memory().workloads().filter(|(_, memory)| memory.circuit_open).count();
         let help = "Workloads that do not become ready after restarts, and are left alone";
-        gauge(encoder, "circuits_open", help, world.circuits.len())?;
+        gauge(encoder, "circuits_open", help, open)?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
-        let of_pods = world.pod_waits.all().map(|(_, wait)| wait);
-        for wait in world.waits.all().map(|(_, wait)| wait).chain(of_pods) {
+        for wait in world.memory().waits() {
             *waiting.entry(wait.reason).or_default() += 1;
         }
         drop(world);

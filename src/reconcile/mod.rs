@@ -37,7 +37,7 @@ use kube::Client;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub use authority::{Decided, Inquiry, about_rule, keep};
+pub use authority::{Decided, Inquiry, about_rule};
 pub use lag::Lag;
 pub use metrics::{Snapshot, Tallies};
 pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
@@ -56,7 +56,8 @@ use crate::{
     },
     authority::TrustedWriters,
     hooks::Warned,
-    model::World,
+    model::{Authority, World},
+    names::NamespacedName,
     observe::{content::Contents, crds::Definitions},
     plan::{
         Key,
@@ -136,7 +137,7 @@ impl Reconciler {
     pub async fn look_at_stamps(&self) -> Result<bool, String> {
         let (annotations, unhooked, own_namespace) = {
             let world = self.world();
-            (world.annotations, world.places.is_some(), world.own_namespace.clone())
+            (world.settings().annotations, world.places().is_some(), world.settings().own_namespace.clone())
         };
         if !annotations && !unhooked {
             return Ok(true);
@@ -144,21 +145,23 @@ impl Reconciler {
         let guarded = (!unhooked || rules_are_guarded(&self.client, &own_namespace).await?)
             && (!annotations || is_guarded(&self.client, &own_namespace).await?);
         let world = &mut *self.world_mut();
-        if world.stamps_guarded.replace(guarded) == Some(guarded) {
+        if !world.set_stamps_guarded(guarded) {
             return Ok(guarded);
         }
         if !guarded {
             let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
             tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
         }
-        for rule in world.rules.keys().filter(|rule| unhooked || rule.annotated().is_some()) {
-            // What was refused for it is asked at once.
-            world.rule_authority.retain(|of, known| of != rule || known.answer.is_ok());
-            self.queue.add(Key::Rule(rule.clone()), Lane::Change);
+        let counts = |of: &&NamespacedName| unhooked || of.annotated().is_some();
+        // What was refused for it is asked at once.
+        let is_refused = |known: &Authority| known.answer.is_err();
+        for rule in world.rules().keys().filter(counts).cloned().collect::<Vec<_>>() {
+            world.forget_rule_authority(&rule, is_refused);
+            self.queue.add(Key::Rule(rule), Lane::Change);
         }
-        for monitor in world.monitors.keys().filter(|monitor| unhooked || monitor.annotated().is_some()) {
-            world.monitor_authority.retain(|of, known| of != monitor || known.answer.is_ok());
-            self.queue.add(Key::Monitor(monitor.clone()), Lane::Change);
+        for monitor in world.monitors().keys().filter(counts).cloned().collect::<Vec<_>>() {
+            world.forget_monitor_authority(&monitor, is_refused);
+            self.queue.add(Key::Monitor(monitor), Lane::Change);
         }
         Ok(guarded)
     }
@@ -168,14 +171,8 @@ impl Reconciler {
         self.contents.expire();
         let now = now();
         let world = &mut *self.world_mut();
-        let mut prints = std::mem::take(&mut world.fingerprints);
-        prints.retain(|key, print| {
-            world.object(key).is_some_and(|facts| facts.resource_version == print.resource_version)
-        });
-        world.fingerprints = prints;
-        world.repairs.retain(|_, repairs| !is_over(repairs, now));
-        world.spreads.retain(|_, spread| !is_calm(spread, now));
-        world.under_way.expire(now);
+        world.forget_old_fingerprints();
+        world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
         world.forget_deletions(deletion::KEPT_FOR, now);
     }
 
@@ -185,7 +182,7 @@ impl Reconciler {
             return Again::OnChange;
         }
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
-        if self.world().only_rule.is_some() && !is_the_rules {
+        if self.world().settings().only_rule.is_some() && !is_the_rules {
             // A process that serves one rule leaves the rest to a process that serves everything.
             return Again::OnChange;
         }
@@ -224,7 +221,7 @@ impl Reconciler {
     fn is_out_of_sight(&self, key: &Key) -> bool {
         let world = self.world();
         let of_ours = *key == Key::DigestKey;
-        world.places.is_some() && !of_ours && key.namespace().is_none_or(|namespace| !world.sees(namespace))
+        world.places().is_some() && !of_ours && key.namespace().is_none_or(|namespace| !world.sees(namespace))
     }
 
     fn world(&self) -> RwLockReadGuard<'_, World> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Decided, about_monitor, ask_again, forget_old, keep, says_otherwise},
+    authority::{Decided, about_monitor, ask_again, is_too_old, says_otherwise},
     fetch::Fetched,
     now,
     restart::RestartOf,
@@ -46,20 +46,20 @@ impl Recorded {
                 let version = copy::Version::of(world.object(&object)?);
                 Some(Self::OnObject(object, version))
             }
-            None => world.monitors.get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
+            None => world.monitors().get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
         }
     }
 }
 
 impl Reconciler {
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Again {
-        let before = self.world().monitor_authority.get(monitor).cloned();
+        let before = self.world().monitor_authority(monitor).cloned();
         let settled = self.settle_monitor(monitor).await;
         let (account, after) = {
             let world = self.world();
-            let facts = world.monitors.get(monitor);
+            let facts = world.monitors().get(monitor);
             let account = facts.is_some_and(|facts| facts.spec.service_account_name.is_some());
-            (account, world.monitor_authority.get(monitor).cloned())
+            (account, world.monitor_authority(monitor).cloned())
         };
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let workloads = workloads_of(&self.world(), monitor);
@@ -74,7 +74,7 @@ impl Reconciler {
         self.queue.add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         if let Err(error) = settled {
             tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
-            forget_old(&mut self.world_mut().monitor_authority, monitor, account, now());
+            self.world_mut().forget_monitor_authority(monitor, |known| account && is_too_old(known, now()));
             return Again::Backoff(None);
         }
         // Whatever its pods wait for, its account is asked about in time.
@@ -94,15 +94,14 @@ impl Reconciler {
             match about_monitor(world, monitor, &self.trusted_writers, now()) {
                 None | Some(Decided::Known) => return Ok(()),
                 Some(Decided::Answer(authority)) => {
-                    keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
+                    world.note_monitor_authority(monitor, authority);
                     return Ok(());
                 }
                 Some(Decided::Ask(inquiry)) => inquiry,
             }
         };
         let authority = inquiry.ask(&*self.authorizer, now()).await?;
-        let world = &mut *self.world_mut();
-        keep(&mut world.monitor_authority, monitor, world.monitors.get(monitor), authority);
+        self.world_mut().note_monitor_authority(monitor, authority);
         Ok(())
     }
 
@@ -158,16 +157,17 @@ impl Reconciler {
     /// is there.
     fn note_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
         let world = &mut *self.world_mut();
-        let Some(seen) = world.selected_pods.remove(monitor) else { return };
+        let Some(seen) = world.forget_selected_pods(monitor) else { return };
         if *outcome != RestartOutcome::Write(Outcome::Done) {
             return;
         }
         let of_others =
-            |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads.contains_key(key));
+            |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads().contains_key(key));
         let is_counted =
             |pod: &&PodFacts| pod.controlled && !pod.untouchable && !pod.finished && !of_others(pod);
         let controlled = seen.pods.iter().filter(is_counted).count();
-        world.pods_removed.insert(monitor.clone(), PodRemoved { at: now(), controlled });
+        let removed = Some(PodRemoved { at: now(), controlled });
+        world.memory_mut().at_pods(monitor, |pods| pods.removed = removed);
     }
 
     /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record

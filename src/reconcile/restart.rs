@@ -40,7 +40,7 @@ impl Reconciler {
         let tries = self.tries(of, label) + 1;
         let (reason, message, delay) = match outcome {
             RestartOutcome::Write(Outcome::Done) => {
-                self.forget_attempt(of);
+                self.keep_attempt(of, None);
                 return wait.map_or(Again::OnChange, Again::After);
             }
             RestartOutcome::Write(Outcome::NamespaceGone | Outcome::NotLeading) => return Again::OnChange,
@@ -78,28 +78,28 @@ impl Reconciler {
         };
         let retry_at = at_after(now(), delay);
         let attempt = RestartAttempt { label: label.to_owned(), tries, reason, message, retry_at };
-        let mut world = self.world_mut();
-        match of {
-            RestartOf::Workload(key) => drop(world.restart_attempts.insert(key.clone(), attempt)),
-            RestartOf::Pods(monitor) => drop(world.pod_attempts.insert(monitor.clone(), attempt)),
-        }
+        self.keep_attempt(of, Some(attempt));
         Again::After(delay)
     }
 
     fn tries(&self, of: &RestartOf, label: &str) -> u32 {
         let world = self.world();
         let attempt = match of {
-            RestartOf::Workload(key) => world.restart_attempts.get(key),
-            RestartOf::Pods(monitor) => world.pod_attempts.get(monitor),
+            RestartOf::Workload(key) => &world.memory().workload(key).attempt,
+            RestartOf::Pods(monitor) => &world.memory().pods(monitor).attempt,
         };
-        attempt.filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
+        attempt.as_ref().filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
     }
 
-    fn forget_attempt(&self, of: &RestartOf) {
-        let mut world = self.world_mut();
+    fn keep_attempt(&self, of: &RestartOf, attempt: Option<RestartAttempt>) {
+        let (mut world, attempt) = (self.world_mut(), attempt.map(Box::new));
         match of {
-            RestartOf::Workload(key) => drop(world.restart_attempts.remove(key)),
-            RestartOf::Pods(monitor) => drop(world.pod_attempts.remove(monitor)),
+            RestartOf::Workload(key) => {
+                world.memory_mut().at_workload(key, |memory| memory.attempt = attempt);
+            }
+            RestartOf::Pods(monitor) => {
+                world.memory_mut().at_pods(monitor, |memory| memory.attempt = attempt)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Again, Lane, Reconciler,
-    authority::{Decided, about_rule, ask_again, can_be_withdrawn, forget_old, keep, says_otherwise},
+    authority::{Decided, about_rule, ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     now,
 };
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
 
 impl Reconciler {
     pub(super) async fn rule(&self, rule: &NamespacedName) -> Again {
-        let before = self.world().rule_authority.get(rule).cloned();
+        let before = self.world().rule_authority(rule).cloned();
         let settled = self.settle_rule(rule).await;
         let (withdrawable, after) = {
             let world = self.world();
-            let withdrawable = world.rules.get(rule).is_some_and(|facts| can_be_withdrawn(rule, facts));
-            (withdrawable, world.rule_authority.get(rule).cloned())
+            let withdrawable = world.rules().get(rule).is_some_and(|facts| can_be_withdrawn(rule, facts));
+            (withdrawable, world.rule_authority(rule).cloned())
         };
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let slots = slots_to_check(&self.world(), rule);
@@ -34,7 +34,7 @@ impl Reconciler {
         }
         if let Err(error) = settled {
             tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
-            forget_old(&mut self.world_mut().rule_authority, rule, withdrawable, now());
+            self.world_mut().forget_rule_authority(rule, |known| withdrawable && is_too_old(known, now()));
             return Again::Backoff(None);
         }
         ask_again(withdrawable, after.as_ref())
@@ -48,7 +48,7 @@ impl Reconciler {
             match about_rule(world, rule, &self.trusted_writers, now()) {
                 None | Some(Decided::Known) => return Ok(()),
                 Some(Decided::Answer(authority)) => {
-                    keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
+                    world.note_rule_authority(rule, authority);
                     return Ok(());
                 }
                 Some(Decided::Ask(inquiry)) => (inquiry, asked),
@@ -59,7 +59,7 @@ impl Reconciler {
         // Nobody was asked about a namespace that has come meanwhile, or come into sight; the rule is looked
         // at again for that.
         if named(world, rule) == asked {
-            keep(&mut world.rule_authority, rule, world.rules.get(rule), authority);
+            world.note_rule_authority(rule, authority);
         }
         Ok(())
     }
@@ -67,6 +67,6 @@ impl Reconciler {
 
 /// The namespaces that a rule's identity is asked about one by one, as they are now.
 fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
-    let compiled = world.rules.get(rule)?.compiled.as_ref().ok()?;
+    let compiled = world.rules().get(rule)?.compiled.as_ref().ok()?;
     Some(bounds(world, rule, compiled))
 }

@@ -60,8 +60,8 @@ impl Reconciler {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.world();
-        world.rules.get(&rule).filter(|facts| can_be_withdrawn(&rule, facts))?;
-        let asked = world.rule_authority.get(&rule)?.asked;
+        world.rules().get(&rule).filter(|facts| can_be_withdrawn(&rule, facts))?;
+        let asked = world.rule_authority(&rule)?.asked;
         (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
     }
 
@@ -69,7 +69,7 @@ impl Reconciler {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
             if plan.recheck.is_none() {
-                self.world_mut().attempts.remove(slot);
+                self.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
@@ -108,7 +108,7 @@ impl Reconciler {
     async fn missing_definition(&self) -> Option<String> {
         let (rules_gone, listed_under) = {
             let world = self.world();
-            (world.rules_gone, world.definition.clone())
+            (world.rules_gone(), world.definition().cloned())
         };
         self.definitions.missing(rules_gone, listed_under.as_ref()).await
     }
@@ -117,15 +117,19 @@ impl Reconciler {
     /// new.
     fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) -> bool {
         let mut world = self.world_mut();
-        let last = world.attempts.remove(slot);
+        let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
         let CopyAction::Write(write) = action else { return true };
         let digest = &write.intent.marks.digest;
         let (replace, reason, message) = match outcome {
             Outcome::Done => {
-                let repairs = repaired(world.repairs.remove(slot), digest, write.replaces.is_none(), now());
-                world.repairs.insert(slot.clone(), repairs);
-                if let Some(spread) = spread(&world, write, now()) {
-                    world.spreads.insert(write.source.clone(), spread);
+                let spread = spread(&world, write, now());
+                let memory = world.memory_mut();
+                memory.at_slot(slot, |slot| {
+                    let before = slot.repairs.take();
+                    slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
+                });
+                if spread.is_some() {
+                    memory.at_source(&write.source, |source| source.spread = spread);
                 }
                 return true;
             }
@@ -143,7 +147,7 @@ impl Reconciler {
         let attempt = attempted(&world, slot, write, (replace, reason, message.clone()), retry_at);
         let is_news =
             last.is_none_or(|last| last.reason != attempt.reason || last.message != attempt.message);
-        world.attempts.insert(slot.clone(), attempt);
+        world.memory_mut().at_slot(slot, |memory| memory.attempt = Some(Box::new(attempt)));
         is_news
     }
 

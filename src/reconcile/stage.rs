@@ -19,17 +19,22 @@ impl Reconciler {
     /// Keeps how a restart goes; the plan's action, if it has one, is done.
     pub(super) fn remember_restart(&self, workload: &WorkloadKey, restarted: Option<&Restarted>) {
         let Some(restarted) = restarted else { return };
-        if self.world().restarted.get(workload) != Some(restarted) {
-            self.world_mut().restarted.insert(workload.clone(), restarted.clone());
+        if self.world().memory().workload(workload).restarted.as_ref() != Some(restarted) {
+            let restarted = Some(restarted.clone());
+            self.world_mut().memory_mut().at_workload(workload, |memory| memory.restarted = restarted);
         }
     }
 
     /// Others may wait for what is due or under way.
     pub(super) fn note_waited_for(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let goes_on = plan.restarted.as_ref().is_some_and(|restarted| restarted.went != Went::Through);
-        if (plan.due_since.is_some() || goes_on) && !self.world().waited_for.contains(workload) {
-            self.world_mut().waited_for.insert(workload.clone());
+        if (plan.due_since.is_some() || goes_on) && !self.is_waited_for(workload) {
+            self.world_mut().memory_mut().at_workload(workload, |memory| memory.waited_for = true);
         }
+    }
+
+    fn is_waited_for(&self, workload: &WorkloadKey) -> bool {
+        self.world().memory().workload(workload).waited_for
     }
 
     /// Looks again at the workloads whose turn it is, now that this one is through; those that wait for
@@ -41,10 +46,10 @@ impl Reconciler {
                 plan.state,
                 WorkloadState::UpToDate | WorkloadState::NotWatched | WorkloadState::Held { .. }
             );
-        if !is_through || !self.world().waited_for.contains(workload) {
+        if !is_through || !self.is_waited_for(workload) {
             return;
         }
-        self.world_mut().waited_for.remove(workload);
+        self.world_mut().memory_mut().at_workload(workload, |memory| memory.waited_for = false);
         let world = self.world();
         let monitors = monitors_reaching(&world, workload);
         for next in monitors.iter().flat_map(|monitor| whose_turn(&world, monitor, now())) {

@@ -38,7 +38,7 @@ impl Reconciler {
         }
         let (uid, before, after) = {
             let world = self.world();
-            let Some(facts) = world.rules.get(rule) else {
+            let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
                 return self.forget_status(key);
             };
@@ -78,7 +78,7 @@ impl Reconciler {
         }
         let (uid, before, after) = {
             let world = self.world();
-            let Some(facts) = world.monitors.get(monitor) else { return self.forget_status(key) };
+            let Some(facts) = world.monitors().get(monitor) else { return self.forget_status(key) };
             // What its pods run with is written elsewhere, and nothing to compare.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
@@ -99,7 +99,7 @@ impl Reconciler {
         }
         let (uid, before, after) = {
             let world = self.world();
-            let Some(facts) = world.policies.get(name) else { return self.forget_status(key) };
+            let Some(facts) = world.policies().get(name) else { return self.forget_status(key) };
             (facts.uid.clone(), facts.status.clone(), policy_status(&world, name, now()))
         };
         let of = StatusOf { namespace: None, name, uid: &uid };
@@ -162,9 +162,9 @@ impl Reconciler {
     fn unanswered(&self, key: &Key) -> Option<Key> {
         let world = self.world();
         match key {
-            Key::RuleStatus(rule) => is_unanswered(world.rules.get(rule)?, world.rule_authority.get(rule))
+            Key::RuleStatus(rule) => is_unanswered(world.rules().get(rule)?, world.rule_authority(rule))
                 .then(|| Key::Rule(rule.clone())),
-            Key::MonitorStatus(of) => is_unanswered(world.monitors.get(of)?, world.monitor_authority.get(of))
+            Key::MonitorStatus(of) => is_unanswered(world.monitors().get(of)?, world.monitor_authority(of))
                 .then(|| Key::Monitor(of.clone())),
             _ => None,
         }

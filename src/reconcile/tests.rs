@@ -109,8 +109,8 @@ fn at(second: i64) -> Timestamp {
 fn world(monitor: Value, applied: &str) -> World {
     let mut world = World::default();
     let key = DigestKey::new(&[7; DigestKey::LENGTH]);
-    world.expected = [Store::ConfigMaps].into();
-    world.complete = world.expected.clone();
+    world.settings_mut().stores = [Store::ConfigMaps].into();
+    world.set_all_listed();
     let object = ObjectKey::new(Kind::ConfigMap, NAMESPACE, "app");
     let facts = ObjectFacts {
         uid: "o".into(),
@@ -134,7 +134,7 @@ fn world(monitor: Value, applied: &str) -> World {
         keys: [("k".to_owned(), print)].into(),
         annotations: BTreeMap::new(),
     };
-    world.fingerprints.insert(object, print);
+    world.assume_fingerprint(&object, print);
     let workload = json!({
         "metadata": {"name": "web", "namespace": NAMESPACE, "uid": "w", "resourceVersion": "5",
             "labels": {"copyrator.dev/applied": format!("{}.{applied}", key.id())}},
@@ -157,7 +157,7 @@ fn world(monitor: Value, applied: &str) -> World {
         spec,
         status: None,
     };
-    world.monitors.insert(monitor_name(), facts);
+    world.set_monitor(monitor_name(), facts);
     let authority = Authority {
         uid: "m".into(),
         generation: 1,
@@ -167,8 +167,8 @@ fn world(monitor: Value, applied: &str) -> World {
         questions: 0,
         refusals: 0,
     };
-    world.monitor_authority.insert(monitor_name(), authority);
-    world.key = Some(key);
+    world.set_monitor_authority(&monitor_name(), authority);
+    world.set_key(key);
     world
 }
 
@@ -274,7 +274,7 @@ async fn a_restart_that_met_another_writer_comes_back() {
     let reconciler = reconciler(&server, &oracle, world(spec, "old"));
     server.patches.lock().unwrap().push_back(409);
     assert_eq!(reconciler.workload(&web()).await, Again::Backoff(None));
-    assert!(reconciler.world().restart_attempts.is_empty(), "a conflict is no refusal");
+    assert!(reconciler.world().memory().workload(&web()).attempt.is_none(), "a conflict is no refusal");
     assert_eq!(reconciler.workload(&web()).await, Again::OnChange);
     let patched = server.patched();
     let managers: Vec<&str> = patched.iter().map(|(manager, _)| manager.as_str()).collect();
@@ -296,7 +296,7 @@ async fn what_pods_run_with_is_recorded_apart_from_the_status() {
     server.patches.lock().unwrap().push_back(409);
     assert_eq!(reconciler.monitor(&monitor_name()).await, Again::Backoff(None));
     assert!(
-        reconciler.world().monitors[&monitor_name()].status.is_none(),
+        reconciler.world().monitors()[&monitor_name()].status.is_none(),
         "what was not written is not known"
     );
     assert_eq!(reconciler.monitor(&monitor_name()).await, Again::OnChange);
@@ -308,8 +308,8 @@ async fn what_pods_run_with_is_recorded_apart_from_the_status() {
     assert_eq!(recorded.1["status"], json!({"podsApplied": applied}));
 
     let status = json!({"podsApplied": applied});
-    reconciler.world_mut().monitors.get_mut(&monitor_name()).unwrap().status =
-        serde_json::from_value(status).unwrap();
+    let status = serde_json::from_value(status).unwrap();
+    reconciler.world_mut().edit_monitor(&monitor_name(), |facts| facts.status = status);
     let key = Key::MonitorStatus(monitor_name());
     reconciler.monitor_status(&key, &monitor_name()).await;
     let status = server.patched().pop().unwrap();
@@ -327,7 +327,7 @@ async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
     let spec = json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}], "serviceAccountName": "restarter"});
     let (server, oracle) = (Server::default(), Arc::new(Oracle(Mutex::new(Some(true)))));
     let mut world = world(spec, "old");
-    world.monitor_authority.clear();
+    world.forget_monitor_authority(&monitor_name(), |_| true);
     let reconciler = reconciler(&server, &oracle, world);
     let (asking, status) = (Key::Monitor(monitor_name()), Key::MonitorStatus(monitor_name()));
     reconciler.queue.open();

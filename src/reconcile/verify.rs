@@ -32,9 +32,9 @@ impl Reconciler {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.world();
-            match &world.places {
+            match world.places() {
                 None => vec![None],
-                Some(_) => world.namespaces.keys().cloned().map(Some).collect(),
+                Some(_) => world.namespaces().keys().cloned().map(Some).collect(),
             }
         };
         for kind in [Kind::ConfigMap, Kind::Secret] {
@@ -75,7 +75,7 @@ impl Reconciler {
     /// Whether there is something to do about a copy, by its content; it is looked at then.
     fn differs(&self, slot: &ObjectKey, content: &Content) -> bool {
         let world = &mut *self.world_mut();
-        let Some(key) = world.key.as_ref().filter(|_| world.is_complete()) else { return false };
+        let Some(key) = world.key().filter(|_| world.is_complete()) else { return false };
         let print = content.fingerprint(key);
         let is_current = world
             .object(slot)
@@ -84,13 +84,13 @@ impl Reconciler {
         if !is_current || world.fingerprint(slot).is_some() {
             return false;
         }
-        world.fingerprints.insert(slot.clone(), print);
+        world.assume_fingerprint(slot, print);
         let plan = plan_slot(world, slot, now());
         let differs = plan.action.is_some() || !plan.needs.is_empty();
         if differs {
             self.queue.add(Key::Slot(slot.clone()), Lane::Sweep);
         } else {
-            world.fingerprints.remove(slot);
+            world.forget_fingerprint(slot);
         }
         differs
     }
@@ -106,10 +106,8 @@ impl Reconciler {
 
     fn page_size(&self) -> u32 {
         let world = self.world();
-        let sources = world
-            .fingerprints
-            .iter()
-            .filter(|(key, _)| world.copies_of_source(&key.named()).next().is_some());
+        let sources =
+            world.fingerprints().filter(|(key, _)| world.copies_of_source(&key.named()).next().is_some());
         let largest = sources.map(|(_, print)| print.size()).max().unwrap_or_default();
         (PAGE_BYTES.0 / largest.max(1)).clamp(1, PAGE) as u32
     }

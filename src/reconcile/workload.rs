@@ -31,7 +31,7 @@ impl Reconciler {
             let (plan, facts, asking) = {
                 let world = self.world();
                 let plan = plan_workload(&world, workload, now());
-                let facts = world.workloads.get(workload).filter(|_| plan.action.is_some());
+                let facts = world.workloads().get(workload).filter(|_| plan.action.is_some());
                 let asking = facts.map(|facts| monitors_to_ask_again(&world, workload, facts, now()));
                 (plan, facts.cloned(), asking.unwrap_or_default())
             };
@@ -95,7 +95,7 @@ impl Reconciler {
             self.release(workload);
         }
         // Whatever was decided from this list of pods has been done.
-        self.world_mut().pods.remove(workload);
+        self.world_mut().forget_pods(workload);
         if outcome == RestartOutcome::Write(Outcome::Done) {
             self.remember_restart(workload, plan.restarted.as_ref());
         }
@@ -114,22 +114,26 @@ impl Reconciler {
             WorkloadState::Waiting(wait)
                 if matches!(wait.reason, WaitReason::MissingObject | WaitReason::AbsentObject) =>
             {
-                self.world_mut().missing_since.entry(workload.clone()).or_insert_with(now);
+                self.world_mut().memory_mut().at_workload(workload, |memory| {
+                    memory.missing_since.get_or_insert_with(now);
+                });
             }
             WorkloadState::UpToDate | WorkloadState::NotWatched => {
                 let mut world = self.world_mut();
-                world.restart_attempts.remove(workload);
-                world.missing_since.remove(workload);
-                world.pods.remove(workload);
-                if *state == WorkloadState::NotWatched {
-                    world.restarted.remove(workload);
-                }
+                world.forget_pods(workload);
+                world.memory_mut().at_workload(workload, |memory| {
+                    memory.attempt = None;
+                    memory.missing_since = None;
+                    if *state == WorkloadState::NotWatched {
+                        memory.restarted = None;
+                    }
+                });
             }
-            _ if self.world().missing_since.contains_key(workload) => {
+            _ if self.world().memory().workload(workload).missing_since.is_some() => {
                 let world = &mut *self.world_mut();
-                let inputs = world.workloads.get(workload).map(|facts| Inputs::of(world, workload, facts));
+                let inputs = world.workloads().get(workload).map(|facts| Inputs::of(world, workload, facts));
                 if inputs.is_none_or(|inputs| inputs.missing.is_empty() && inputs.absent.is_empty()) {
-                    world.missing_since.remove(workload);
+                    world.memory_mut().at_workload(workload, |memory| memory.missing_since = None);
                 }
             }
             _ => {}
@@ -146,10 +150,10 @@ fn monitors_to_ask_again(
     now: Timestamp,
 ) -> Vec<NamespacedName> {
     let is_by_account = |name: &NamespacedName| {
-        world.monitors.get(name).is_some_and(|facts| facts.spec.service_account_name.is_some())
+        world.monitors().get(name).is_some_and(|facts| facts.spec.service_account_name.is_some())
     };
     let is_old = |name: &NamespacedName| {
-        let answer = world.monitor_authority.get(name);
+        let answer = world.monitor_authority(name);
         answer.is_some_and(|known| now.duration_since(known.asked) >= STANDING_ANSWER)
     };
     let monitors = Inputs::of(world, workload, facts).monitors.into_iter();

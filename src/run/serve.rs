@@ -33,7 +33,7 @@ use crate::{
     admit::Parties,
     cluster::{ClientError, Throttle, client},
     config::Config,
-    model::{Store, World},
+    model::{Settings, Store, World},
     names::NamespacedName,
     observe::{
         content::Contents,
@@ -131,17 +131,18 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 }
 
 fn world(config: &Config) -> World {
-    let mut world = World::default();
-    world.expected = watches::stores(config).into_iter().collect();
-    world.places = watches::places(config);
-    world.system_namespaces = config.system_namespaces();
-    world.default_grace = config.deletion_grace;
-    world.spread_limits = config.spread_limits;
-    world.max_rollouts = config.max_rollouts;
-    world.own_namespace.clone_from(&config.namespace);
-    world.annotations = config.annotations;
     let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
-    world.only_rule = config.rule_name.as_ref().map(only);
+    let mut world = World::new(Settings {
+        stores: watches::stores(config).into_iter().collect(),
+        max_rollouts: config.max_rollouts,
+        system_namespaces: config.system_namespaces(),
+        default_grace: config.deletion_grace,
+        spread_limits: config.spread_limits,
+        own_namespace: config.namespace.clone(),
+        only_rule: config.rule_name.as_ref().map(only),
+        annotations: config.annotations,
+    });
+    world.set_places(watches::places(config));
     world
 }
 
@@ -239,8 +240,8 @@ fn load_digest_key(
                 Ok(key) => {
                     let completed = {
                         let mut world = world.write().unwrap_or_else(PoisonError::into_inner);
-                        world.key = Some(key);
-                        world.complete.insert(Store::DigestKey) && world.is_complete()
+                        world.set_key(key);
+                        world.set_listed(Store::DigestKey) && world.is_complete()
                     };
                     if completed {
                         requests.complete();
@@ -270,8 +271,8 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
             }
             let missing: Vec<String> = {
                 let world = world.read().unwrap_or_else(PoisonError::into_inner);
-                let stores = world.expected.difference(&world.complete).map(|store| format!("{store:?}"));
-                let places = world.places.iter().flat_map(|places| places.unsettled());
+                let stores = world.unlisted().map(|store| format!("{store:?}"));
+                let places = world.places().into_iter().flat_map(|places| places.unsettled());
                 stores.chain(places.map(|name| format!("namespace {name}"))).collect()
             };
             if missing.is_empty() {

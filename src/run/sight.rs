@@ -29,7 +29,7 @@ pub(super) fn tell_sight(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readines
 
 /// Why some of them are refused, if any; which have not been read yet the condition of the stores tells.
 fn hidden(world: &World) -> Option<String> {
-    let places = world.places.as_ref()?;
+    let places = world.places()?;
     let refused = places.names().filter(|name| places.refusal(name).is_some());
     let why: Vec<String> = refused.filter_map(|name| Some(world.unseen(name)?.1)).collect();
     (!why.is_empty()).then(|| why.join("; "))

@@ -78,7 +78,7 @@ fn has_counts(world: &World) -> bool {
     let counts = |facts: &PolicyFacts| {
         facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
     };
-    world.policies.values().any(counts)
+    world.policies().values().any(counts)
 }
 
 /// It is to be judged at length, which says the rest.

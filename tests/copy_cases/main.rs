@@ -52,17 +52,19 @@ impl Case {
                 self.rest(&mut server, &mut world, &slot, 98);
             }
         }
-        world.spread_limits.max_bytes = self.max_spread.map_or(world.spread_limits.max_bytes, Bytes);
+        world.settings_mut().spread_limits.max_bytes =
+            self.max_spread.map_or(world.settings().spread_limits.max_bytes, Bytes);
         self.then.happen(&mut server);
-        world.annotations = !self.without_annotations;
+        world.settings_mut().annotations = !self.without_annotations;
         acting::relist(&mut server, &mut world);
         acting::authorize(&server, &mut world);
-        world.only_rule = self.only_rule.as_ref().map(|name| NamespacedName::parse(name).unwrap());
+        world.settings_mut().only_rule =
+            self.only_rule.as_ref().map(|name| NamespacedName::parse(name).unwrap());
         if self.doubt {
-            world.in_doubt.insert((Store::CopyratorRules, None));
+            world.begin_doubt(Store::CopyratorRules, None);
         }
         if self.incomplete {
-            world.complete.clear();
+            world.forget_listed(Store::Namespaces);
         }
         let slots = slots(&world);
         let mut lines: Vec<_> =
@@ -122,7 +124,7 @@ impl Case {
 
 /// Every slot that anybody could have a wish for.
 fn slots(world: &World) -> BTreeSet<ObjectKey> {
-    let wanted = world.rules.keys().flat_map(|rule| slots_to_check(world, rule));
+    let wanted = world.rules().keys().flat_map(|rule| slots_to_check(world, rule));
     let wanted = wanted.filter_map(|key| match key {
         Key::Slot(slot) => Some(slot),
         _ => None,

@@ -20,7 +20,7 @@ pub fn statuses(world: &World, now: Timestamp) -> Vec<String> {
             [vec![format!("{ready} {}/{}", status.current, status.desired)], problems].concat().join(", ");
         (says != format!("AllCopied {0}/{0}", status.desired)).then(|| format!("rule {rule}: {says}"))
     };
-    world.rules.keys().filter_map(line).collect()
+    world.rules().keys().filter_map(line).collect()
 }
 
 pub fn name(slot: &ObjectKey) -> String {

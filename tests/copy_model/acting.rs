@@ -35,13 +35,15 @@ pub fn at(second: i64) -> Timestamp {
 /// A world that knows nothing but how we are configured.
 pub fn new_world() -> World {
     let mut world = World::default();
-    world.key = Some(digest_key());
-    world.expected = [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules].into();
-    world.complete = world.expected.clone();
-    world.system_namespaces = ["kube-system", "kube-public", "kube-node-lease"].map(Into::into).into();
-    world.own_namespace = "copyrator".into();
-    world.annotations = true;
-    world.default_grace = std::time::Duration::from_secs(300);
+    world.set_key(digest_key());
+    world.settings_mut().stores =
+        [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules].into();
+    world.set_all_listed();
+    world.settings_mut().system_namespaces =
+        ["kube-system", "kube-public", "kube-node-lease"].map(Into::into).into();
+    world.settings_mut().own_namespace = "copyrator".into();
+    world.settings_mut().annotations = true;
+    world.settings_mut().default_grace = std::time::Duration::from_secs(300);
     world
 }
 
@@ -171,12 +173,12 @@ pub const REFUSED_AGAIN: i64 = 300;
 
 /// What `reconcile/slot.rs` keeps of an attempt; fights over an object are tried where they are counted.
 pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
-    world.attempts.remove(slot);
+    world.memory_mut().at_slot(slot, |memory| memory.attempt = None);
     let CopyAction::Write(write) = action else { return };
     if *outcome == Outcome::Done
         && let Some(spread) = spread(world, write, at(now))
     {
-        world.spreads.insert(write.source.clone(), spread);
+        world.memory_mut().at_source(&write.source, |memory| memory.spread = Some(spread));
     }
     let (replace, reason, message) = match outcome {
         Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
@@ -192,7 +194,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         retry_at: at(now + REFUSED_AGAIN),
         judged_by: (reason == REFUSED_BY_POLICY).then(|| judged_by(world, slot)),
     };
-    world.attempts.insert(slot.clone(), attempt);
+    world.memory_mut().at_slot(slot, |memory| memory.attempt = Some(Box::new(attempt)));
 }
 
 /// Takes in what a watch shows; whether that is news.
@@ -233,7 +235,7 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
         };
         let Some(object) = server.objects.get(key) else { return false };
         let print = object.fingerprint(key.kind, &digest_key());
-        world.fingerprints.insert(key.clone(), print);
+        world.assume_fingerprint(key, print);
         world.fingerprint(key).is_some()
     })
 }
@@ -243,7 +245,7 @@ fn ask_deletion(
     world: &mut World,
     (rule, kind, namespace): (&NamespacedName, Kind, &Arc<str>),
 ) {
-    let Some(facts) = world.rules.get(rule) else { return };
+    let Some(facts) = world.rules().get(rule) else { return };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     for place in [EVERYWHERE.into(), namespace.clone()] {
         let answer = server.may(rule, &place).then_some(()).ok_or_else(|| "somebody may not".to_owned());
@@ -256,9 +258,9 @@ fn ask_deletion(
 pub fn relist(server: &mut Server, world: &mut World) {
     server.log.clear();
     let definition = server.definition.as_deref();
-    world.definition = definition.map(|uid| Definition { uid: uid.into(), created: at(0) });
+    world.set_definition(definition.map(|uid| Definition { uid: uid.into(), created: at(0) }));
     let there = server.all();
-    let known = (world.namespaces.keys().cloned().map(Changed::Namespace))
+    let known = (world.namespaces().keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))
         .chain(<AsWritten<CopyratorRule> as Watched>::known(world))
         .chain(<AsWritten<ConfigPolicy> as Watched>::known(world));
@@ -277,7 +279,7 @@ pub fn catch_up(server: &mut Server, world: &mut World) {
 
 /// Asks whose rights suffice, as the reconciler does before it acts on a rule.
 pub fn authorize(server: &Server, world: &mut World) {
-    let rules: Vec<_> = world.rules.keys().cloned().collect();
+    let rules: Vec<_> = world.rules().keys().cloned().collect();
     for rule in &rules {
         authorize_one(server, world, rule);
     }
@@ -285,10 +287,13 @@ pub fn authorize(server: &Server, world: &mut World) {
 
 /// The same for one rule; whether the answer is a new one.
 pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) -> bool {
-    let before = world.rule_authority.get(rule).cloned();
-    let Some(facts) = world.rules.get(rule) else { return before.is_some() };
+    let before = world.rule_authority(rule).cloned();
+    let Some(facts) = world.rules().get(rule) else { return before.is_some() };
     let answer = match server.answers.get(rule) {
-        Some(Answer::Unasked) => return world.rule_authority.remove(rule).is_some(),
+        Some(Answer::Unasked) => {
+            world.forget_rule_authority(rule, |_| true);
+            return before.is_some();
+        }
         Some(Answer::Allowed) | None if server.allows(rule) => Ok(()),
         Some(Answer::Refused | Answer::Allowed) | None => Err(("Forbidden".to_owned(), "no".to_owned())),
     };
@@ -303,7 +308,7 @@ pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) 
         refusals: 0,
     };
     let is_new = before.as_ref() != Some(&authority);
-    world.rule_authority.insert(rule.clone(), authority);
+    world.set_rule_authority(rule, authority);
     is_new
 }
 

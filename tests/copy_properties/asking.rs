@@ -7,7 +7,7 @@ use copyrator::{
     model::World,
     names::NamespacedName,
     plan::{Changed, copy::rule_status},
-    reconcile::{Decided, about_rule, keep},
+    reconcile::{Decided, about_rule},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
@@ -30,7 +30,7 @@ impl Authorizer for RightsOf<'_> {
 
 /// Each rule is looked at, and its status written.
 pub fn authorize(server: &mut Server, world: &mut World, now: i64) {
-    for rule in world.rules.keys().cloned().collect::<Vec<_>>() {
+    for rule in world.rules().keys().cloned().collect::<Vec<_>>() {
         if rule.annotated().is_some() || server.answers.get(&rule) == Some(&Answer::Unasked) {
             authorize_one(server, world, &rule);
             continue;
@@ -45,7 +45,7 @@ pub fn authorize(server: &mut Server, world: &mut World, now: i64) {
             }
         };
         if let Some(answer) = answer {
-            keep(&mut world.rule_authority, &rule, world.rules.get(&rule), answer);
+            world.note_rule_authority(&rule, answer);
         }
         if let (Some(status), Some(stored)) =
             (rule_status(world, &rule, at(now)), server.rules.get_mut(&rule))

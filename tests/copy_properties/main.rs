@@ -44,7 +44,7 @@ use copy_model::{
     stored::Stored,
 };
 use events::{Event, flapping_story, story, tenants_story};
-use operator::{Looked, Operator, braked_until, slots};
+use operator::{Looked, Operator, braked_until, forget_lists, slots};
 use oracle::{Wish, copy_of};
 use queue::Queue;
 use rules::rule_name;
@@ -199,7 +199,7 @@ fn nothing_is_removed_on_incomplete_knowledge() {
     always((long_story(), vec(any::<bool>(), 1..40), 0..stores.len()), |(story, seen, store)| {
         let (cluster, _) = play(&story, |_, _, _| Ok(()))?;
         let mut world = new_world();
-        world.complete.remove(&stores[store]);
+        world.forget_listed(stores[store]);
         for (changed, _) in cluster.server.all().iter().zip(seen.iter().cycle()).filter(|(_, seen)| **seen) {
             observe(&mut world, changed, cluster.server.state(changed).as_ref());
         }
@@ -334,8 +334,9 @@ fn no_rule_takes_away_what_its_identity_may_not() {
         play(&story, |before, cluster, operator| {
             none(&cluster.trespassed(before))?;
             none(&cluster.wrong(before))?;
-            let no = operator.world.deletions.values().flat_map(|known| known.answers.values());
-            refused.set(refused.get() + no.filter(|known| known.answer.is_err()).count());
+            refused.set(
+                refused.get() + operator.world.deletions().filter(|known| known.answer.is_err()).count(),
+            );
             Ok(())
         })
         .map(drop)
@@ -448,7 +449,7 @@ fn nothing_is_removed_during_the_first_lists() {
         let (mut cluster, _) = play(&story, |_, _, _| Ok(()))?;
         let mut watches = Watches::begin(&mut cluster.server);
         let mut world = new_world();
-        world.complete.clear();
+        forget_lists(&mut world);
         for dice in dice {
             drop(watches.tell(&mut cluster.server, &mut world, usize::from(dice)));
             if world.is_complete() {

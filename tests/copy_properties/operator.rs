@@ -55,7 +55,7 @@ impl Operator {
     /// A process that has just listed everything, and lets sources spread as often as they like.
     pub fn start(server: &mut Server) -> Self {
         let mut operator = Self::start_braked(server);
-        operator.world.spread_limits.min_interval = Duration::ZERO;
+        operator.world.settings_mut().spread_limits.min_interval = Duration::ZERO;
         operator
     }
 
@@ -82,7 +82,7 @@ impl Operator {
         }
         let Some(action) = plan.action else {
             if plan.recheck.is_none() {
-                self.world.attempts.remove(slot);
+                self.world.memory_mut().at_slot(slot, |memory| memory.attempt = None);
             }
             return Looked::Rest(plan.recheck);
         };
@@ -146,9 +146,15 @@ pub fn braked_until(world: &World, now: i64) -> Option<i64> {
     until.max()
 }
 
+/// Nothing has been listed yet.
+pub fn forget_lists(world: &mut World) {
+    let stores: Vec<_> = world.settings().stores.iter().copied().collect();
+    stores.into_iter().for_each(|store| world.forget_listed(store));
+}
+
 /// Every slot that anybody could have a wish for.
 pub fn slots(world: &World) -> BTreeSet<ObjectKey> {
-    let wanted = world.rules.keys().flat_map(|rule| slots_to_check(world, rule));
+    let wanted = world.rules().keys().flat_map(|rule| slots_to_check(world, rule));
     let wanted = wanted.filter_map(|key| match key {
         Key::Slot(slot) => Some(slot),
         _ => None,

@@ -87,7 +87,8 @@ fn a_grant_ends_with_the_namespace_that_gave_it() {
             operator.settle(&mut cluster, &mut || true).unwrap();
             cluster.happen(&Event::Pass(0));
             none(&cluster.usurped())?;
-            let answers = operator.world.rule_authority.values();
+            let answers = operator.world.rules().keys();
+            let answers = answers.filter_map(|rule| operator.world.rule_authority(rule));
             refused.set(refused.get() + answers.filter(|known| known.answer.is_err()).count());
         }
         cluster.server.rights.clear();
@@ -106,8 +107,8 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     let (refused, kept) = (Cell::new(0), Cell::new(0));
     always(policies_story(), |story| {
         let (mut cluster, mut operator) = play(&story, |before, cluster, operator| {
-            let attempts = operator.world.attempts.values();
-            let by_policy = attempts.filter(|last| last.reason == REFUSED_BY_POLICY).count();
+            let attempts = operator.world.memory().attempts();
+            let by_policy = attempts.filter(|(_, last)| last.reason == REFUSED_BY_POLICY).count();
             refused.set(refused.get() + by_policy);
             none(&cluster.smuggled(before, &kept))
         })?;

@@ -11,7 +11,7 @@ use copyrator::{
 use crate::{
     cluster::Cluster,
     copy_model::acting::{REFUSED_AGAIN, authorize_one, new_world, observe},
-    operator::{Looked, Operator},
+    operator::{Looked, Operator, forget_lists},
     watches::Watches,
 };
 
@@ -42,8 +42,8 @@ impl Queue {
     pub fn start_in_trouble(cluster: &mut Cluster, dice: Vec<u8>) -> Self {
         let watches = Some(Watches::begin(&mut cluster.server));
         let mut world = new_world();
-        world.complete.clear();
-        world.spread_limits.min_interval = std::time::Duration::ZERO;
+        forget_lists(&mut world);
+        world.settings_mut().spread_limits.min_interval = std::time::Duration::ZERO;
         let dice = dice.into_iter().cycle();
         let operator = Operator { world, intact: true, asks_seldom: false };
         Self { operator, keys: BTreeSet::new(), later: BTreeSet::new(), due: BTreeMap::new(), watches, dice }

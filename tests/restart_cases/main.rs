@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use copyrator::{
     explain::{Around, RestartCourse, foresee_workload, workload_outlook},
     model::{Rollout, TrackRecord, WorkloadFacts, World},
-    names::WorkloadKey,
+    names::{NamespacedName, WorkloadKey},
     plan::restart::{
         Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
         WorkloadState, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
@@ -37,7 +37,7 @@ impl Case {
     fn run_each(&self) -> BTreeMap<String, String> {
         let each = self.several().map(|(key, _)| {
             let mut world = self.world();
-            let content = Inputs::of(&world, &key, &world.workloads[&key]).content(&world, &digest_key());
+            let content = Inputs::of(&world, &key, &world.workloads()[&key]).content(&world, &digest_key());
             (key.name.to_string(), self.run_workload(&mut world, &key, content.as_ref()))
         });
         each.collect()
@@ -62,7 +62,7 @@ impl Case {
         );
         let mut action = plan.action;
         while let Some(step) = action.take() {
-            let facts = world.workloads[key].clone();
+            let facts = world.workloads()[key].clone();
             text.push(print(&step, current.unwrap(), &facts));
             carry_out(world, key, &step, self.now);
             let again = plan_workload(world, key, at(self.now));
@@ -91,7 +91,7 @@ impl Case {
 
     /// Whatever counts for a workload must be found from the other side too, or its change would go unnoticed.
     fn events_reach_it(&self, world: &World, key: &WorkloadKey) {
-        let inputs = Inputs::of(world, key, &world.workloads[key]);
+        let inputs = Inputs::of(world, key, &world.workloads()[key]);
         for object in inputs.objects.keys().chain(&inputs.missing).chain(&inputs.absent) {
             assert!(workloads_using(world, object).contains(key), "{}: {object}", self.name);
         }
@@ -100,11 +100,11 @@ impl Case {
 
     /// What `copyrator plan` and `status` say of a workload is what its plan does, now or when the waits have passed.
     fn told_as_planned(&self, world: &mut World, key: &WorkloadKey) {
-        let seen = world.pods.get(key).cloned();
+        let seen = world.pods(key).cloned();
         let foreseen = foresee_workload(world, key, at(self.now));
         let outlook = workload_outlook(world, key, &foreseen, &Around::default());
-        if let (Some(seen), Some(pods)) = (seen, world.pods.get_mut(key)) {
-            *pods = seen;
+        if let Some(seen) = seen {
+            world.set_pods(key, seen);
         }
         let Some(outlook) = outlook else {
             assert_eq!(foreseen.now.state, WorkloadState::NotWatched, "{}", self.name);
@@ -134,8 +134,7 @@ impl Case {
         match plan.action {
             Some(SelectedPodsAction::Record(label)) => {
                 text.push(format!("record {}", label.replace(&current.label(), "current")));
-                world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
-                    Some(label);
+                recorded(world, &name, label);
                 match plan_selected_pods(world, &name, at(self.now)).action {
                     Some(SelectedPodsAction::Remove { pods, how, .. }) => text.push(removed(&pods, how)),
                     again => assert_eq!(again, None, "{}", self.name),
@@ -208,11 +207,15 @@ fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &Content) -
 
 /// What the API server and its controllers do about an action.
 pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, now: i64) {
-    let facts = world.workloads.get_mut(key).unwrap();
-    if !matches!(action, RestartAction::RemovePods { .. }) {
-        world.taken.remove(key);
+    if let RestartAction::RemovePods { pods, .. } = action {
+        return world.edit_pods(key, |seen| {
+            for pod in seen.pods.iter_mut().filter(|pod| pods.iter().any(|one| one.name == pod.name)) {
+                (pod.leaving, pod.ready) = (true, false);
+            }
+        });
     }
-    match action {
+    world.set_taken(key, None);
+    world.edit_workload(key, |facts| match action {
         RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
             facts.track = track.clone();
             (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
@@ -227,13 +230,13 @@ pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, n
                 facts.rollout = Rollout::Unfinished;
             }
         }
-        RestartAction::RemovePods { pods, .. } => {
-            let seen = world.pods.get_mut(key).unwrap();
-            for pod in seen.pods.iter_mut().filter(|pod| pods.iter().any(|one| one.name == pod.name)) {
-                (pod.leaving, pod.ready) = (true, false);
-            }
-        }
-    }
+        RestartAction::RemovePods { .. } => {}
+    });
+}
+
+/// What its pods run with is written down in a monitor's status.
+pub fn recorded(world: &mut World, monitor: &NamespacedName, label: String) {
+    world.edit_monitor(monitor, |facts| facts.status.get_or_insert_default().pods_applied = Some(label));
 }
 
 #[test]

@@ -25,6 +25,15 @@ const OTHER: &str = "n1";
 /// As long as a place is held, and as far ahead as the API server's clock may be.
 const TEN_MINUTES: i64 = 600;
 
+fn wait(world: &mut World, key: &WorkloadKey, now: i64) {
+    let reason = WaitReason::Budget.as_str();
+    world.memory_mut().at_workload(key, |memory| memory.wait_for(reason, at(now)));
+}
+
+fn end_wait(world: &mut World, key: &WorkloadKey) {
+    world.memory_mut().at_workload(key, |memory| memory.wait = None);
+}
+
 fn key(namespace: &str, name: usize) -> WorkloadKey {
     WorkloadKey { kind: WorkloadKind::Deployment, namespace: namespace.into(), name: name.to_string().into() }
 }
@@ -45,22 +54,22 @@ proptest! {
         waiting in prop::collection::vec((0usize..4, 1i64..NOW), 1..40),
     ) {
         let mut world = World::default();
-        world.max_rollouts = places;
+        world.settings_mut().max_rollouts = places;
         let mut begun = BTreeSet::new();
         for number in 0..forged {
-            world.under_way.reserve(&key(HOG, 1000 + number), "forged", Timestamp::MAX);
+            world.memory_mut().reserve(&key(HOG, 1000 + number), "forged", Timestamp::MAX);
         }
         for (number, (namespace, since)) in waiting.iter().enumerate() {
             let key = key(&format!("n{namespace}"), number);
             for time in [*since, NOW] {
-                world.waits.note(&key, WaitReason::Budget.as_str(), at(time));
+                wait(&mut world, &key, time);
             }
         }
         loop {
             let next = next_in_line(&world, Some(at(NOW)));
             for key in &next {
-                world.waits.end(key);
-                world.under_way.reserve(key, "x", Timestamp::MAX);
+                end_wait(&mut world, key);
+                world.memory_mut().reserve(key, "x", Timestamp::MAX);
                 begun.insert(key.clone());
             }
             prop_assert!(next_in_line(&world, Some(at(NOW))).is_empty(), "a place was left free");
@@ -75,9 +84,9 @@ proptest! {
             // One that is not the hog's ends.
             let Some(ended) = begun.iter().find(|key| &*key.namespace != HOG).cloned() else { break };
             begun.remove(&ended);
-            world.under_way.release(&ended);
+            world.memory_mut().release(&ended);
         }
-        let left: Vec<_> = world.waits.all().filter(|(key, _)| &*key.namespace != HOG).collect();
+        let left: Vec<_> = world.memory().workloads().filter(|(key, _)| &*key.namespace != HOG).collect();
         prop_assert!(left.is_empty(), "{left:?} still wait");
     }
 }
@@ -113,7 +122,7 @@ fn restarting(written: i64, key: &DigestKey) -> WorkloadFacts {
         last_restart: Some(at(written)),
         templated: Some(at(written)),
         recorded: Some(at(written)),
-        ..case.world().workloads[&case.workload_key()].clone()
+        ..case.world().workloads()[&case.workload_key()].clone()
     }
 }
 
@@ -126,15 +135,15 @@ proptest! {
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let mut world = World::default();
-        world.key = Some(digest_key());
-        world.max_rollouts = places;
+        world.set_key(digest_key());
+        world.settings_mut().max_rollouts = places;
         let (mut now, mut due) = (10_000, BTreeSet::new());
         let mut written: BTreeMap<WorkloadKey, i64> = BTreeMap::new();
         for step in &steps {
             match step {
                 Step::Forge(name, is_ours, said) => {
                     let forger = if *is_ours { digest_key() } else { DigestKey::new(b"another") };
-                    world.set_workload(key(HOG, *name), Some(restarting(now + said, &forger)));
+                    world.set_workload(key(HOG, *name), restarting(now + said, &forger));
                     written.remove(&key(HOG, *name));
                     if *is_ours {
                         written.insert(key(HOG, *name), now + said);
@@ -143,11 +152,11 @@ proptest! {
                 Step::Due(place, name) => drop(due.insert(key(place, *name))),
                 Step::Pass(seconds) => now += seconds,
             }
-            due.iter().for_each(|key| world.waits.note(key, WaitReason::Budget.as_str(), at(now)));
+            due.iter().for_each(|key| wait(&mut world, key, now));
             for next in next_in_line(&world, Some(at(now))) {
-                world.waits.end(&next);
+                end_wait(&mut world, &next);
                 due.remove(&next);
-                world.set_workload(next.clone(), Some(restarting(now, &digest_key())));
+                world.set_workload(next.clone(), restarting(now, &digest_key()));
                 written.insert(next, now);
             }
             for taken in under_way(&world, at(now)) {
@@ -161,7 +170,7 @@ proptest! {
             prop_assert!(!waits || others >= places / 2, "of {places}, {held:?}, and {OTHER} waits");
             for done in written.keys().filter(|key| &*key.namespace == OTHER).cloned().collect::<Vec<_>>() {
                 written.remove(&done);
-                world.set_workload(done, None);
+                world.forget_workload(&done);
             }
         }
     }

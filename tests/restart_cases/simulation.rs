@@ -75,7 +75,7 @@ impl Simulation {
             keys: [("x".to_owned(), KeyPrint { digest, size: 1, binary: false })].into(),
             annotations: Default::default(),
         };
-        self.world.fingerprints.insert(key, print);
+        self.world.assume_fingerprint(&key, print);
     }
 
     /// What the reconciler does with a workload's key; says when it would look again.
@@ -88,12 +88,13 @@ impl Simulation {
             }
             match (&plan.state, &plan.action) {
                 (WorkloadState::Waiting(wait), None) => {
-                    self.world.waits.note(&self.key, wait.reason.as_str(), at(self.now));
+                    let (reason, now) = (wait.reason.as_str(), at(self.now));
+                    self.world.memory_mut().at_workload(&self.key, |memory| memory.wait_for(reason, now));
                 }
-                _ => drop(self.world.waits.end(&self.key)),
+                _ => self.world.memory_mut().at_workload(&self.key, |memory| memory.wait = None),
             }
             let Some(action) = plan.action else { return plan.recheck.map(|time| time.as_second() + 1) };
-            self.world.pods.clear();
+            self.world.forget_pods(&self.key);
             carry_out(&mut self.world, &self.key, &action, self.now);
             if matches!(action, RestartAction::Rollout { .. }) {
                 assert!(
@@ -130,7 +131,7 @@ impl Simulation {
             pods.push(pod("starting", self.rollouts[self.rollouts.len() - 1], false));
         }
         let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
-        self.world.pods.insert(self.key.clone(), seen);
+        self.world.set_pods(&self.key, seen);
     }
 
     /// What its controller says by now.
@@ -138,9 +139,9 @@ impl Simulation {
         let Some((ends, ready, value)) = self.under_way.filter(|(ends, ..)| *ends <= self.now) else {
             return;
         };
-        let mut facts = self.world.workloads[&self.key].clone();
+        let mut facts = self.world.workloads()[&self.key].clone();
         facts.rollout = if ready { Rollout::Complete } else { Rollout::Stuck };
-        self.world.set_workload(self.key.clone(), Some(facts));
+        self.world.set_workload(self.key.clone(), facts);
         if ready {
             (self.runs, self.under_way) = (value, None);
         } else {

@@ -69,35 +69,37 @@ fn list(pods: &Pods, key: &WorkloadKey, facts_version: &str, now: i64) -> PodsSe
 /// Looks at every workload each second, as if every event came, in the order of their names; `crashes` says whose new
 /// pods crash, and `forget` when we are started anew.
 fn run(world: &mut World, crashes: impl Fn(&str) -> bool, forget: &[i64], until: i64) -> Run {
-    let keys: Vec<WorkloadKey> = world.workloads.keys().cloned().collect();
+    let keys: Vec<WorkloadKey> = world.workloads().keys().cloned().collect();
     let mut pods: Pods = keys.iter().map(|key| (key.clone(), (10, false))).collect();
     let mut run = Run::default();
     for now in 60..until {
         if forget.contains(&now) {
-            world.restarted.clear();
-            world.pods.clear();
+            for key in &keys {
+                world.memory_mut().at_workload(key, |memory| memory.restarted = None);
+                world.forget_pods(key);
+            }
         }
         for key in &keys {
             let plan = look(world, &pods, key, now, &mut run);
-            if let Some(restarted) = plan.restarted {
-                world.restarted.insert(key.clone(), restarted);
+            if plan.restarted.is_some() {
+                world.memory_mut().at_workload(key, |memory| memory.restarted = plan.restarted);
             }
             let Some(action) = &plan.action else { continue };
             carry_out(world, key, action, now);
-            world.pods.remove(key);
+            world.forget_pods(key);
             if matches!(action, RestartAction::Rollout { .. }) {
                 let before = run.began.insert(key.name.to_string(), now);
                 assert_eq!(before, None, "{key} restarted twice");
                 pods.insert(key.clone(), (now, crashes(&key.name)));
             }
         }
-        let unfinished = |key: &&WorkloadKey| world.workloads[*key].rollout == Rollout::Unfinished;
+        let unfinished = |key: &&WorkloadKey| world.workloads()[*key].rollout == Rollout::Unfinished;
         run.most_at_once = run.most_at_once.max(keys.iter().filter(unfinished).count());
         for key in &keys {
-            let facts = world.workloads.get_mut(key).unwrap();
             let (created, crashing) = pods[key];
-            if facts.rollout == Rollout::Unfinished && !crashing && now >= created + ROLLOUT {
-                facts.rollout = Rollout::Complete;
+            if world.workloads()[key].rollout == Rollout::Unfinished && !crashing && now >= created + ROLLOUT
+            {
+                world.edit_workload(key, |facts| facts.rollout = Rollout::Complete);
             }
         }
     }
@@ -115,8 +117,8 @@ fn look(world: &mut World, pods: &Pods, key: &WorkloadKey, now: i64, run: &mut R
             let Need::Pods(of) = need else { panic!("{need:?}") };
             assert_eq!(of, key, "pods of others are nobody's business");
             run.lists += 1;
-            let version = world.workloads[of].resource_version.clone();
-            world.pods.insert(of.clone(), list(pods, of, &version, now));
+            let version = world.workloads()[of].resource_version.clone();
+            world.set_pods(of, list(pods, of, &version, now));
         }
     }
 }
@@ -180,8 +182,8 @@ fn a_canary_that_crashes_stops_all_others() {
     let degraded = status.conditions.iter().find(|one| one.type_ == "Degraded").unwrap();
     assert_eq!(degraded.reason, "StageFailed");
 
-    let key = world.workloads.keys().nth(5).unwrap().clone();
-    world.workloads.get_mut(&key).unwrap().track.last_good = Some("k.before".into());
+    let key = world.workloads().keys().nth(5).unwrap().clone();
+    world.edit_workload(&key, |facts| facts.track.last_good = Some("k.before".into()));
     let WorkloadState::Failed { message, .. } = plan_workload(&world, &key, at(200)).state else { panic!() };
     assert!(message.contains("the last that worked is k.before"), "{message}");
 }
@@ -194,10 +196,11 @@ fn a_crowd_lists_few_pods() {
     let few = run(&mut world, |_| false, &[], 74);
     assert!(few.began.len() >= 4, "{}", few.began.len());
     assert!(few.lists <= 12 * few.began.len(), "{} lists for {} restarts", few.lists, few.began.len());
-    let (restarting, next) = (world.restarted.clone(), whose_turn(&world, &Case::monitor_key(), at(74)));
+    let (restarting, next) = (world.memory(), whose_turn(&world, &Case::monitor_key(), at(74)));
     assert!(next.len() <= 2, "{next:?}");
     // Who is through is not listed any more.
     let is_through = |restarted: &&Restarted| restarted.went == copyrator::model::Went::Through;
-    let through = restarting.values().filter(is_through).count();
-    assert!(through > 0, "{restarting:?}");
+    let restarting = restarting.workloads().filter_map(|(_, memory)| memory.restarted.as_ref());
+    let through = restarting.filter(is_through).count();
+    assert!(through > 0, "{:?}", world.memory());
 }

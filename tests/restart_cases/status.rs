@@ -27,13 +27,14 @@ fn a_status_is_not_patched_back_and_forth_while_content_is_read_again() {
     let mut reading = case(&text(true)).world();
     let first = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((first.up_to_date, first.waiting), (0, 1), "a first word is better than none");
-    reading.monitors.get_mut(&Case::monitor_key()).unwrap().status = Some(said);
+    reading.edit_monitor(&Case::monitor_key(), |facts| facts.status = Some(said));
     assert_eq!(monitor_status(&reading, &Case::monitor_key(), at(51)), None);
-    reading.unread.insert(object("a"), ("Failed", "no answer".into()));
+    let unread = Some(("Failed", "no answer".to_owned()));
+    reading.memory_mut().at_source(&object("a"), |memory| memory.unread = unread);
     let unread = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((unread.up_to_date, unread.waiting), (0, 1));
-    reading.unread.clear();
-    reading.monitors.get_mut(&Case::monitor_key()).unwrap().generation = 2;
+    *reading.memory_mut() = Default::default();
+    reading.edit_monitor(&Case::monitor_key(), |facts| facts.generation = 2);
     assert!(
         monitor_status(&reading, &Case::monitor_key(), at(51)).is_some(),
         "what is said is of another spec"
@@ -55,12 +56,13 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     };
     let mut world = due.world();
     // The one that does not serve has gone; the other waits for it.
-    world.selected_pods.get_mut(&Case::monitor_key()).unwrap().pods.retain(|pod| pod.name != "web-2");
+    world.edit_selected_pods(&Case::monitor_key(), |seen| seen.pods.retain(|pod| pod.name != "web-2"));
     assert_eq!(told(&world, 100), (1, 0, 0, String::new()));
-    world.selected_pods.get_mut(&Case::monitor_key()).unwrap().at = at(400);
+    world.edit_selected_pods(&Case::monitor_key(), |seen| seen.at = at(400));
     let lasting = "PodsNotReady: pods without a workload wait until others are ready: the next is replaced when they are";
     assert_eq!(told(&world, 400), (1, 0, 0, lasting.to_owned()));
-    world.pods_removed.insert(Case::monitor_key(), PodRemoved { at: at(90), controlled: 0 });
+    let removed = Some(PodRemoved { at: at(90), controlled: 0 });
+    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.removed = removed);
     assert_eq!(told(&world, 400), (0, 1, 0, lasting.to_owned()));
 
     let mut world = due.world();
@@ -72,7 +74,7 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
         retry_at: at(110),
     };
     let [budget, two] = ["DisruptionBudget", "TooManyBudgets"].map(attempt);
-    world.pod_attempts.insert(Case::monitor_key(), budget);
+    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(budget)));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (1, 0));
     assert_eq!(
@@ -80,7 +82,7 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
         "DisruptionBudget: pods without a workload cannot be evicted now: raise their replicas, or relax their \
          PodDisruptionBudget"
     );
-    world.pod_attempts.insert(Case::monitor_key(), two);
+    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(two)));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (0, 1));
     assert_eq!(problems, "TooManyBudgets: pods without a workload cannot be evicted");
@@ -173,7 +175,7 @@ fn a_status_counts_and_explains() {
 
     let invalid = case(r#"{name: invalid, now: 51, expect: "", monitors: {web: {spec: {watch: []}}}}"#);
     let mut world = invalid.world();
-    world.monitor_authority.clear();
+    world.forget_monitor_authority(&Case::monitor_key(), |_| true);
     let status = monitor_status(&world, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!(ready(&status), "Ready=False Invalid, Stalled=True Invalid");
 }
@@ -238,10 +240,15 @@ fn a_status_counts_a_workload_whose_pods_are_replaced_one_by_one_as_restarting()
         let status = monitor_status(world, &Case::monitor_key(), at(60)).unwrap();
         (status.restarting, status.waiting, status.last_restart_time.map(|time| time.0))
     };
+    let removed = |world: &mut World, second| {
+        world
+            .memory_mut()
+            .at_workload(&between.workload_key(), |memory| memory.removed_at = Some(at(second)));
+    };
     assert_eq!(counts(&world), (0, 1, None));
     // For content of before: this one is due anew.
-    world.removed_at.insert(between.workload_key(), at(40));
+    removed(&mut world, 40);
     assert_eq!(counts(&world), (0, 1, Some(at(40))));
-    world.removed_at.insert(between.workload_key(), at(54));
+    removed(&mut world, 54);
     assert_eq!(counts(&world), (1, 0, Some(at(54))));
 }

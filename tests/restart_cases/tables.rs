@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use copyrator::{
     intake::workload::Workload,
-    model::{Rollout, World},
+    model::{PodFacts, Rollout, World},
     plan::restart::{
         Removal, RemovePod, RestartAction, SelectedPodsAction, WorkloadState, plan_selected_pods,
         plan_workload,
@@ -14,7 +14,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    carry_out, case,
+    carry_out, case, recorded,
     world::{Case, at},
 };
 
@@ -111,37 +111,40 @@ fn of_workload(case: &Case, world: &mut World) -> Done {
     let (key, mut done) = (case.workload_key(), Done::default());
     for turn in 1..20 {
         let now = case.now + turn * 100;
-        world.pods.get_mut(&key).unwrap().at = at(now);
+        world.edit_pods(&key, |seen| seen.at = at(now));
         let plan = plan_workload(world, &key, at(now));
         done.held = matches!(plan.state, WorkloadState::Held { .. });
         let Some(action) = plan.action else { break };
-        let partition = match world.workloads[&key].rollout {
+        let partition = match world.workloads()[&key].rollout {
             Rollout::Partitioned(partition) => Some(partition),
             _ => None,
         };
         carry_out(world, &key, &action, now);
-        let facts = world.workloads.get_mut(&key).unwrap();
-        let pods = &mut world.pods.get_mut(&key).unwrap().pods;
         match &action {
             RestartAction::RemovePods { pods: removed, how, .. } => {
                 done.remove(removed, *how);
-                for pod in pods.iter_mut().filter(|pod| pod.leaving) {
-                    (pod.leaving, pod.ready, pod.created) = (false, true, at(now));
-                }
+                world.edit_pods(&key, |seen| {
+                    for pod in seen.pods.iter_mut().filter(|pod| pod.leaving) {
+                        (pod.leaving, pod.ready, pod.created) = (false, true, at(now));
+                    }
+                });
             }
             // The workload's own controller does what its update strategy says.
             RestartAction::Rollout { .. } => {
                 done.template = true;
-                let replaces = |name: &str| match (facts.rollout, partition) {
-                    (Rollout::OnDelete, _) => false,
-                    (_, Some(partition)) => {
-                        name.ends_with(|end: char| end >= char::from(b'0' + partition as u8))
-                    }
-                    _ => true,
+                let is_by_hand = world.workloads()[&key].rollout == Rollout::OnDelete;
+                let replaces = |name: &str| match partition {
+                    _ if is_by_hand => false,
+                    Some(partition) => name.ends_with(|end: char| end >= char::from(b'0' + partition as u8)),
+                    None => true,
                 };
-                pods.iter_mut().filter(|pod| replaces(&pod.name)).for_each(|pod| pod.created = at(now));
-                if facts.rollout != Rollout::OnDelete {
-                    facts.rollout = partition.map_or(Rollout::Complete, Rollout::Partitioned);
+                world.edit_pods(&key, |seen| {
+                    let replaced = seen.pods.iter_mut().filter(|pod| replaces(&pod.name));
+                    replaced.for_each(|pod| pod.created = at(now));
+                });
+                if !is_by_hand {
+                    let rollout = partition.map_or(Rollout::Complete, Rollout::Partitioned);
+                    world.edit_workload(&key, |facts| facts.rollout = rollout);
                 }
             }
             RestartAction::Adopt { .. } | RestartAction::Begin { .. } => {}
@@ -154,18 +157,17 @@ fn of_selector(case: &Case, world: &mut World) -> Done {
     let (name, mut done) = (Case::monitor_key(), Done::default());
     for turn in 1..20 {
         let now = case.now + turn * 100;
-        world.selected_pods.get_mut(&name).unwrap().at = at(now);
+        world.edit_selected_pods(&name, |seen| seen.at = at(now));
         match plan_selected_pods(world, &name, at(now)).action {
             Some(SelectedPodsAction::Record(label)) => {
-                world.monitors.get_mut(&name).unwrap().status.get_or_insert_default().pods_applied =
-                    Some(label);
+                recorded(world, &name, label);
             }
             Some(SelectedPodsAction::Remove { pods: removed, how, .. }) => {
                 done.remove(&removed, how);
-                let pods = &mut world.selected_pods.get_mut(&name).unwrap().pods;
-                for pod in pods.iter_mut().filter(|pod| removed.iter().any(|one| one.name == pod.name)) {
-                    pod.created = at(now);
-                }
+                world.edit_selected_pods(&name, |seen| {
+                    let is_it = |pod: &&mut PodFacts| removed.iter().any(|one| one.name == pod.name);
+                    seen.pods.iter_mut().filter(is_it).for_each(|pod| pod.created = at(now));
+                });
             }
             None => break,
         }

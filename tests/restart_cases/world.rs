@@ -267,10 +267,10 @@ impl Case {
 
     pub fn world(&self) -> World {
         let mut world = World::default();
-        world.key = Some(digest_key());
-        world.annotations = !self.annotations_off;
-        world.expected = [Store::ConfigMaps].into();
-        world.complete = [Store::ConfigMaps].into();
+        world.set_key(digest_key());
+        world.settings_mut().annotations = !self.annotations_off;
+        world.settings_mut().stores = [Store::ConfigMaps].into();
+        world.set_all_listed();
         for (name, object) in &self.objects {
             object.add(&object_key(name), &mut world);
         }
@@ -278,22 +278,21 @@ impl Case {
             monitor.add(&NamespacedName::new(NAMESPACE, name.as_str()), &mut world);
         }
         if let Some(workload) = &self.workload {
-            world.set_workload(self.workload_key(), Some(workload.facts(self.workload_key().kind)));
-            let missing_since = workload.missing_since.map(|since| (self.workload_key(), at(since)));
-            world.missing_since.extend(missing_since);
+            world.set_workload(self.workload_key(), workload.facts(self.workload_key().kind));
+            workload.missing(&self.workload_key(), &mut world);
             let taken = workload.taken.as_deref().map(|taken| match taken {
                 "label" => Taken::Label,
                 "rollout" => Taken::Rollout,
                 other => panic!("nobody can take a {other}"),
             });
-            world.taken.extend(taken.map(|taken| (self.workload_key(), taken)));
+            world.set_taken(&self.workload_key(), taken);
         }
         for (key, workload) in self.several() {
-            world.set_workload(key.clone(), Some(workload.facts(key.kind)));
-            world.missing_since.extend(workload.missing_since.map(|since| (key.clone(), at(since))));
+            world.set_workload(key.clone(), workload.facts(key.kind));
+            workload.missing(&key, &mut world);
             if let Some(pods) = &workload.pods {
                 let pods = pods.iter().map(|pod| pod.facts(&key)).collect();
-                world.pods.insert(key, PodsSeen { at: at(self.now), resource_version: "1".into(), pods });
+                world.set_pods(&key, PodsSeen { at: at(self.now), resource_version: "1".into(), pods });
             }
         }
         self.marks(&mut world);
@@ -305,8 +304,8 @@ impl Case {
             let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
             let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
             match self.workload {
-                Some(_) => drop(world.pods.insert(self.workload_key(), seen)),
-                None => drop(world.selected_pods.insert(Self::monitor_key(), seen)),
+                Some(_) => world.set_pods(&self.workload_key(), seen),
+                None => world.set_selected_pods(&Self::monitor_key(), seen),
             }
         }
         world
@@ -314,19 +313,20 @@ impl Case {
 
     /// Who else restarts, and what has been waited for.
     fn others(&self, world: &mut World) {
-        world.max_rollouts = self.max_rollouts;
+        world.settings_mut().max_rollouts = self.max_rollouts;
         for other in &self.under_way {
-            world.under_way.reserve(&other_key(other), "?", at(self.now + 1));
+            world.memory_mut().reserve(&other_key(other), "?", at(self.now + 1));
         }
         for other in &self.in_line {
-            world.waits.note(&other_key(other), WaitReason::Budget.as_str(), at(self.now - 1));
+            let (reason, since) = (WaitReason::Budget.as_str(), at(self.now - 1));
+            world.memory_mut().at_workload(&other_key(other), |memory| memory.wait_for(reason, since));
         }
         if let Some((reason, since)) = &self.waited {
             let reasons = [WaitReason::QuietPeriod, WaitReason::Budget].map(WaitReason::as_str);
             let reason = reasons.into_iter().find(|one| one == reason).unwrap();
             for time in [at(*since), at(self.now)] {
-                world.waits.note(&self.workload_key(), reason, time);
-                world.pod_waits.note(&Self::monitor_key(), reason, time);
+                world.memory_mut().at_workload(&self.workload_key(), |memory| memory.wait_for(reason, time));
+                world.memory_mut().at_pods(&Self::monitor_key(), |memory| memory.wait_for(reason, time));
             }
         }
     }
@@ -337,13 +337,12 @@ impl Case {
         let current = self.current(world);
         let counted: BTreeSet<ObjectKey> = self.inputs(world).objects.keys().cloned().collect();
         if let Some(workload) = &self.workload {
-            let facts = world.workloads.get_mut(&key).unwrap();
+            let mut facts = world.workloads()[&key].clone();
             let applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
             facts.applied = applied.map(|label| still_pending(label, workload.pending));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
             facts.track.last_good = workload.last_good.as_ref().map(|was| digest(was, &current));
-            let facts = facts.clone();
-            world.set_workload(key.clone(), Some(facts));
+            world.set_workload(key.clone(), facts);
         }
         if let Some(attempt) = &self.attempt {
             let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
@@ -354,19 +353,18 @@ impl Case {
                 message: "no".into(),
                 retry_at: at(attempt.retry_at),
             };
-            world.restart_attempts.insert(key, attempt);
+            world.memory_mut().at_workload(&key, |memory| memory.attempt = Some(Box::new(attempt)));
         }
         for (name, monitor) in &self.monitors {
             let name = NamespacedName::new(NAMESPACE, name.as_str());
             let removed = monitor.removed.as_ref();
             let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
-            world.pods_removed.extend(removed.map(|removed| (name.clone(), removed)));
-            world.pods_recorded.extend(monitor.pods_recorded.map(|recorded| (name.clone(), at(recorded))));
-            world.restart_now.extend(monitor.restart_now.map(|said| (name.clone(), at(said))));
-            let facts = world.monitors.get_mut(&name).unwrap();
+            world.memory_mut().at_pods(&name, |memory| memory.removed = removed);
+            world.set_pods_recorded(&name, monitor.pods_recorded.map(at));
+            world.set_restart_now(&name, monitor.restart_now.map(at));
             let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));
             let applied = applied.map(|label| still_pending(label, monitor.pods_pending));
-            facts.status.get_or_insert_default().pods_applied = applied;
+            world.edit_monitor(&name, |facts| facts.status.get_or_insert_default().pods_applied = applied);
         }
     }
 
@@ -376,8 +374,8 @@ impl Case {
     }
 
     fn inputs<'w>(&self, world: &'w World) -> Inputs<'w> {
-        let of_workload = world.workloads.iter().next();
-        let of_monitor = world.monitors.get_key_value(&Self::monitor_key());
+        let of_workload = world.workloads().iter().next();
+        let of_monitor = world.monitors().get_key_value(&Self::monitor_key());
         match (of_workload, of_monitor) {
             (Some((key, facts)), _) => Inputs::of(world, key, facts),
             (None, Some((name, Declared { compiled: Ok(compiled), .. }))) => {

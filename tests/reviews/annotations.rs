@@ -89,8 +89,10 @@ async fn what_is_refused_or_was_never_asked_is_not_counted() {
     let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"names": ["team-*"]}]});
     let told = async |change: fn(&mut CopyratorRuleStatus)| {
         let mut cluster = Cluster::new().rule("shop", "r", spec.clone());
-        let status = cluster.world.rules.status_mut(&NamespacedName::new("shop", "r")).unwrap();
-        change(status.as_mut().unwrap());
+        let rule = NamespacedName::new("shop", "r");
+        let mut status = cluster.world.rules()[&rule].status.clone().unwrap();
+        change(&mut status);
+        cluster.world.set_rule_status(&rule, status);
         cluster.app().send("/validate/warnings", "configmap-update").await.warnings()
     };
     assert_eq!(told(|_| ()).await, ["copyrator: this change reaches 2 copies"]);

@@ -36,7 +36,7 @@ fn crowded() -> Cluster {
         .deployment("hidden", "hidden-web", Kind::ConfigMap, "web")
         .deployment("hidden", "hidden-registry", Kind::Secret, "registry");
     let labels = [("team".to_owned(), "hidden".to_owned())].into();
-    cluster.world.namespaces.insert("hidden".into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+    cluster.world.set_namespace("hidden".into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
     cluster
 }
 

@@ -60,10 +60,10 @@ async fn namespaces_that_are_not_there_are_told_to_who_may_list_namespaces() {
 async fn where_some_namespaces_are_looked_at_or_none_is_known_nothing_is_told() {
     let review = to(json!([{"names": ["shpo"]}]));
     let mut some = Cluster::new();
-    some.world.places = Some(Places::new(["shop"]));
+    some.world.set_places(Some(Places::new(["shop"])));
     let mut starting = Cluster::new();
-    starting.world.expected = [Store::Namespaces].into();
-    starting.world.complete.clear();
+    starting.world.settings_mut().stores = [Store::Namespaces].into();
+    starting.world.forget_listed(Store::Namespaces);
     for cluster in [some, starting] {
         assert_eq!(warned(cluster, &review).await, (Vec::new(), 0));
     }
@@ -83,8 +83,8 @@ async fn a_rule_that_may_not_act_tells_nothing_beside() {
 async fn a_source_that_is_not_there_is_told_of_by_who_sees_sources() {
     let seeing = || {
         let mut cluster = Cluster::new();
-        cluster.world.expected.insert(Store::Secrets);
-        cluster.world.complete.insert(Store::Secrets);
+        cluster.world.settings_mut().stores.insert(Store::Secrets);
+        cluster.world.set_listed(Store::Secrets);
         cluster
     };
     let review = to(json!([{"names": ["shop"]}]));

@@ -81,11 +81,11 @@ pub struct Cluster {
 impl Cluster {
     pub fn new() -> Self {
         let mut world = World::default();
-        world.own_namespace = "copyrator-system".into();
-        world.annotations = true;
+        world.settings_mut().own_namespace = "copyrator-system".into();
+        world.settings_mut().annotations = true;
         for name in ["platform", "shop", "team-b", "team-c"] {
             let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-            world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+            world.set_namespace(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
         }
         Self { world, table: Arc::default(), metrics: Metrics::default(), most: 8 }
     }
@@ -104,7 +104,7 @@ impl Cluster {
         let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
         assert!(compiled.is_ok(), "{compiled:?}");
-        self.world.policies.insert(name.into(), declared(spec, compiled, None));
+        self.world.set_policy(name.into(), declared(spec, compiled, None));
         self
     }
 
@@ -112,7 +112,7 @@ impl Cluster {
         let spec: CopyratorRuleSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledRule::compile(&spec).map(Arc::new);
         let status = CopyratorRuleStatus { conditions: allowed(), ..CopyratorRuleStatus::default() };
-        self.world.rules.insert(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
+        self.world.set_rule(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
         self
     }
 
@@ -120,9 +120,7 @@ impl Cluster {
         let spec: ConfigMonitorSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledMonitor::compile(&spec).map(Arc::new);
         let status = ConfigMonitorStatus { conditions: allowed(), ..ConfigMonitorStatus::default() };
-        self.world
-            .monitors
-            .insert(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
+        self.world.set_monitor(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
         self
     }
 
@@ -159,7 +157,7 @@ impl Cluster {
             desired: 1,
             available: 1,
         };
-        self.world.set_workload(key, Some(facts));
+        self.world.set_workload(key, facts);
         self
     }
 

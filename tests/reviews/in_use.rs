@@ -1,6 +1,9 @@
 //! Policies about the cluster around an object: what workloads use is not taken from them, and who reaches far is told.
 
-use copyrator::{model::WorkloadFacts, names::Kind};
+use copyrator::{
+    model::{NamespaceFacts, WorkloadFacts, World},
+    names::Kind,
+};
 use serde_json::{Value, json};
 
 use crate::harness::{App, Cluster, recorded};
@@ -9,12 +12,18 @@ fn keeps() -> Value {
     json!({"match": {"kinds": ["ConfigMap", "Secret"]}, "whileInUse": "Refuse"})
 }
 
+fn each_workload(world: &mut World, edit: impl Fn(&mut WorkloadFacts)) {
+    for key in world.workloads().keys().cloned().collect::<Vec<_>>() {
+        world.edit_workload(&key, &edit);
+    }
+}
+
 /// Has every workload use these keys only.
 fn using(mut cluster: Cluster, keys: &[&str]) -> Cluster {
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    for facts in cluster.world.workloads.values_mut() {
+    each_workload(&mut cluster.world, |facts| {
         facts.references.iter_mut().for_each(|reference| reference.keys = Some(keys.clone()));
-    }
+    });
     cluster
 }
 
@@ -94,11 +103,7 @@ async fn a_secret_in_use_is_kept_also_where_images_are_pulled_with_it() {
     let message = app.send_value("/validate/policies", &secret_deleted()).await.refused(403, "Forbidden");
     assert!(message.contains("Secret shop/db: is used by Deployment a"), "{message}");
     let mut pulled = cluster().deployment("shop", "a", Kind::Secret, "other");
-    pulled
-        .world
-        .workloads
-        .values_mut()
-        .for_each(|facts: &mut WorkloadFacts| facts.pull_secrets = vec!["db".into()]);
+    each_workload(&mut pulled.world, |facts| facts.pull_secrets = vec!["db".into()]);
     pulled.app().send_value("/validate/policies", &secret_deleted()).await.refused(403, "Forbidden");
     // A password that changes is no removal.
     let app = cluster().deployment("shop", "a", Kind::Secret, "db").app();
@@ -111,13 +116,14 @@ async fn what_goes_anyway_is_let_go() {
     let cluster = || Cluster::new().policy("keeps", keeps()).deployment("shop", "a", Kind::ConfigMap, "web");
     let deleted = recorded("configmap-delete");
     let mut terminating = cluster();
-    terminating.world.namespaces.get_mut("shop").unwrap().terminating = true;
+    let shop = NamespaceFacts { terminating: true, ..terminating.world.namespaces()["shop"].clone() };
+    terminating.world.set_namespace("shop".into(), shop);
     passes(&terminating.app(), &deleted).await;
     let mut leaving = deleted.clone();
     leaving["request"]["oldObject"]["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:12:33Z");
     passes(&cluster().app(), &leaving).await;
     let mut gone = cluster();
-    gone.world.workloads.values_mut().for_each(|facts| facts.deleting = true);
+    each_workload(&mut gone.world, |facts| facts.deleting = true);
     passes(&gone.app(), &deleted).await;
     let mut copy = deleted.clone();
     let metadata = &mut copy["request"]["oldObject"]["metadata"];
@@ -224,11 +230,11 @@ async fn a_capped_index_is_said_to_be_capped() {
         json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"namespaceSelector": {}}]});
     for (omitted, told) in [(false, "1 object"), (true, "at least 1 object")] {
         let mut cluster = Cluster::new().rule("platform", "configs", rule.clone());
-        cluster.world.sources_omitted = omitted;
+        cluster.world.set_sources_omitted(omitted);
         let warnings = cluster.app().send("/validate/warnings", "namespace-create").await.warnings();
         assert_eq!(warnings, [format!("copyrator: {told} will appear in this namespace (1 rule)")]);
     }
     let mut unknown = Cluster::new();
-    unknown.world.sources_omitted = true;
+    unknown.world.set_sources_omitted(true);
     assert!(unknown.app().send("/validate/warnings", "namespace-create").await.warnings().is_empty());
 }

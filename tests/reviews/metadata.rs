@@ -118,8 +118,8 @@ async fn large_content_is_named_to_its_writer() {
     ] {
         let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"namespaceSelector": {}}]});
         let mut cluster = Cluster::new().rule("shop", "configs", spec);
-        cluster.world.spread_limits.warn_bytes = Bytes(warn);
-        cluster.world.spread_limits.max_bytes = Bytes(most);
+        cluster.world.settings_mut().spread_limits.warn_bytes = Bytes(warn);
+        cluster.world.settings_mut().spread_limits.max_bytes = Bytes(most);
         let warnings = cluster.app().send("/validate/warnings", "configmap-update").await.warnings();
         assert_eq!(warnings, [told]);
     }

@@ -86,13 +86,14 @@ async fn faults_of_ours_are_left_to_the_failure_policy() {
     tokio::time::resume();
 
     let mut lagging = guarded();
-    lagging.world.namespaces.clear();
+    let names: Vec<_> = lagging.world.namespaces().keys().cloned().collect();
+    names.iter().for_each(|name| lagging.world.forget_namespace(name));
     assert_eq!(
         lagging.app().send("/validate/policies", "configmap-create").await.status,
         StatusCode::SERVICE_UNAVAILABLE
     );
     let mut starting = guarded();
-    starting.world.expected.insert(copyrator::model::Store::ConfigPolicies);
+    starting.world.settings_mut().stores.insert(copyrator::model::Store::ConfigPolicies);
     assert_eq!(
         starting.app().send("/validate/policies", "configmap-create").await.status,
         StatusCode::SERVICE_UNAVAILABLE

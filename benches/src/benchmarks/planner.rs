@@ -89,7 +89,7 @@ fn many_copies(figures: &mut Figures, sizes: &Sizes) -> Outcome<()> {
             "a copy is not in order"
         );
     });
-    let rules: Vec<_> = world.rules.keys().cloned().collect();
+    let rules: Vec<_> = world.rules().keys().cloned().collect();
     timed(figures, "templates of names: every status", "s", 1.0, || {
         for rule in &rules {
             let status = rule_status(&world, rule, now());
@@ -107,13 +107,13 @@ fn many_copies(figures: &mut Figures, sizes: &Sizes) -> Outcome<()> {
 fn many_sources(figures: &mut Figures, sizes: &Sizes) {
     let count = sizes.scale_sources;
     let mut world = world(100);
-    world.annotations = true;
+    world.settings_mut().annotations = true;
     for number in 0..count {
         let metadata = json!({"labels": {"copyrator.dev/declares": "true"}, "annotations": {"copyrator.dev/copy-to": format!("team-{:05}", number % 100),
             "copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"}});
         secret(&mut world, HOME, &format!("source-{number:05}"), metadata);
     }
-    let rules: Vec<_> = world.rules.keys().cloned().collect();
+    let rules: Vec<_> = world.rules().keys().cloned().collect();
     rules.iter().for_each(|rule| grant(&mut world, rule, true));
     let all = timed(figures, "annotated sources: keys of everything", "ms", 1e3, || slots(&world));
     figures.add("annotated sources: copies", "", all.len() as f64);
@@ -200,15 +200,15 @@ fn secret_key(name: &str) -> ObjectKey {
 
 fn world(namespaces: usize) -> World {
     let mut world = World::default();
-    world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
-    world.own_namespace = "copyrator-system".into();
-    world.expected = [Store::Secrets].into();
-    world.complete = world.expected.clone();
-    world.namespaces.insert(HOME.into(), NamespaceFacts::default());
+    world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
+    world.settings_mut().own_namespace = "copyrator-system".into();
+    world.settings_mut().stores = [Store::Secrets].into();
+    world.set_all_listed();
+    world.set_namespace(HOME.into(), NamespaceFacts::default());
     for number in 0..namespaces {
         let labels = scale_labels(number).into_iter().map(|label| (label, "yes".to_owned())).collect();
         let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
-        world.namespaces.insert(format!("team-{number:05}").into(), facts);
+        world.set_namespace(format!("team-{number:05}").into(), facts);
     }
     world
 }
@@ -225,7 +225,7 @@ fn rule(world: &mut World, mut rule: Value, may: bool) {
 }
 
 fn grant(world: &mut World, rule: &copyrator::names::NamespacedName, may: bool) {
-    let Some(facts) = world.rules.get(rule) else { return };
+    let Some(facts) = world.rules().get(rule) else { return };
     let answer = may.then_some(()).ok_or_else(|| ("Forbidden".to_owned(), "no".to_owned()));
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority {
@@ -237,7 +237,7 @@ fn grant(world: &mut World, rule: &copyrator::names::NamespacedName, may: bool) 
         questions: 1,
         refusals: 0,
     };
-    world.rule_authority.insert(rule.clone(), authority);
+    world.set_rule_authority(rule, authority);
 }
 
 /// Takes in a source whose content is known.
@@ -252,7 +252,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) {
         keys: ["ca.crt", "password", "url", "user"].map(|name| (name.to_owned(), key.clone())).into(),
         annotations: [].into(),
     };
-    world.fingerprints.insert(ObjectKey::new(Kind::Secret, namespace, name), print);
+    world.assume_fingerprint(&ObjectKey::new(Kind::Secret, namespace, name), print);
 }
 
 fn seen(world: &mut World, namespace: &str, name: &str, mut metadata: Value) {

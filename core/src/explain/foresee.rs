@@ -43,9 +43,7 @@ pub struct Foreseen<P> {
 /// What becomes of a workload. Its pods, where they are known, are taken to be the same then.
 pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) -> Foreseen<WorkloadPlan> {
     let plan = |at| {
-        if let Some(seen) = world.pods.get_mut(key) {
-            seen.at = at;
-        }
+        world.edit_pods(key, |seen| seen.at = at);
         plan_workload(world, key, at)
     };
     foresee(now, plan, |plan| match &plan.state {
@@ -61,9 +59,7 @@ pub fn foresee_pods(
     now: Timestamp,
 ) -> Foreseen<SelectedPodsPlan> {
     let plan = |at| {
-        if let Some(seen) = world.selected_pods.get_mut(monitor) {
-            seen.at = at;
-        }
+        world.edit_selected_pods(monitor, |seen| seen.at = at);
         plan_selected_pods(world, monitor, at)
     };
     foresee(now, plan, |plan| match &plan.state {
@@ -153,7 +149,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         annotations: intent.annotations.clone(),
     };
     world.set_object(slot.clone(), Some(facts));
-    world.fingerprints.insert(slot.clone(), print);
+    world.assume_fingerprint(slot, print);
 }
 
 /// What each of these workloads would be recorded with now, where it is watched and its content is known.

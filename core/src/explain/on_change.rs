@@ -31,7 +31,7 @@ pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
     let mut all: BTreeSet<WorkloadKey> = workloads_using(world, object);
     all.extend(workloads_referring(world, object));
     let one = |workload: WorkloadKey| {
-        let facts = world.workloads.get(&workload)?;
+        let facts = world.workloads().get(&workload)?;
         let inputs = Inputs::of(world, &workload, facts);
         let counts = inputs.objects.contains_key(object) && inputs.pace.is_some();
         let declined = || {

@@ -185,7 +185,7 @@ fn inert(
     why: Inert,
     outlook: impl Fn(Course, &str, String) -> Outlook,
 ) -> Outlook {
-    let facts = rule.and_then(|rule| Some((rule, world.rules.get(rule)?)));
+    let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
     match why {
         Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
         Inert::Unseen => {
@@ -209,7 +209,7 @@ fn inert(
 
 fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) -> Outlook) -> Outlook {
     let deleting = world.object(slot).is_some_and(|facts| facts.deletion.is_some());
-    let going = world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+    let going = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if deleting || going {
         return outlook(Course::Wait, "Deleting", "it goes already, or its namespace does".into());
     }
@@ -230,14 +230,14 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
 /// Why nobody wants a copy any more.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
-    let Some(facts) = world.rules.get(rule) else { return format!("its rule {rule} is gone") };
+    let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} is gone") };
     let Ok(compiled) = &facts.compiled else { return String::new() };
     let key =
         ObjectKey { kind: compiled.kind, namespace: source.namespace.clone(), name: source.name.clone() };
     if world.object(&key).is_none() {
         return format!("its source {key} is gone");
     }
-    match world.namespaces.get(&slot.namespace) {
+    match world.namespaces().get(&slot.namespace) {
         Some(namespace) if !takes_copies(world, &slot.namespace, namespace) => {
             format!("namespace {} takes no copies", slot.namespace)
         }

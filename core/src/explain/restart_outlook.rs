@@ -131,9 +131,9 @@ pub struct Around<'a> {
 
 /// What a workload would be recorded with now; `None` where it is not watched, or its content not known.
 pub(super) fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
-    let inputs = Inputs::of(world, key, world.workloads.get(key)?);
+    let inputs = Inputs::of(world, key, world.workloads().get(key)?);
     let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
-    let content = inputs.content(world, world.key.as_ref().filter(|_| is_watched)?)?;
+    let content = inputs.content(world, world.key().filter(|_| is_watched)?)?;
     Some(content.label())
 }
 
@@ -145,7 +145,7 @@ pub fn workload_outlook(
     foreseen: &Foreseen<WorkloadPlan>,
     around: &Around<'_>,
 ) -> Option<RestartOutlook> {
-    let facts = world.workloads.get(key)?;
+    let facts = world.workloads().get(key)?;
     let inputs = Inputs::of(world, key, facts);
     let is_used = |object: &&ObjectKey| {
         object.namespace == key.namespace
@@ -202,7 +202,7 @@ pub fn pods_outlook(
     foreseen: &Foreseen<SelectedPodsPlan>,
     around: &Around<'_>,
 ) -> Option<RestartOutlook> {
-    let facts = world.monitors.get(monitor)?;
+    let facts = world.monitors().get(monitor)?;
     let compiled = facts.compiled.as_ref().ok()?;
     let then = &foreseen.then;
     let first = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
@@ -240,7 +240,7 @@ pub fn pods_outlook(
     };
     let is_restart = course == RestartCourse::Restart;
     let inputs = Inputs::of_monitor(world, monitor, compiled);
-    let content = world.key.as_ref().and_then(|key| inputs.content(world, key));
+    let content = world.key().and_then(|key| inputs.content(world, key));
     let outlook = RestartOutlook {
         of: Restartable::Pods(monitor.clone()),
         state,
@@ -275,7 +275,7 @@ impl RestartOutlook {
 /// The one monitor of these that has a window: which of several is closed is not told.
 fn windowed<'m>(world: &World, monitors: &'m BTreeSet<NamespacedName>) -> Option<&'m NamespacedName> {
     let has_window = |name: &&NamespacedName| {
-        let compiled = world.monitors.get(name).and_then(|facts| facts.compiled.as_ref().ok());
+        let compiled = world.monitors().get(name).and_then(|facts| facts.compiled.as_ref().ok());
         compiled.is_some_and(|compiled| compiled.window.is_some())
     };
     let mut windowed = monitors.iter().filter(has_window);
@@ -302,7 +302,7 @@ pub(super) fn unwatched(
     if facts.deleting {
         return None;
     }
-    if let Some(what) = misspelt(facts).filter(|_| world.annotations) {
+    if let Some(what) = misspelt(facts).filter(|_| world.settings().annotations) {
         return Some(("MalformedAnnotation", what));
     }
     annotated(world, facts)?;
@@ -332,7 +332,7 @@ fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'st
 
 /// The object says of itself that it restarts nobody.
 pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
-    let facts = world.object(object).filter(|_| world.annotations)?;
+    let facts = world.object(object).filter(|_| world.settings().annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");
     let message =
         || format!("{} {} has the annotation copyrator.dev/restart: \"false\"", object.kind, object.name);

@@ -35,7 +35,7 @@ pub enum Brings {
 /// What a rule brings into a namespace, or why not; `outlooks` are those of all slots.
 pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namespace: &str) -> Brings {
     let lacks = |reason: &str, message: String| Brings::Lacks { reason: reason.to_owned(), message };
-    let Some(facts) = world.namespaces.get(namespace) else {
+    let Some(facts) = world.namespaces().get(namespace) else {
         if let Some((reason, message)) = world.unseen(namespace) {
             return lacks(reason, message);
         }
@@ -45,7 +45,7 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
         let (reason, message) = declined(why);
         return lacks(reason, message);
     }
-    let Some(known) = world.rules.get(rule) else {
+    let Some(known) = world.rules().get(rule) else {
         if let Some((reason, message)) = world.unseen(&rule.namespace) {
             return lacks(reason, message);
         }

@@ -75,10 +75,10 @@ impl Warned {
     /// annotation.
     pub fn of(world: &World) -> Self {
         let mut warned = Self::default();
-        world.rules.iter().for_each(|(name, facts)| warned.add_rule(name, facts));
-        world.monitors.iter().for_each(|(name, facts)| warned.add_monitor(name, facts));
-        if world.annotations {
-            world.workloads.iter().for_each(|(key, facts)| warned.add_workload(key, facts));
+        world.rules().iter().for_each(|(name, facts)| warned.add_rule(name, facts));
+        world.monitors().iter().for_each(|(name, facts)| warned.add_monitor(name, facts));
+        if world.settings().annotations {
+            world.workloads().iter().for_each(|(key, facts)| warned.add_workload(key, facts));
         }
         warned
     }
@@ -87,12 +87,12 @@ impl Warned {
     pub fn of_one(world: &World, key: &Key) -> Self {
         let mut warned = Self::default();
         match key {
-            Key::Rule(name) => world.rules.get(name).into_iter().for_each(|it| warned.add_rule(name, it)),
+            Key::Rule(name) => world.rules().get(name).into_iter().for_each(|it| warned.add_rule(name, it)),
             Key::Monitor(name) => {
-                world.monitors.get(name).into_iter().for_each(|it| warned.add_monitor(name, it));
+                world.monitors().get(name).into_iter().for_each(|it| warned.add_monitor(name, it));
             }
-            Key::Workload(key) if world.annotations => {
-                world.workloads.get(key).into_iter().for_each(|it| warned.add_workload(key, it));
+            Key::Workload(key) if world.settings().annotations => {
+                world.workloads().get(key).into_iter().for_each(|it| warned.add_workload(key, it));
             }
             _ => {}
         }
@@ -207,7 +207,7 @@ mod tests {
                 spec,
                 status: None,
             };
-            world.rules.insert(NamespacedName::new(*namespace, "rule"), facts);
+            world.set_rule(NamespacedName::new(*namespace, "rule"), facts);
         }
         world
     }

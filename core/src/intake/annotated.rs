@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{declared::forget_monitor, object::Asks};
+use super::object::Asks;
 use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem},
     marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR, PODS_APPLIED, RESTART_PODS},
@@ -19,7 +19,7 @@ const OF_MONITORS: [&str; 3] = [RESTART_PODS, AUTHOR, AUTHOR_GROUPS];
 
 /// Takes in what an object asks for, or that it asks for nothing (any more).
 pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option<Box<Asks>>) {
-    let counts = world.annotations && world.only_rule.is_none();
+    let counts = world.settings().annotations && world.settings().only_rule.is_none();
     let asks = asks.as_deref().filter(|_| counts);
     put_rule(world, object, asks.and_then(|asks| rule(object, uid, asks)));
     put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
@@ -30,64 +30,49 @@ const MOST_MISSPELT: usize = 64;
 
 /// Notes what is wrong with an object's annotations that look like ours, or that nothing is (any more).
 pub(super) fn put_misspelt(world: &mut World, object: &ObjectKey, what: Option<String>) {
-    let counts = world.annotations && world.only_rule.is_none();
-    let first = ObjectKey::new(object.kind, &*object.namespace, "");
-    let beside = world.misspelt.range(first..).map(|(key, _)| key);
-    let beside = beside.take_while(|key| key.kind == object.kind && key.namespace == object.namespace);
-    let has_room = beside.filter(|key| *key != object).take(MOST_MISSPELT).count() < MOST_MISSPELT;
-    match what.filter(|_| counts && has_room) {
-        Some(what) => drop(world.misspelt.insert(object.clone(), what)),
-        None => drop(world.misspelt.remove(object)),
-    }
+    let counts = world.settings().annotations && world.settings().only_rule.is_none();
+    let has_room = world.misspelt_beside(object, MOST_MISSPELT) < MOST_MISSPELT;
+    world.set_misspelt(object, what.filter(|_| counts && has_room));
 }
 
 fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) {
     let rule = source.annotation_rule();
     match declared {
         Some(mut facts) => {
-            let known = world.rules.get(&rule).filter(|known| known.uid == facts.uid);
+            let known = world.rules().get(&rule).filter(|known| known.uid == facts.uid);
             // The status of such a rule is in memory alone. What was proven is read from the object each
             // time.
             if let Some(status) = known.and_then(|known| known.status.clone()) {
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
             }
-            world.rules.insert(rule, facts);
+            world.set_rule(rule, facts);
         }
-        None if world.rules.remove(&rule).is_some() => {
-            world.rule_authority.remove(&rule);
-            world.deletions.remove(&rule);
-        }
-        None => {}
+        None => world.forget_rule(&rule),
     }
 }
 
 fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFacts>, asks: Option<&Asks>) {
     let name = object.annotation_rule();
     let Some(mut facts) = declared else {
-        if world.monitors.contains_key(&name) {
-            forget_monitor(world, &name);
-        }
+        world.forget_monitor(&name);
         return;
     };
     let written = facts.status.take().unwrap_or_default();
-    let known = world.monitors.get(&name).filter(|known| known.uid == facts.uid);
+    let known = world.monitors().get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
     // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
     // that it speaks of: we saw that content, and do not take the new content for what we see for the first
     // time.
     if written.pods_applied.is_some() || known.is_none() {
-        match asks.and_then(|asks| asks.pods_recorded) {
-            Some(at) => drop(world.pods_recorded.insert(name.clone(), at)),
-            None => drop(world.pods_recorded.remove(&name)),
-        }
+        world.set_pods_recorded(&name, asks.and_then(|asks| asks.pods_recorded));
     }
     facts.status = Some(ConfigMonitorStatus {
         authorized_proof: written.authorized_proof,
         pods_applied: written.pods_applied.or(before.pods_applied),
         ..before
     });
-    world.monitors.insert(name, facts);
+    world.set_monitor(name, facts);
 }
 
 fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
@@ -174,30 +159,31 @@ mod tests {
     #[test]
     fn annotations_declare_a_rule_until_they_go() {
         let mut world = World::default();
-        world.annotations = true;
+        world.settings_mut().annotations = true;
         let source = ObjectKey::new(Kind::Secret, "shop", "registry");
         let rule = NamespacedName::new("shop", "secret:registry");
         assert_eq!(rule.annotated().as_ref(), Some(&source));
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web"), (AUTHORIZED, "proof")]));
-        let first = world.rules[&rule].clone();
+        let first = world.rules()[&rule].clone();
         assert!(first.compiled.is_ok());
         assert_eq!(first.status.unwrap().authorized_proof.as_deref(), Some("proof"));
 
         // A status is kept for as long as it is the same object, a proof for as long as it stands there.
-        world.rules.status_mut(&rule).unwrap().as_mut().unwrap().current = 3;
+        let told = CopyratorRuleStatus { current: 3, ..world.rules()[&rule].status.clone().unwrap() };
+        world.set_rule_status(&rule, told);
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web,shop")]));
-        let second = world.rules[&rule].clone();
+        let second = world.rules()[&rule].clone();
         assert_ne!(second.generation, first.generation);
         let status = second.status.unwrap();
         assert_eq!((status.current, status.authorized_proof), (3, None));
         put(&mut world, &source, "other", asks(&[(COPY_TO, "web")]));
-        assert_eq!(world.rules[&rule].status.as_ref().unwrap().current, 0);
-        assert_eq!(world.rules[&rule].generation, first.generation);
+        assert_eq!(world.rules()[&rule].status.as_ref().unwrap().current, 0);
+        assert_eq!(world.rules()[&rule].generation, first.generation);
 
         put(&mut world, &source, "other", asks(&[(COPY_TO, "")]));
-        assert!(world.rules[&rule].compiled.is_err());
+        assert!(world.rules()[&rule].compiled.is_err());
         put(&mut world, &source, "other", None);
-        assert!(world.rules.is_empty());
+        assert!(world.rules().is_empty());
     }
 
     /// Somebody else's word on the same object is somebody else's for all of it; the same one's is a new word
@@ -205,62 +191,62 @@ mod tests {
     #[test]
     fn a_monitor_beside_a_rule_is_a_declaration_of_its_own() {
         let mut world = World::default();
-        world.annotations = true;
+        world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
         let name = object.annotation_rule();
         put(&mut world, &object, "u", asks(&[(COPY_TO, "web"), (AUTHOR, "alice")]));
-        let rule = world.rules[&name].generation;
-        assert!(world.monitors.is_empty());
+        let rule = world.rules()[&name].generation;
+        assert!(world.monitors().is_empty());
         put(
             &mut world,
             &object,
             "u",
             asks(&[(COPY_TO, "web"), (AUTHOR, "alice"), (RESTART_PODS, "app=web")]),
         );
-        let monitor = world.monitors[&name].generation;
-        assert_eq!(world.rules[&name].generation, rule);
+        let monitor = world.monitors()[&name].generation;
+        assert_eq!(world.rules()[&name].generation, rule);
         put(&mut world, &object, "u", asks(&[(COPY_TO, "web"), (AUTHOR, "bob"), (RESTART_PODS, "app=web")]));
-        assert!(world.rules[&name].generation != rule && world.monitors[&name].generation != monitor);
+        assert!(world.rules()[&name].generation != rule && world.monitors()[&name].generation != monitor);
         put(&mut world, &object, "u", asks(&[(RESTART_PODS, ""), (AUTHOR, "bob")]));
-        assert!(world.rules.is_empty() && world.monitors[&name].compiled.is_err());
+        assert!(world.rules().is_empty() && world.monitors()[&name].compiled.is_err());
         put(&mut world, &object, "u", None);
-        assert!(world.monitors.is_empty());
+        assert!(world.monitors().is_empty());
     }
 
     /// `kubectl replace` writes new content and takes our annotation away: no first sight of anything.
     #[test]
     fn a_record_that_was_seen_is_remembered_for_as_long_as_it_is_the_same_object() {
         let mut world = World::default();
-        world.annotations = true;
+        world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
         let name = object.annotation_rule();
         let mut recorded = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
         recorded.as_mut().unwrap().pods_recorded = Some(Timestamp::UNIX_EPOCH);
         put(&mut world, &object, "u", recorded);
-        let applied = |world: &World| world.monitors[&name].status.as_ref().unwrap().pods_applied.clone();
+        let applied = |world: &World| world.monitors()[&name].status.as_ref().unwrap().pods_applied.clone();
         put(&mut world, &object, "u", asks(&[(RESTART_PODS, "app=web")]));
         assert_eq!(applied(&world).as_deref(), Some("k.d.s"));
-        assert_eq!(world.pods_recorded.get(&name), Some(&Timestamp::UNIX_EPOCH));
+        assert_eq!(world.pods_recorded(&name), Some(Timestamp::UNIX_EPOCH));
         let pasted = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
         put(&mut world, &object, "other", pasted);
-        assert_eq!((applied(&world), world.pods_recorded.len()), (None, 0));
+        assert_eq!((applied(&world), world.pods_recorded(&name)), (None, None));
     }
 
     /// Nobody guards who wrote the annotations of an object without the label.
     #[test]
     fn without_the_label_nothing_is_declared_and_nothing_is_let_go() {
         let mut world = World::default();
-        world.annotations = true;
+        world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::Secret, "shop", "app");
         let name = object.annotation_rule();
         let mut unlabelled = asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]);
         put(&mut world, &object, "u", unlabelled.clone());
-        assert!(world.rules[&name].compiled.is_ok() && world.monitors[&name].compiled.is_ok());
+        assert!(world.rules()[&name].compiled.is_ok() && world.monitors()[&name].compiled.is_ok());
         unlabelled.as_mut().unwrap().declares = false;
         put(&mut world, &object, "u", unlabelled);
         let problems = [
-            world.rules[&name].compiled.as_ref().err().unwrap(),
-            world.monitors[&name].compiled.as_ref().err().unwrap(),
+            world.rules()[&name].compiled.as_ref().err().unwrap(),
+            world.monitors()[&name].compiled.as_ref().err().unwrap(),
         ];
         for problem in problems.map(|all| &all[0]) {
             assert_eq!(problem.reason, "LabelMissing");
@@ -275,9 +261,9 @@ mod tests {
         let mut off = World::default();
         put(&mut off, &source, "u", asks(&[(COPY_TO, "web")]));
         let mut one = World::default();
-        one.annotations = true;
-        one.only_rule = Some(NamespacedName::new("shop", "main"));
+        one.settings_mut().annotations = true;
+        one.settings_mut().only_rule = Some(NamespacedName::new("shop", "main"));
         put(&mut one, &source, "u", asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]));
-        assert!(off.rules.is_empty() && one.rules.is_empty() && one.monitors.is_empty());
+        assert!(off.rules().is_empty() && one.rules().is_empty() && one.monitors().is_empty());
     }
 }

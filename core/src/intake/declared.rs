@@ -14,7 +14,6 @@ use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
     marks::{PODS_MANAGER, RESTART_NOW},
     model::{Declared, Store, World},
-    names::NamespacedName,
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
@@ -87,23 +86,20 @@ impl Watched for AsWritten<CopyratorRule> {
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
         let facts = declare(self, |rule| (rule.metadata, rule.spec, rule.status), CompiledRule::compile);
-        let matters = matters(world.rules.get(&key), &facts);
-        world.rules.insert(key, facts);
+        let matters = matters(world.rules().get(&key), &facts);
+        world.set_rule(key, facts);
         matters
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Rule(key) = changed {
-            world.rules.remove(key);
-            world.rules_gone += 1;
-            world.rule_authority.remove(key);
-            world.deletions.remove(key);
+            world.forget_rule(key);
         }
     }
 
     /// Those that annotations declare come and go with their sources.
     fn known(world: &World) -> Vec<Changed> {
-        let written = world.rules.keys().filter(|rule| rule.annotated().is_none());
+        let written = world.rules().keys().filter(|rule| rule.annotated().is_none());
         written.cloned().map(Changed::Rule).collect()
     }
 }
@@ -123,42 +119,24 @@ impl Watched for AsWritten<ConfigMonitor> {
             |monitor| (monitor.metadata, monitor.spec, monitor.status),
             CompiledMonitor::compile,
         );
-        let matters = matters(world.monitors.get(&key), &facts);
-        match recorded {
-            Some(at) => drop(world.pods_recorded.insert(key.clone(), at)),
-            None => drop(world.pods_recorded.remove(&key)),
-        }
-        match restart_now {
-            Some(at) => drop(world.restart_now.insert(key.clone(), at)),
-            None => drop(world.restart_now.remove(&key)),
-        }
-        world.monitors.insert(key, facts);
+        let matters = matters(world.monitors().get(&key), &facts);
+        world.set_pods_recorded(&key, recorded);
+        world.set_restart_now(&key, restart_now);
+        world.set_monitor(key, facts);
         matters
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Monitor(key) = changed {
-            forget_monitor(world, key);
+            world.forget_monitor(key);
         }
     }
 
     /// Those that annotations declare come and go with their objects.
     fn known(world: &World) -> Vec<Changed> {
-        let written = world.monitors.keys().filter(|monitor| monitor.annotated().is_none());
+        let written = world.monitors().keys().filter(|monitor| monitor.annotated().is_none());
         written.cloned().map(Changed::Monitor).collect()
     }
-}
-
-/// Whatever is known of a monitor, however it was declared.
-pub(super) fn forget_monitor(world: &mut World, key: &NamespacedName) {
-    world.monitors.remove(key);
-    world.pods_recorded.remove(key);
-    world.monitor_authority.remove(key);
-    world.selected_pods.remove(key);
-    world.pod_attempts.remove(key);
-    world.pods_removed.remove(key);
-    world.pod_waits.end(key);
-    world.restart_now.remove(key);
 }
 
 impl Watched for AsWritten<ConfigPolicy> {
@@ -178,22 +156,20 @@ impl Watched for AsWritten<ConfigPolicy> {
         let facts =
             declare(self, |policy| (policy.metadata, policy.spec, policy.status), CompiledPolicy::compile);
         move |world| {
-            let matters = matters(world.policies.get(&key), &facts);
-            world.policies.insert(key, facts);
+            let matters = matters(world.policies().get(&key), &facts);
+            world.set_policy(key, facts);
             matters
         }
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Policy(name) = changed {
-            world.policies.remove(name);
-            world.hooked.remove(name);
-            world.standing.remove(name);
+            world.forget_policy(name);
         }
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        world.policies.keys().cloned().map(Changed::Policy).collect()
+        world.policies().keys().cloned().map(Changed::Policy).collect()
     }
 }
 
@@ -202,6 +178,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::names::NamespacedName;
 
     #[test]
     fn a_monitor_says_when_its_pods_were_recorded() {
@@ -215,10 +192,10 @@ mod tests {
         };
         let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
         monitor("copyrator-pods").put(&mut world, Timestamp::UNIX_EPOCH);
-        let recorded = world.pods_recorded.get(&name).map(ToString::to_string);
+        let recorded = world.pods_recorded(&name).map(|at| at.to_string());
         assert_eq!(recorded.as_deref(), Some("2026-01-01T00:00:05Z"));
         monitor("somebody").put(&mut world, Timestamp::UNIX_EPOCH);
-        assert_eq!(world.pods_recorded.get(&name), None);
+        assert_eq!(world.pods_recorded(&name), None);
     }
 
     #[test]
@@ -235,9 +212,9 @@ mod tests {
         };
         let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
         monitor(json!({"f:copyrator.dev/restart-now": {}})).put(&mut world, Timestamp::UNIX_EPOCH);
-        let told = world.restart_now.get(&name).map(ToString::to_string);
+        let told = world.restart_now(&name).map(|at| at.to_string());
         assert_eq!(told.as_deref(), Some("2026-01-01T00:00:05Z"));
         monitor(json!({})).put(&mut world, Timestamp::UNIX_EPOCH);
-        assert_eq!(world.restart_now.get(&name), None);
+        assert_eq!(world.restart_now(&name), None);
     }
 }

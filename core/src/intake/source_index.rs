@@ -31,7 +31,7 @@ impl Watched for ConfigMap {
             // What cannot be read tells nothing, and less than nothing is known.
             None => {
                 take_in(world, &SourceIndex::default());
-                world.sources_omitted = true;
+                world.set_sources_omitted(true);
             }
         }
         true
@@ -42,16 +42,15 @@ impl Watched for ConfigMap {
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        let any = world.sources_omitted
-            || world.rules.keys().chain(world.monitors.keys()).any(|name| name.annotated().is_some());
+        let any = world.sources_omitted()
+            || world.rules().keys().chain(world.monitors().keys()).any(|name| name.annotated().is_some());
         any.then_some(Changed::SourceIndex).into_iter().collect()
     }
 }
 
 fn take_in(world: &mut World, index: &SourceIndex) {
-    world.rules.retain(|rule| rule.annotated().is_none());
-    world.monitors.retain(|monitor, _| monitor.annotated().is_none());
-    world.sources_omitted = index.omitted > 0;
+    world.forget_annotated();
+    world.set_sources_omitted(index.omitted > 0);
     for source in &index.sources {
         let key = ObjectKey::new(source.kind, source.namespace.as_str(), source.name.as_str());
         let annotation = |key: &str| match key {
@@ -66,11 +65,11 @@ fn take_in(world: &mut World, index: &SourceIndex) {
         set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));
         if let Some(Ok((spec, compiled))) = annotated_rule(source.kind, &source.name, annotation) {
             let status = CopyratorRuleStatus { conditions: conditions.clone(), ..Default::default() };
-            world.rules.insert(key.annotation_rule(), declared(spec, compiled, status));
+            world.set_rule(key.annotation_rule(), declared(spec, compiled, status));
         }
         if let Some(Ok((spec, compiled))) = annotated_monitor(source.kind, &source.name, annotation) {
             let status = ConfigMonitorStatus { conditions, ..Default::default() };
-            world.monitors.insert(key.annotation_rule(), declared(spec, compiled, status));
+            world.set_monitor(key.annotation_rule(), declared(spec, compiled, status));
         }
     }
 }
@@ -113,20 +112,21 @@ mod tests {
     #[test]
     fn sources_come_and_go_with_the_index() {
         let mut world = World::default();
-        let known = |world: &World| world.rules.keys().map(|rule| rule.name.to_string()).collect::<Vec<_>>();
+        let known =
+            |world: &World| world.rules().keys().map(|rule| rule.name.to_string()).collect::<Vec<_>>();
         index(&["a", "b"], 3).put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!(
-            (known(&world).join(" "), world.sources_omitted),
+            (known(&world).join(" "), world.sources_omitted()),
             ("configmap:a configmap:b".into(), true)
         );
         let monitors =
-            |world: &World| world.monitors.keys().map(|it| it.name.to_string()).collect::<Vec<_>>();
+            |world: &World| world.monitors().keys().map(|it| it.name.to_string()).collect::<Vec<_>>();
         assert_eq!(monitors(&world), ["configmap:b"]);
         index(&["b"], 0).put(&mut world, Timestamp::UNIX_EPOCH);
-        assert_eq!((known(&world).join(" "), world.sources_omitted), ("configmap:b".into(), false));
+        assert_eq!((known(&world).join(" "), world.sources_omitted()), ("configmap:b".into(), false));
         ConfigMap::default().put(&mut world, Timestamp::UNIX_EPOCH);
-        assert_eq!((known(&world).len(), world.sources_omitted), (0, true));
+        assert_eq!((known(&world).len(), world.sources_omitted()), (0, true));
         <ConfigMap as Watched>::forget(&Changed::SourceIndex, &mut world);
-        assert!(!world.sources_omitted && world.monitors.is_empty());
+        assert!(!world.sources_omitted() && world.monitors().is_empty());
     }
 }

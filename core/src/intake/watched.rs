@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     api::WorkloadKind,
-    model::{NamespaceFacts, ObjectFacts, Store, Taken, World},
+    model::{NamespaceFacts, ObjectFacts, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
     plan::Changed,
 };
@@ -83,12 +83,12 @@ impl Watched for Namespace {
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Namespace(name) = changed {
-            world.namespaces.remove(name);
+            world.forget_namespace(name);
         }
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        world.namespaces.keys().cloned().map(Changed::Namespace).collect()
+        world.namespaces().keys().cloned().map(Changed::Namespace).collect()
     }
 }
 
@@ -166,31 +166,17 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let (key, mut facts) = (self.key(), self.facts);
-        match world.workloads.get(&key).and_then(|known| facts.keep(known)) {
-            Some(Taken::Label) => drop(world.taken.entry(key.clone()).or_insert(Taken::Label)),
-            Some(Taken::Rollout) => drop(world.taken.insert(key.clone(), Taken::Rollout)),
-            None => drop(world.taken.remove(&key)),
-        }
-        world.set_workload(key, Some(facts))
+        world.see_workload(self.key(), self.facts)
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Workload(key) = changed {
-            world.set_workload(key.clone(), None);
-            world.pods.remove(key);
-            world.restart_attempts.remove(key);
-            world.missing_since.remove(key);
-            world.taken.remove(key);
-            world.waits.end(key);
-            world.circuits.remove(key);
-            world.restarted.remove(key);
-            world.removed_at.remove(key);
+            world.forget_workload(key);
         }
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        let of_kind = world.workloads.keys().filter(|key| key.kind == K::KIND);
+        let of_kind = world.workloads().keys().filter(|key| key.kind == K::KIND);
         of_kind.cloned().map(Changed::Workload).collect()
     }
 }

@@ -35,13 +35,18 @@ pub struct DeletionAnswers {
 impl World {
     /// What was last said of this generation of a rule: a yes for all namespaces answers for each.
     pub fn may_delete(&self, rule: &NamespacedName, kind: Kind, namespace: &str) -> Option<&DeletionAnswer> {
-        let facts = self.rules.get(rule)?;
-        let known = self.deletions.get(rule)?;
+        let facts = self.cluster.rules.get(rule)?;
+        let known = self.cluster.deletions.get(rule)?;
         let known =
             Some(known).filter(|known| known.uid == facts.uid && known.generation == facts.generation)?;
         let here = known.answers.get(&(kind, namespace.into()));
         let everywhere = known.answers.get(&(kind, EVERYWHERE.into()));
         everywhere.filter(|all| all.answer.is_ok() && here.is_none_or(|it| it.asked <= all.asked)).or(here)
+    }
+
+    /// Everything that was last said of rules as they are, or were.
+    pub fn deletions(&self) -> impl Iterator<Item = &DeletionAnswer> {
+        self.cluster.deletions.values().flat_map(|known| known.answers.values())
     }
 
     /// Keeps an answer, unless the rule that was asked for has changed or gone meanwhile, or a newer answer
@@ -53,13 +58,16 @@ impl World {
         place: (Kind, Arc<str>),
         answer: DeletionAnswer,
     ) {
-        let is_there =
-            self.rules.get(rule).is_some_and(|facts| *facts.uid == *uid && facts.generation == generation);
+        let is_there = self
+            .cluster
+            .rules
+            .get(rule)
+            .is_some_and(|facts| *facts.uid == *uid && facts.generation == generation);
         if !is_there {
             return;
         }
         let none = || DeletionAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
-        let known = self.deletions.entry(rule.clone()).or_insert_with(none);
+        let known = self.cluster.deletions.entry(rule.clone()).or_insert_with(none);
         if *known.uid != *uid || known.generation != generation {
             *known = none();
         }
@@ -70,8 +78,8 @@ impl World {
 
     /// Forgets what is older than this, and what was said of rules that have changed or gone.
     pub fn forget_deletions(&mut self, age: Duration, now: Timestamp) {
-        let rules = &self.rules;
-        self.deletions.retain(|rule, known| {
+        let rules = &self.cluster.rules;
+        self.cluster.deletions.retain(|rule, known| {
             known.answers.retain(|_, answer| now.duration_since(answer.asked).unsigned_abs() < age);
             let is_of_this =
                 rules.get(rule).is_some_and(|it| it.uid == known.uid && it.generation == known.generation);

@@ -1,36 +1,48 @@
 //! Value types: what is known of the cluster, without behaviour beyond constructors and indexes.
 //! A [`World`] is the whole of it; the planner and the webhook see nothing else.
 
+mod answers;
+mod attempt;
 mod changed;
+mod changes;
+mod cluster;
 mod deletion;
+mod memory;
 mod object;
+mod objects;
 mod places;
 mod progress;
 mod restarted;
 mod rule;
 mod rules;
+mod settings;
 mod spread;
 mod standing;
+mod store;
 mod track;
 mod under_way;
 mod waits;
 mod workload;
 mod world;
 
+pub use attempt::{Attempt, Repairs};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
+pub use memory::{Memory, PodsMemory, RestartMemory, SlotMemory, SourceMemory};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use places::{Look, Places};
 pub use progress::{AGAIN, digest_of};
 pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
 pub use rules::Rules;
+pub use settings::Settings;
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use standing::{Hooked, Standing};
+pub use store::Store;
 pub use track::TrackRecord;
 pub use under_way::UnderWay;
-pub use waits::{Waiting, Waits};
+pub use waits::Waiting;
 pub use workload::{
     PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
 };
-pub use world::{Attempt, Repairs, Store, World};
+pub use world::World;

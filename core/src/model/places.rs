@@ -128,12 +128,12 @@ impl Places {
 impl World {
     /// Whether everything in a namespace is known: always, where all namespaces are watched.
     pub fn sees(&self, namespace: &str) -> bool {
-        self.places.is_none() || self.namespaces.contains_key(namespace)
+        self.cluster.places.is_none() || self.cluster.namespaces.contains_key(namespace)
     }
 
     /// Why a namespace is not seen, as reason and message with the way out; `None` where it is.
     pub fn unseen(&self, namespace: &str) -> Option<(&'static str, String)> {
-        let places = self.places.as_ref().filter(|_| !self.sees(namespace))?;
+        let places = self.cluster.places.as_ref().filter(|_| !self.sees(namespace))?;
         let place = places.places.get(namespace);
         Some(match (place, places.refusal(namespace)) {
             (None, _) if places.is_part => (
@@ -171,7 +171,7 @@ impl World {
     /// Takes in what came of reading one kind in one place; whether the place has come into sight, or gone
     /// out of it.
     pub fn look(&mut self, name: &Arc<str>, look: Look) -> bool {
-        let Some(places) = &mut self.places else { return false };
+        let Some(places) = &mut self.cluster.places else { return false };
         let Some(place) = places.places.get_mut(name) else { return false };
         let (store, refusal) = match look {
             Look::Namespace(facts) => {
@@ -193,25 +193,23 @@ impl World {
                 place.read.insert(store);
             }
         }
-        let was_seen = self.namespaces.contains_key(name);
+        let was_seen = self.cluster.namespaces.contains_key(name);
         let facts = place.facts.clone().filter(|_| place.is_whole());
         place.settled |= facts.is_some() || !place.refused.is_empty();
         let is_seen = facts.is_some();
         let uid = |facts: &NamespaceFacts| facts.uid.clone();
-        let is_other = self.namespaces.get(name).map(uid) != facts.as_ref().map(uid);
+        let is_other = self.cluster.namespaces.get(name).map(uid) != facts.as_ref().map(uid);
         if is_other {
             places.changes += 1;
         }
         match facts {
             Some(facts) => drop(self.set_namespace(name.clone(), facts)),
-            None => drop(self.namespaces.remove(name)),
+            None => drop(self.cluster.namespaces.remove(name)),
         }
         if is_other {
             // The question of who may copy was asked for the places that were in sight.
-            self.rule_authority.clear();
-            // Earlier refusals there were refusals for lack of a right.
-            self.attempts.retain(|slot, _| slot.namespace != *name);
-            self.restart_attempts.retain(|workload, _| workload.namespace != *name);
+            self.cluster.rule_authority.clear();
+            self.memory.forget_attempts_in(name);
         }
         was_seen != is_seen
     }
@@ -223,7 +221,7 @@ mod tests {
 
     fn world() -> World {
         let mut world = World::default();
-        world.places = Some(Places::new(["a", "b"]));
+        world.set_places(Some(Places::new(["a", "b"])));
         world
     }
 
@@ -237,7 +235,7 @@ mod tests {
     #[test]
     fn a_place_is_seen_while_every_kind_in_it_is_read() {
         let mut world = world();
-        let unsettled = |world: &World| world.places.as_ref().unwrap().unsettled().count();
+        let unsettled = |world: &World| world.places().unwrap().unsettled().count();
         read(&mut world, "a", Some(Store::Secrets));
         assert!(!world.sees("a"));
         assert_eq!(unsettled(&world), 2);
@@ -254,15 +252,15 @@ mod tests {
         assert!(world.unseen("a").unwrap().1.contains("(secrets is forbidden)"));
         assert!(world.look(&"a".into(), Look::Listed(Store::Secrets)));
         assert_eq!(world.unseen("a"), None);
-        assert_eq!(world.places.as_ref().unwrap().changes(), 3);
+        assert_eq!(world.places().unwrap().changes(), 3);
     }
 
     /// One namespace that is gone, or whose Role is, must not hold up the others.
     #[test]
     fn a_refused_place_is_not_waited_for() {
         let mut world = world();
-        world.expected = [Store::DigestKey].into();
-        world.complete = world.expected.clone();
+        world.settings_mut().stores = [Store::DigestKey].into();
+        world.set_all_listed();
         read(&mut world, "a", None);
         assert!(!world.is_complete(), "nothing is known of b yet");
         world.look(&"b".into(), Look::Refused(Store::Namespaces, "not found".into()));
@@ -285,7 +283,7 @@ mod tests {
     #[test]
     fn where_rights_end_nothing_is_said_to_be_elsewhere() {
         let mut world = World::default();
-        world.places = Some(Places::of_tenant("a".into()));
+        world.set_places(Some(Places::of_tenant("a".into())));
         read(&mut world, "a", None);
         assert!(world.sees("a") && !world.sees("b"));
         let told =
@@ -297,7 +295,7 @@ mod tests {
     #[test]
     fn who_looks_with_rights_of_his_own_is_told_of_those() {
         let mut world = World::default();
-        world.places = Some(Places::of_caller(["a"]));
+        world.set_places(Some(Places::of_caller(["a"])));
         world.look(&"a".into(), Look::Refused(Store::Secrets, "secrets is forbidden".into()));
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, "OutOfSight");

@@ -64,14 +64,6 @@ impl Rules {
         Some(facts)
     }
 
-    /// Forgets those that are not wanted any more.
-    pub fn retain(&mut self, is_wanted: impl Fn(&NamespacedName) -> bool) {
-        let unwanted: Vec<_> = self.all.keys().filter(|rule| !is_wanted(rule)).cloned().collect();
-        for rule in unwanted {
-            self.remove(&rule);
-        }
-    }
-
     /// What a rule's status says, to be changed.
     pub fn status_mut(&mut self, rule: &NamespacedName) -> Option<&mut Option<CopyratorRuleStatus>> {
         self.all.get_mut(rule).map(|facts| &mut facts.status)

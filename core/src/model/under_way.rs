@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn count(world: &World, second: i64) -> usize {
-        world.under_way.at(Some(at(second)), Some(&digest_key())).len()
+        world.memory().under_way().at(Some(at(second)), Some(&digest_key())).len()
     }
 
     fn at(second: i64) -> Timestamp {
@@ -126,30 +126,34 @@ mod tests {
     #[test]
     fn a_place_is_taken_from_the_decision_until_the_rollout_ends_or_for_ten_minutes() {
         let (mut world, key) = (World::default(), db());
-        world.set_workload(key.clone(), Some(facts("old", Rollout::Complete, false)));
+        world.set_workload(key.clone(), facts("old", Rollout::Complete, false));
         assert_eq!(count(&world, 100), 0);
-        world.under_way.reserve(&key, &record("new"), at(110));
+        world.memory_mut().reserve(&key, &record("new"), at(110));
         assert_eq!(
             (count(&world, 109), count(&world, 110)),
             (1, 0),
             "nobody holds a place by a write that is lost"
         );
         // The watch tells of something else first.
-        world.set_workload(key.clone(), Some(facts("old", Rollout::Complete, false)));
+        world.set_workload(key.clone(), facts("old", Rollout::Complete, false));
         assert_eq!(count(&world, 109), 1);
-        world.set_workload(key.clone(), Some(facts("new", Rollout::Unfinished, false)));
+        world.set_workload(key.clone(), facts("new", Rollout::Unfinished, false));
         assert_eq!((count(&world, 699), count(&world, 700)), (1, 0), "ten minutes");
-        world.set_workload(key.clone(), Some(facts("new", Rollout::Unfinished, true)));
+        world.set_workload(key.clone(), facts("new", Rollout::Unfinished, true));
         assert_eq!((count(&world, 699), count(&world, 700)), (1, 0), "though its own deadline is a day");
-        assert_eq!(world.under_way.at(None, Some(&digest_key())).len(), 1, "without a time nothing is over");
-        world.set_workload(key.clone(), Some(facts("new", Rollout::Complete, false)));
+        assert_eq!(
+            world.memory().under_way().at(None, Some(&digest_key())).len(),
+            1,
+            "without a time nothing is over"
+        );
+        world.set_workload(key.clone(), facts("new", Rollout::Complete, false));
         assert_eq!(count(&world, 109), 0, "the reservation went when the watch told of it");
         let somebody_elses =
             WorkloadFacts { templated: Some(at(101)), ..facts("new", Rollout::Unfinished, true) };
-        world.set_workload(key.clone(), Some(somebody_elses));
+        world.set_workload(key.clone(), somebody_elses);
         assert_eq!(count(&world, 109), 0);
-        world.under_way.reserve(&key, &record("newer"), at(110));
-        world.set_workload(key.clone(), None);
+        world.memory_mut().reserve(&key, &record("newer"), at(110));
+        world.forget_workload(&key);
         assert_eq!(count(&world, 109), 0, "it is gone");
     }
 
@@ -166,7 +170,7 @@ mod tests {
         let (ahead, from_the_future) = (written_at(161), written_at(162));
         for (facts, expected) in [(ours.clone(), 1), (forged, 0), (ahead, 1), (from_the_future, 0)] {
             assert!(facts.restarted_by_us(), "as far as the workload says");
-            world.set_workload(key.clone(), Some(facts));
+            world.set_workload(key.clone(), facts);
             assert_eq!(count(&world, 101), expected);
         }
     }

@@ -115,7 +115,7 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         }
         // What a policy refused may pass now.
         Changed::Policy(name) => {
-            let refused = world.attempts.iter().filter(|(_, attempt)| attempt.judged_by.is_some());
+            let refused = world.memory().attempts().filter(|(_, attempt)| attempt.judged_by.is_some());
             let slots = refused.map(|(slot, _)| Key::Slot(slot.clone()));
             slots.chain([Key::Policy(name.clone()), Key::Scan, Key::Hooks]).collect()
         }
@@ -139,7 +139,7 @@ pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
 
 /// A rule that makes copies at present, as understood.
 fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRule> {
-    let facts = world.rules.get(rule)?;
+    let facts = world.rules().get(rule)?;
     let compiled = facts.compiled.as_deref().ok()?;
     let makes = inert(world, rule, facts).is_none() && too_many(world, rule, compiled).is_none();
     makes.then_some(compiled)
@@ -148,34 +148,34 @@ fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRul
 /// Every slot that a rule claims, whether it may write or not, and every copy: for people who want to know
 /// why a copy is not there. For a rule that comes to too many copies, those that are there.
 pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
-    let claimed = world.rules.iter().filter_map(|(rule, facts)| {
+    let claimed = world.rules().iter().filter_map(|(rule, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
         too_many(world, rule, compiled).is_none().then(|| slots_of(world, rule))
     });
-    let taken_over = world.rules.keys().flat_map(|rule| taken_over(world, rule));
+    let taken_over = world.rules().keys().flat_map(|rule| taken_over(world, rule));
     claimed.flatten().chain(world.copies().cloned()).chain(taken_over).collect()
 }
 
 /// Everything: at the start of leading, and in the sweep.
 pub fn everything(world: &World) -> BTreeSet<Key> {
     // What another rule shares, or would take over, is that one's.
-    let rules = world.rules.keys().flat_map(|rule| {
+    let rules = world.rules().keys().flat_map(|rule| {
         let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
         wanted.into_iter().map(Key::Slot).chain([Key::Rule(rule.clone())])
     });
-    let monitors = world.monitors.keys().flat_map(|monitor| {
+    let monitors = world.monitors().keys().flat_map(|monitor| {
         let workloads = workloads_of(world, monitor).into_iter().map(Key::Workload);
         workloads.chain([Key::Monitor(monitor.clone())])
     });
-    let policies = world.policies.keys().cloned().map(Key::Policy);
+    let policies = world.policies().keys().cloned().map(Key::Policy);
     let copies = world.copies().cloned().map(Key::Slot);
     let workloads = world
-        .workloads
+        .workloads()
         .iter()
         .filter(|(_, facts)| facts.restart.is_some() || facts.applied.is_some())
         .map(|(key, _)| Key::Workload(key.clone()));
-    let scan = (!world.policies.is_empty()).then_some(Key::Scan);
-    let index = world.annotations.then_some(Key::SourceIndex);
+    let scan = (!world.policies().is_empty()).then_some(Key::Scan);
+    let index = world.settings().annotations.then_some(Key::SourceIndex);
     let once = [Key::Hooks, Key::DigestKey].into_iter().chain(scan).chain(index);
     rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once).collect()
 }
@@ -190,17 +190,17 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
         keys.insert(Key::Scan);
     }
     // Nobody has been asked about a namespace that is new under its name.
-    for (rule, facts) in &world.rules {
+    for (rule, facts) in world.rules() {
         let names_it = facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(name));
-        if names_it && !world.rule_authority.contains_key(rule) {
+        if names_it && world.rule_authority(rule).is_none() {
             keys.insert(Key::Rule(rule.clone()));
         }
     }
-    let Some(facts) = world.namespaces.get(name) else { return keys };
+    let Some(facts) = world.namespaces().get(name) else { return keys };
     if !takes_copies(world, name, facts) {
         return keys;
     }
-    for (rule, rule_facts) in &world.rules {
+    for (rule, rule_facts) in world.rules() {
         let Ok(compiled) = &rule_facts.compiled else { continue };
         if is_named(compiled, name, facts) {
             if making(world, rule).is_some() {
@@ -219,14 +219,14 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     keys.extend(workloads_using(world, key).into_iter().map(Key::Workload));
     keys.extend(monitors_watching(world, key).into_iter().map(Key::Monitor));
     let own = key.annotation_rule();
-    if world.rules.contains_key(&own) {
+    if world.rules().contains_key(&own) {
         keys.extend(slots_to_check(world, &own));
         keys.insert(Key::Rule(own.clone()));
     }
-    if world.rules.contains_key(&own) || world.monitors.contains_key(&own) {
+    if world.rules().contains_key(&own) || world.monitors().contains_key(&own) {
         keys.insert(Key::SourceIndex);
     }
-    if world.misspelt.contains_key(key) {
+    if world.misspelt(key).is_some() {
         keys.insert(Key::Misspelt(key.clone()));
     }
     if is_source_index(world, key) {
@@ -235,7 +235,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if is_judged(world, key) {
         keys.insert(Key::Scan);
     }
-    if key.kind == Kind::Secret && *key.namespace == *world.own_namespace {
+    if key.kind == Kind::Secret && *key.namespace == *world.settings().own_namespace {
         match &*key.name {
             // Webhooks mint with whatever CA is there, and hooks must have it trusted.
             CA_SECRET => drop(keys.insert(Key::Hooks)),
@@ -249,7 +249,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
         keys.insert(Key::Slot(key.clone()));
     }
     if let Some(facts) = facts {
-        for (rule, compiled) in world.rules.copying_from(&key.name) {
+        for (rule, compiled) in world.rules().copying_from(&key.name) {
             if is_source(world, rule, compiled, key, facts) {
                 if making(world, rule).is_some() {
                     keys.extend(slots_in(compiled, key, targets(world, compiled)).map(Key::Slot));
@@ -265,7 +265,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
 
 /// Whether nobody has been asked yet whether a rule may: others wait for its slots meanwhile.
 fn is_waited_for(world: &World, rule: &NamespacedName) -> bool {
-    world.rules.get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
+    world.rules().get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
 }
 
 fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {

@@ -75,11 +75,11 @@ impl Cluster {
     pub(super) fn world(&self, unknown: Option<&str>) -> World {
         let mut world = World::default();
         for (name, labels) in &self.namespaces {
-            world.namespaces.insert(name.clone(), facts(labels.clone()));
+            world.set_namespace(name.clone(), facts(labels.clone()));
         }
         if let Some(name) = unknown {
             let labels = BTreeMap::from([(NAMESPACE_NAME.to_owned(), name.to_owned())]);
-            world.namespaces.insert(name.into(), facts(labels));
+            world.set_namespace(name.into(), facts(labels));
         }
         for (name, policy) in &self.policies {
             if unknown.is_some() && hangs_on_labels(&policy.spec) {
@@ -95,7 +95,7 @@ impl Cluster {
                 compiled: Ok(policy.compiled.clone()),
                 status: None,
             };
-            world.policies.insert(name.clone(), declared);
+            world.set_policy(name.clone(), declared);
         }
         world
     }

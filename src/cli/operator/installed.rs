@@ -7,7 +7,7 @@ use crate::{
     authority::TrustedWriters,
     cli::arguments::{UsageError, duration, namespaces, non_empty},
     config::system_namespaces,
-    model::{Bytes, Store, World},
+    model::{Bytes, Settings, SpreadLimits, Store, World},
 };
 
 /// What the operator in the cluster was told. The flags and their environment forms are those of `copyrator serve`.
@@ -100,18 +100,21 @@ impl InstalledArgs {
 impl Installed {
     /// A world of which nothing is known yet but this.
     pub(crate) fn world(&self) -> World {
-        let mut world = World::default();
-        world.expected =
-            [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules, Store::DigestKey]
-                .into();
-        world.system_namespaces.clone_from(&self.system_namespaces);
-        world.default_grace = self.grace;
-        world.spread_limits.max_bytes = self.max_bytes;
-        world.spread_limits.max_copies = self.max_copies;
-        world.own_namespace.clone_from(&self.namespace);
-        world.annotations = self.annotations;
+        let stores =
+            [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules, Store::DigestKey];
+        let limits =
+            SpreadLimits { max_bytes: self.max_bytes, max_copies: self.max_copies, ..Default::default() };
+        let mut world = World::new(Settings {
+            stores: stores.into(),
+            system_namespaces: self.system_namespaces.clone(),
+            default_grace: self.grace,
+            spread_limits: limits,
+            own_namespace: self.namespace.clone(),
+            annotations: self.annotations,
+            ..Settings::default()
+        });
         // Whether they are is the reconciler's to see.
-        world.stamps_guarded = Some(true);
+        world.set_stamps_guarded(true);
         world
     }
 }

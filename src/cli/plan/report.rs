@@ -152,7 +152,7 @@ impl Report {
             survey.outlooks.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         let reaching: BTreeSet<&NamespacedName> =
             shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
-        for rule in survey.world.rules.keys().filter(|rule| survey.selects_rule(rule)) {
+        for rule in survey.world.rules().keys().filter(|rule| survey.selects_rule(rule)) {
             if reaching.contains(rule) || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
                 rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
@@ -162,7 +162,7 @@ impl Report {
             of_kind.map(declined_row)
         };
         let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
-        let monitors = survey.world.monitors.keys().filter(|monitor| survey.selects_monitor(monitor));
+        let monitors = survey.world.monitors().keys().filter(|monitor| survey.selects_monitor(monitor));
         let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| *it.namespace == *namespace));
         let monitors = monitors.map(|monitor| monitor_row(survey, monitor));
         let monitors = monitors.filter(|row| row.file.is_some() || row.action.is_some());
@@ -258,8 +258,8 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
 fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &NamespacedName) -> RuleRow {
     let world = &survey.world;
     let row = from_file(survey, OurKind::Rule, rule);
-    let Some(facts) = world.rules.get(rule) else { return row };
-    let (row, is_settled) = standing(row, facts, world.rule_authority.get(rule), survey.asked.get(rule));
+    let Some(facts) = world.rules().get(rule) else { return row };
+    let (row, is_settled) = standing(row, facts, world.rule_authority(rule), survey.asked.get(rule));
     if is_settled {
         return row;
     }
@@ -304,8 +304,8 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
 fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
     let world = &survey.world;
     let row = from_file(survey, OurKind::Monitor, monitor);
-    let Some(facts) = world.monitors.get(monitor) else { return row };
-    let known = world.monitor_authority.get(monitor);
+    let Some(facts) = world.monitors().get(monitor) else { return row };
+    let known = world.monitor_authority(monitor);
     let (row, is_settled) = standing(row, facts, known, survey.asked_of_monitors.get(monitor));
     if is_settled {
         return row;

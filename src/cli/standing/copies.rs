@@ -103,7 +103,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStanding {
 
 /// What there is to say of copies that are held, and both ways out.
 pub(crate) fn held(survey: &Survey, rows: &[CopyStanding]) -> Option<String> {
-    let definition = survey.world.definition.as_ref()?;
+    let definition = survey.world.definition()?;
     let number = rows.iter().filter(|row| row.reason == HELD).count();
     let are = match number {
         0 => return None,

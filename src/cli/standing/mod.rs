@@ -210,7 +210,7 @@ fn of_rule(rule: Reported<CopyratorRuleStatus>) -> Standing {
 /// The sources that ask for copies by annotations of their own, of these rules: they have no status, so that
 /// it is worked out here.
 pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName) -> bool) -> Vec<Standing> {
-    let wanted = survey.world.rules.keys().filter(|rule| is_wanted(rule));
+    let wanted = survey.world.rules().keys().filter(|rule| is_wanted(rule));
     let row = |rule: &NamespacedName| {
         let source = rule.annotated()?;
         let status = rule_status(&survey.world, rule, survey.now)?;

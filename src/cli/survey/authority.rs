@@ -37,17 +37,17 @@ pub(super) async fn settle_rules(
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> BTreeMap<NamespacedName, Asked> {
-    let rules = world.rules.keys();
+    let rules = world.rules().keys();
     let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
     let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
     for (rule, answer) in answers {
-        let Some(facts) = world.rules.get(&rule) else { continue };
+        let Some(facts) = world.rules().get(&rule) else { continue };
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
             unasked(&rule, facts, account, conditions, trusted, why_unasked(world, &error), now)
         });
-        world.rule_authority.insert(rule.clone(), answer);
+        world.set_rule_authority(&rule, answer);
         asked.insert(rule, how);
     }
     asked
@@ -60,18 +60,18 @@ pub(super) async fn settle_monitors(
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> BTreeMap<NamespacedName, Asked> {
-    let monitors = world.monitors.keys();
+    let monitors = world.monitors().keys();
     let decided =
         monitors.filter_map(|monitor| Some((monitor.clone(), about_monitor(world, monitor, trusted, now)?)));
     let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
     for (monitor, answer) in answers {
-        let Some(facts) = world.monitors.get(&monitor) else { continue };
+        let Some(facts) = world.monitors().get(&monitor) else { continue };
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
             unasked(&monitor, facts, account, conditions, trusted, why_unasked(world, &error), now)
         });
-        world.monitor_authority.insert(monitor.clone(), answer);
+        world.set_monitor_authority(&monitor, answer);
         asked.insert(monitor, how);
     }
     asked
@@ -133,7 +133,7 @@ fn unasked<S, C, T>(
 }
 
 pub(super) fn why_unasked(world: &World, error: &AskError) -> String {
-    match (error.is_forbidden(), world.places.as_ref().filter(|places| places.is_all())) {
+    match (error.is_forbidden(), world.places().filter(|places| places.is_all())) {
         (true, None) => "you may not create subjectaccessreviews".to_owned(),
         (true, Some(_)) => {
             "you may not create localsubjectaccessreviews in each namespace that it is about".to_owned()

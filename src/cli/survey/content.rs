@@ -128,7 +128,7 @@ pub(super) async fn read(
     lacking: BTreeSet<ObjectKey>,
     unread: &mut BTreeMap<Need, String>,
 ) -> Result<(), SurveyError> {
-    let Some(key) = world.key.clone() else { return Ok(()) };
+    let Some(key) = world.key().cloned() else { return Ok(()) };
     let contents = Contents::new(client.clone());
     let version = |object: &ObjectKey| world.object(object).map(|facts| facts.resource_version.clone());
     let asked: Vec<_> = lacking.into_iter().map(|object| (version(&object), object)).collect();
@@ -143,7 +143,7 @@ pub(super) async fn read(
         .await;
     for (object, found) in found {
         match found? {
-            Found::Print(print) => drop(world.fingerprints.insert(object, print)),
+            Found::Print(print) => world.assume_fingerprint(&object, print),
             Found::Newer(facts) => world.set_object(object, facts.map(|facts| *facts)),
             Found::Unread(why) => drop(unread.insert(Need::Fingerprint(object), why)),
         }

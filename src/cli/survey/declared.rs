@@ -147,8 +147,8 @@ pub(super) async fn take_in(
     let (mut taken, mut declined) = (Vec::new(), Vec::new());
     for mut file in files {
         let known = match file.kind {
-            OurKind::Rule => world.rules.get(&file.name).map(Known::of),
-            OurKind::Monitor => world.monitors.get(&file.name).map(Known::of),
+            OurKind::Rule => world.rules().get(&file.name).map(Known::of),
+            OurKind::Monitor => world.monitors().get(&file.name).map(Known::of),
         };
         let known = known.as_ref();
         let spec = file.kind.spec(&file.object["spec"]);
@@ -158,8 +158,8 @@ pub(super) async fn take_in(
             continue;
         }
         let namespace = &file.name.namespace;
-        let has_webhook = world.places.as_ref().is_none_or(|places| !places.is_all());
-        let verdict = match (world.namespaces.contains_key(namespace), world.unseen(namespace)) {
+        let has_webhook = world.places().is_none_or(|places| !places.is_all());
+        let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
             (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
             (false, Some((reason, message))) => Verdict::refuse(404, reason, &message),
             (false, None) => {

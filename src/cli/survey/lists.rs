@@ -97,7 +97,7 @@ async fn take_all(
     };
     let mut hidden = Hidden::default();
     let is_untold = definition.is_err();
-    world.definition = definition.ok().flatten();
+    world.set_definition(definition.ok().flatten());
     put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
     let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
     for (kind, resource, is_refused) in [
@@ -142,7 +142,7 @@ async fn take_all(
 /// Whether there are copies of rules that are gone.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
-    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && !world.rules.contains_key(rule))
+    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && !world.rules().contains_key(rule))
 }
 
 /// A place is taken in whole, or not at all, as Copyrator itself takes it.
@@ -153,7 +153,7 @@ async fn take_places(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.places = Some(Places::of_caller(places.iter().cloned()));
+    world.set_places(Some(Places::of_caller(places.iter().cloned())));
     let seen: Vec<Result<Seen, ListError>> =
         stream::iter(places).map(|place| read(client, place)).buffered(AT_ONCE).collect().await;
     let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
@@ -181,7 +181,7 @@ async fn take_places(
             "of namespace {names} nothing can be told, nor of what rules of there bring elsewhere: {way_out}"
         ));
     }
-    if world.namespaces.is_empty() {
+    if world.namespaces().is_empty() {
         return Err(SurveyError::Forbidden(hidden.notes.join("; ")));
     }
     hidden.places = !refusing.is_empty();
@@ -197,7 +197,7 @@ async fn take_one(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.places = Some(Places::of_tenant(place.clone()));
+    world.set_places(Some(Places::of_tenant(place.clone())));
     let Seen { puts, lacking, .. } = read(client, place).await?;
     let way_out =
         |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));

@@ -142,10 +142,10 @@ pub(super) async fn survey(
     let caller = if sight.places().is_some() { caller.locally() } else { caller };
     let mut world = installed.world();
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
-    world.key = Some(trust.key.clone());
+    world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, sight, caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
-    world.complete = world.expected.clone();
+    world.set_all_listed();
     notes.extend(trust.note.clone());
     if trust.is_believed && !hidden.workloads {
         let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \
@@ -275,8 +275,8 @@ impl Survey {
     /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others
     /// need not be.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
-        if let Some(name) = namespace.filter(|_| self.world.places.is_none())
-            && !self.world.namespaces.contains_key(name)
+        if let Some(name) = namespace.filter(|_| self.world.places().is_none())
+            && !self.world.namespaces().contains_key(name)
         {
             self.notes.push(format!("namespace {name} does not exist"));
             return Self { is_partial: true, ..self };
@@ -322,7 +322,7 @@ impl Survey {
     /// What the reconciler itself has last said of a slot in the status of its rule, if that speaks of this
     /// very spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
-        let facts: &RuleFacts = self.world.rules.get(outlook.rule.as_ref()?)?;
+        let facts: &RuleFacts = self.world.rules().get(outlook.rule.as_ref()?)?;
         let status = facts.status.as_ref().filter(|it| it.observed_generation == Some(facts.generation))?;
         let is_here = |problem: &&crate::api::Problem| {
             problem.namespace == *outlook.slot.namespace && problem.name == *outlook.slot.name
@@ -344,5 +344,5 @@ fn blind_rules(world: &World, unseen: &BTreeSet<Kind>) -> BTreeSet<NamespacedNam
             .as_ref()
             .is_ok_and(|rule| unseen.contains(&rule.kind) || unseen.contains(&rule.shape.kind))
     };
-    world.rules.iter().filter(|(_, facts)| is_blind(facts)).map(|(rule, _)| rule.clone()).collect()
+    world.rules().iter().filter(|(_, facts)| is_blind(facts)).map(|(rule, _)| rule.clone()).collect()
 }

@@ -114,7 +114,7 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
         return Err(("Invalid", "it has no metadata.name".into()));
     }
     let namespace = &file.object.namespace;
-    match (world.namespaces.contains_key(namespace), world.unseen(namespace)) {
+    match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
         (true, _) => Ok(()),
         (false, Some(unseen)) => Err(unseen),
         (false, None) => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
@@ -149,7 +149,7 @@ fn one(
     now: Timestamp,
 ) -> Result<(Course, Difference, Content), Refusal> {
     let ObjectFile { object, value, .. } = file;
-    let Some(key) = world.key.clone() else { return Err(("Unread", "there is no key of digests".into())) };
+    let Some(key) = world.key().cloned() else { return Err(("Unread", "there is no key of digests".into())) };
     let invalid = || ("Invalid", format!("it is no valid {}", object.kind));
     let mut merged = merge(object, live.as_ref(), value).ok_or_else(invalid)?;
     let print = |value: &Value| -> Option<Fingerprint> { fingerprint(object.kind, value, &key) };
@@ -185,7 +185,7 @@ fn one(
     stamp(&mut merged, live.as_ref(), caller);
     let content = decode(object.kind, &merged.to_string()).ok_or_else(invalid)?;
     put(world, object.kind, merged, now).ok_or_else(invalid)?;
-    world.fingerprints.insert(object.clone(), after);
+    world.assume_fingerprint(object, after);
     let course = match (before, difference == Difference::default()) {
         (None, _) => Course::Create,
         (Some(_), true) => Course::Current,

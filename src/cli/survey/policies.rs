@@ -97,7 +97,7 @@ pub(super) async fn judge(
             Ok(Some(message)) => {
                 let why = (false, REFUSED_BY_POLICY, message);
                 let attempt = attempted(world, &slot, &write, why, at_after(now, AGAIN));
-                world.attempts.insert(slot.clone(), attempt);
+                world.memory_mut().at_slot(&slot, |memory| memory.attempt = Some(Box::new(attempt)));
                 let plan = plan_slot(world, &slot, now);
                 plans.insert(slot, plan);
             }

@@ -35,7 +35,7 @@ pub(super) fn workloads(
         _ => None,
     });
     let uses = |key: &WorkloadKey, object: &ObjectKey| {
-        world.workloads.get(key).is_some_and(|facts| {
+        world.workloads().get(key).is_some_and(|facts| {
             facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
         })
     };
@@ -58,14 +58,14 @@ pub(super) fn blind(
     let watched =
         |compiled: &CompiledMonitor| -> Vec<Kind> { compiled.watch.iter().map(|term| term.kind).collect() };
     let of_workload = |key: &WorkloadKey| {
-        let facts = world.workloads.get(key)?;
+        let facts = world.workloads().get(key)?;
         let compiled =
             world.monitors_in(&key.namespace).filter_map(|(_, monitor)| monitor.compiled.as_deref().ok());
         let used = facts.references.iter().map(|one| one.kind).filter(|_| facts.restart.is_some());
         let kind = compiled.flat_map(watched).chain(used).find(|kind| unseen.contains(kind))?;
         Some((Restartable::Workload(key.clone()), why(kind)))
     };
-    let monitors = world.monitors.iter().filter_map(|(name, monitor)| {
+    let monitors = world.monitors().iter().filter_map(|(name, monitor)| {
         let kinds = watched(monitor.compiled.as_deref().ok()?);
         let kind = kinds.into_iter().find(|kind| unseen.contains(kind))?;
         Some((Restartable::Pods(name.clone()), why(kind)))
@@ -82,10 +82,10 @@ pub(super) async fn read_inputs(
 ) -> Result<(), SurveyError> {
     let mut needs: Vec<Need> = Vec::new();
     for key in keys {
-        let Some(facts) = world.workloads.get(key) else { continue };
+        let Some(facts) = world.workloads().get(key) else { continue };
         needs.extend(Inputs::of(world, key, facts).needs(world));
     }
-    for (monitor, facts) in &world.monitors {
+    for (monitor, facts) in world.monitors() {
         let records = facts.status.as_ref().is_some_and(|status| status.pods_applied.is_some());
         if let Some(compiled) = facts.compiled.as_ref().ok().filter(|_| records) {
             needs.extend(Inputs::of_monitor(world, monitor, compiled).needs(world));
@@ -108,7 +108,7 @@ pub(super) async fn outlooks(
     now: Timestamp,
 ) -> Result<Vec<RestartOutlook>, SurveyError> {
     let is_shown = |monitor: &NamespacedName| namespace.is_none_or(|here| *monitor.namespace == *here);
-    let monitors: Vec<NamespacedName> = world.monitors.keys().filter(|it| is_shown(it)).cloned().collect();
+    let monitors: Vec<NamespacedName> = world.monitors().keys().filter(|it| is_shown(it)).cloned().collect();
     let mut workloads: BTreeMap<&WorkloadKey, Foreseen<WorkloadPlan>> = BTreeMap::new();
     let mut pods: BTreeMap<&NamespacedName, Foreseen<SelectedPodsPlan>> = BTreeMap::new();
     for _ in 0..ROUNDS {
@@ -187,17 +187,17 @@ async fn fetch(
                 continue;
             }
             Need::Pods(key) => {
-                let Some(facts) = world.workloads.get(key).cloned() else { continue };
+                let Some(facts) = world.workloads().get(key).cloned() else { continue };
                 let seen = pods::of_workload(client, key, &facts, now).await;
-                seen.map(|seen| drop(world.pods.insert(key.clone(), seen))).err()
+                seen.map(|seen| world.set_pods(key, seen)).err()
             }
             // No plan of a restart needs this.
             Need::Deletion(..) => continue,
             Need::SelectedPods(monitor) => {
-                let spec = world.monitors.get(monitor).and_then(|facts| facts.spec.workloads.clone());
+                let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());
                 let Some(selector) = spec.and_then(|spec| spec.pod_selector) else { continue };
                 let seen = pods::of_selector(client, monitor, &selector, now).await;
-                seen.map(|seen| drop(world.selected_pods.insert(monitor.clone(), seen))).err()
+                seen.map(|seen| world.set_selected_pods(monitor, seen)).err()
             }
         };
         if let Some(error) = refused {

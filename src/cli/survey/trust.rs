@@ -70,7 +70,7 @@ pub(super) async fn digest_key(
 
 /// Has marks verify that only carry the labels which the admission policy for copies guards.
 pub(super) fn believe_marks(world: &mut World) {
-    let Some(key) = world.key.clone() else { return };
+    let Some(key) = world.key().cloned() else { return };
     let copies: Vec<ObjectKey> = world.copies().cloned().collect();
     for slot in copies {
         let Some(mut facts) = world.object(&slot).cloned() else { continue };
@@ -121,27 +121,28 @@ pub(super) struct Believed {
 /// told whether it runs what is there now: that takes the key.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
-    let Some(key) = world.key.clone() else { return believed };
+    let Some(key) = world.key().cloned() else { return believed };
     for workload in keys {
-        let Some(facts) = world.workloads.get(workload) else { continue };
+        let Some(facts) = world.workloads().get(workload) else { continue };
         let (Some(original), recorded) = (facts.applied.clone(), facts.recorded) else { continue };
         let content = Inputs::of(world, workload, facts).content(world, &key);
         let record = believed.record(Restartable::Workload(workload.clone()), original, recorded, content);
-        if let (Some(record), Some(facts)) = (record, world.workloads.get_mut(workload)) {
-            facts.applied = Some(record);
+        if record.is_some() {
+            world.edit_workload(workload, |facts| facts.applied = record);
         }
     }
-    let monitors: Vec<NamespacedName> = world.monitors.keys().cloned().collect();
+    let monitors: Vec<NamespacedName> = world.monitors().keys().cloned().collect();
     for monitor in monitors {
-        let Some(facts) = world.monitors.get(&monitor) else { continue };
+        let Some(facts) = world.monitors().get(&monitor) else { continue };
         let (Some(status), Ok(compiled)) = (&facts.status, &facts.compiled) else { continue };
         let Some(original) = status.pods_applied.clone() else { continue };
         let content = Inputs::of_monitor(world, &monitor, compiled).content(world, &key);
-        let recorded = world.pods_recorded.get(&monitor).copied();
+        let recorded = world.pods_recorded(&monitor);
         let record = believed.record(Restartable::Pods(monitor.clone()), original, recorded, content);
-        let status = world.monitors.get_mut(&monitor).and_then(|facts| facts.status.as_mut());
-        if let (Some(record), Some(status)) = (record, status) {
-            status.pods_applied = Some(record);
+        if record.is_some() {
+            world.edit_monitor(&monitor, |facts| {
+                facts.status.iter_mut().for_each(|status| status.pods_applied.clone_from(&record));
+            });
         }
     }
     believed

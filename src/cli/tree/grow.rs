@@ -183,7 +183,7 @@ fn node(object: &ObjectKey) -> Node {
 /// copy's own kind.
 pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<ObjectKey> {
     let source = outlook.source.as_ref()?;
-    let facts = outlook.rule.as_ref().and_then(|rule| world.rules.get(rule));
+    let facts = outlook.rule.as_ref().and_then(|rule| world.rules().get(rule));
     let kind = facts.map_or(outlook.slot.kind, |facts| facts.spec.source.kind);
     Some(ObjectKey::new(kind, source.namespace.clone(), source.name.clone()))
 }

@@ -218,12 +218,12 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
     // What is refused for something in the way is no copy of this rule.
     let digest = marks.filter(|_| rule.is_some_and(is_its)).map(|marks| marks.digest.to_string());
-    let facts = rule.and_then(|rule| world.rules.get(rule));
+    let facts = rule.and_then(|rule| world.rules().get(rule));
     Made {
         rule: rule.map(ToString::to_string),
         source: source_of(world, outlook).map(|source| source.to_string()),
         digest,
-        identity: rule.and_then(|rule| Some(world.rule_authority.get(rule)?.identity.clone())),
+        identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: facts.and_then(|facts| Some(author(&facts.annotations).ok()?.user)),
         action: outlook.course,
         reason: outlook.reason.clone(),
@@ -294,7 +294,7 @@ fn standing_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlo
 
 fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     let world = seen.world;
-    let facts = world.workloads.get(key)?;
+    let facts = world.workloads().get(key)?;
     let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| Standing {
         state: format!("{:?}", outlook.state),
         reason: outlook.reason.clone(),

@@ -36,7 +36,7 @@ pub(super) struct RuleWhy {
 
 /// What is known of a rule; `None` where there is no such rule.
 pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
-    let facts = survey.world.rules.get(rule)?;
+    let facts = survey.world.rules().get(rule)?;
     let status = facts.status.clone().unwrap_or_default();
     let conditions = status.conditions.iter().map(|one| {
         let said =

@@ -146,10 +146,10 @@ impl Args {
 }
 
 fn rows(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Vec<Row> {
-    let all = survey.world.rules.keys().filter(|rule| survey.selects_rule(rule));
+    let all = survey.world.rules().keys().filter(|rule| survey.selects_rule(rule));
     let all = all.filter(|rule| only.is_none_or(|only| only == *rule));
     // One that is asked for by name and is not there is answered, too.
-    let absent = only.filter(|rule| !survey.world.rules.contains_key(rule));
+    let absent = only.filter(|rule| !survey.world.rules().contains_key(rule));
     let row = |rule: &NamespacedName| row(rule, brings(&survey.world, &survey.outlooks, rule, namespace));
     all.chain(absent).map(row).collect()
 }

@@ -83,8 +83,8 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
 #[tokio::test(start_paused = true)]
 async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_again() {
     let mut world = World::default();
-    world.expected = [Store::ConfigMaps, Store::CopyratorRules].into();
-    world.complete.insert(Store::ConfigMaps);
+    world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
+    world.set_listed(Store::ConfigMaps);
     let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
     let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
     let phase = Arc::new(AtomicUsize::new(THERE));
@@ -94,8 +94,8 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
     let watching = watch(api, watcher::Config::default(), observer, None, hours, stop.clone());
     let seen = || {
         let world = world.read().unwrap();
-        let uid = world.definition.as_ref().map(|definition| definition.uid.to_string());
-        (world.rules.len(), uid, world.in_doubt.is_empty(), requests.0.load(Ordering::Relaxed))
+        let uid = world.definition().map(|definition| definition.uid.to_string());
+        (world.rules().len(), uid, !world.is_in_doubt(), requests.0.load(Ordering::Relaxed))
     };
     let look = async {
         tokio::time::sleep(Duration::from_secs(1)).await;

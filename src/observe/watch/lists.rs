@@ -32,14 +32,14 @@ fn namespace(name: &str) -> Namespace {
 /// The namespaces known after these events, whether the list of them is complete, and the changes told of.
 fn after(events: Vec<watcher::Event<Namespace>>) -> (Vec<String>, bool, Vec<Changed>) {
     let mut world = World::default();
-    world.expected.insert(Store::Namespaces);
+    world.settings_mut().stores.insert(Store::Namespaces);
     let noted = Arc::new(Noted::default());
     let observer =
         Observer { world: Arc::new(RwLock::new(world)), requests: noted.clone(), events: Counter::default() };
     let mut intake = Intake::new(observer.clone());
     events.into_iter().for_each(|event| intake.take(event));
     let world = observer.world.read().unwrap();
-    let names = world.namespaces.keys().map(ToString::to_string).collect();
+    let names = world.namespaces().keys().map(ToString::to_string).collect();
     let told = noted.0.lock().unwrap().clone();
     (names, world.is_complete(), told)
 }
@@ -84,7 +84,7 @@ fn the_list_of_one_place_says_nothing_of_another() {
         serde_json::from_value(json!({ "metadata": metadata })).unwrap()
     };
     let mut world = World::default();
-    world.places = Some(Places::new(["a", "b"]));
+    world.set_places(Some(Places::new(["a", "b"])));
     let requests = Arc::new(Noted::default());
     let observer = Observer { world: Arc::new(RwLock::new(world)), requests, events: Counter::default() };
     let list = |place: &str, objects: &[&str]| {

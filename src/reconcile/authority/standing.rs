@@ -54,7 +54,7 @@ fn write(world: &mut World, spec: &Value, status: &Value) {
 
 fn world(spec: &Value) -> World {
     let mut world = World::default();
-    world.key = Some(DigestKey::new(&[7; DigestKey::LENGTH]));
+    world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
     for name in ["home", "vault", "shop"] {
         namespace(&mut world, name, name);
     }
@@ -72,9 +72,9 @@ fn look(world: &mut World, no: &[&'static str], now: i64) -> (Vec<String>, Optio
         Decided::Ask(inquiry) => Some(inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap()),
     };
     if let Some(answer) = answer {
-        keep(&mut world.rule_authority, &rule(), world.rules.get(&rule()), answer);
+        world.note_rule_authority(&rule(), answer);
     }
-    let may = world.rule_authority.get(&rule()).map(|known| known.answer.is_ok());
+    let may = world.rule_authority(&rule()).map(|known| known.answer.is_ok());
     (says.asked.into_inner().unwrap(), may)
 }
 
@@ -92,7 +92,7 @@ const ALL: [&str; 4] = ["create shop", "delete shop", "get vault", "patch shop"]
 fn restart(world: &mut World, spec: &Value, now: i64) -> Value {
     let status = serde_json::to_value(rule_status(world, &rule(), at(now)).unwrap()).unwrap();
     write(world, spec, &status);
-    world.rule_authority.clear();
+    world.forget_rule_authority(&rule(), |_| true);
     status
 }
 
@@ -138,7 +138,7 @@ fn a_namespace_made_anew_grants_nothing() {
         let spec = reads_vault();
         let mut world = world(&spec);
         look(&mut world, &[], 0);
-        world.namespaces.remove(name);
+        world.forget_namespace(name);
         let asked = if name == "vault" { vec![] } else { vec!["get vault".to_owned()] };
         assert_eq!(
             look(&mut world, &["create shop"], 30),
@@ -153,7 +153,7 @@ fn a_namespace_made_anew_grants_nothing() {
                 restart(&mut world, &spec, 1);
             }
             namespace(&mut world, name, "anew");
-            assert_eq!(world.rule_authority.get(&rule()), None, "{name}: nobody has been asked of this one");
+            assert_eq!(world.rule_authority(&rule()), None, "{name}: nobody has been asked of this one");
             assert_eq!(look(&mut world, &["create shop"], 2), (ALL.map(str::to_owned).to_vec(), Some(false)));
         }
     }

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 /// A cluster with two namespaces and these policies.
 pub fn world(policies: impl IntoIterator<Item = (&'static str, ConfigPolicySpec, CompiledPolicy)>) -> World {
     let mut world = World::default();
-    world.own_namespace = "copyrator-system".into();
-    world.annotations = true;
+    world.settings_mut().own_namespace = "copyrator-system".into();
+    world.settings_mut().annotations = true;
     for name in ["platform", "shop"] {
         let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-        world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+        world.set_namespace(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
     }
     for (name, spec, compiled) in policies {
-        world.policies.insert(name.into(), facts(spec, compiled));
+        world.set_policy(name.into(), facts(spec, compiled));
     }
     world
 }

@@ -33,7 +33,7 @@ impl Object {
             keys: self.keys.iter().map(|(name, value)| (name.clone(), print(value))).collect(),
             annotations: BTreeMap::new(),
         };
-        world.fingerprints.insert(key.clone(), print);
+        world.assume_fingerprint(key, print);
     }
 }
 
@@ -50,7 +50,7 @@ impl Monitor {
             spec,
             status: None,
         };
-        world.monitors.insert(name.clone(), facts);
+        world.set_monitor(name.clone(), facts);
         let answer = match self.authority.as_deref() {
             Some("unasked") => return,
             Some(_) => Err(("Forbidden".to_owned(), "no".to_owned())),
@@ -65,25 +65,32 @@ impl Monitor {
             questions: 0,
             refusals: 0,
         };
-        world.monitor_authority.insert(name.clone(), authority);
+        world.set_monitor_authority(name, authority);
     }
 }
 
 impl Workload {
+    /// Since when something is missing that it uses.
+    pub(super) fn missing(&self, key: &WorkloadKey, world: &mut World) {
+        world.memory_mut().at_workload(key, |memory| memory.missing_since = self.missing_since.map(at));
+    }
+
     /// As [`Case::marks`], for one of several.
     pub(super) fn marks(&self, key: &WorkloadKey, world: &mut World) {
-        let inputs = Inputs::of(world, key, &world.workloads[key]);
+        let inputs = Inputs::of(world, key, &world.workloads()[key]);
         let counted: BTreeSet<ObjectKey> = inputs.objects.keys().cloned().collect();
         let Some(current) = inputs.content(world, &digest_key()) else { return };
-        let facts = world.workloads.get_mut(key).unwrap();
+        let mut facts = world.workloads()[key].clone();
         let applied = self.applied.as_ref().map(|was| label(was, &current, &counted));
         facts.applied = applied.map(|label| still_pending(label, self.pending));
         facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
         if self.failing_with_current {
             let failed =
                 Restarted { content: current.digest.clone(), went: Went::Failed("it crashes".into()) };
-            world.restarted.insert(key.clone(), failed);
+            world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
         }
+        let applied = facts.applied.clone();
+        world.edit_workload(key, |known| *known = facts);
         let Some(remembered) = &self.remembered else { return };
         let went = match remembered.as_str() {
             "under-way" => Went::UnderWay,
@@ -91,9 +98,9 @@ impl Workload {
             "through" => Went::Through,
             why => Went::Failed(why.to_owned()),
         };
-        let parts: Vec<&str> = facts.applied.as_deref().unwrap().split('.').collect();
+        let parts: Vec<&str> = applied.as_deref().unwrap().split('.').collect();
         let content = parts[..2].join(".");
-        world.restarted.insert(key.clone(), Restarted { content, went });
+        world.memory_mut().at_workload(key, |memory| memory.restarted = Some(Restarted { content, went }));
     }
 
     pub(super) fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {

@@ -14,13 +14,13 @@ pub(super) fn edits(case: &WriteCase<'_>, world: &World) -> Result<Vec<Edit>, De
         return Ok(Vec::new());
     }
     let mut object = object.without_data();
-    let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
+    let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
     let mut edits = Vec::new();
     // A label that one policy adds can bring the object under another: until nothing is added any more, so
     // that a second call adds nothing.
     loop {
         let before = edits.len();
-        for policy in world.policies.values() {
+        for policy in world.policies().values() {
             let Ok(compiled) = &policy.compiled else { continue };
             if !compiled.covers(&object, namespace).ok_or(DecideError::UnknownNamespace)? {
                 continue;

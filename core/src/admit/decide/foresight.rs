@@ -43,7 +43,7 @@ impl Written {
     /// What there is to say; nothing before the cluster is known.
     pub(super) fn look(&self, world: &World) -> Foresight {
         let Self { rule, compiled, said } = self;
-        if !world.expected.is_subset(&world.complete) {
+        if !world.is_listed() {
             return Foresight::default();
         }
         // A process that sees the sources knows better than an earlier status.

@@ -31,7 +31,7 @@ pub(super) fn look(
     if old.deleting || (new.is_some() && removed.is_empty()) {
         return Ok(None);
     }
-    let namespace = world.namespaces.get_key_value(&*old.namespace);
+    let namespace = world.namespaces().get_key_value(&*old.namespace);
     let (namespace, facts) = namespace.ok_or(DecideError::UnknownNamespace)?;
     if facts.terminating {
         return Ok(None);

@@ -140,7 +140,7 @@ impl WriteCase<'_> {
     /// # Errors
     /// The fault is ours, so that the hook's failure policy decides.
     pub fn look(&self, world: &World) -> Result<Known, DecideError> {
-        if !world.expected.is_subset(&world.complete) {
+        if !world.is_listed() {
             return Err(DecideError::NotReady);
         }
         let mut known = Known::default();

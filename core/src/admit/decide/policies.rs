@@ -50,11 +50,11 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     if is_our_write(object, case) || is_bookkeeping {
         return Ok(Vec::new());
     }
-    let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
+    let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
     let mut covering = Vec::new();
     // The same for each policy, and the most that is done while the world is held.
     let mut reach = None;
-    for (name, facts) in &world.policies {
+    for (name, facts) in world.policies() {
         let Ok(policy) = &facts.compiled else { continue };
         let covers =
             |object: &Candidate<'_>| policy.covers(object, namespace).ok_or(DecideError::UnknownNamespace);
@@ -217,7 +217,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     let Some(marks) = object.marks() else { return false };
     let Some(kind) = content_kind(object.kind) else { return false };
     let slot = ObjectKey::new(kind, &*object.namespace, &*object.name);
-    world.key.as_ref().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
+    world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
 /// As many as fit into a message, ten at most; the rest are counted.

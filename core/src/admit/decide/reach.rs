@@ -39,7 +39,7 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
     if !takes_copies(world, &object.name, &facts) {
         return (count, rules);
     }
-    for (name, rule) in &world.rules {
+    for (name, rule) in world.rules() {
         let Some(compiled) = acting(world, name, rule) else { continue };
         let elsewhere = source_namespaces(name, compiled).any(|source| source != object.name);
         if !elsewhere || !is_named(compiled, &object.name, &facts) {
@@ -52,7 +52,7 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
         }
         rules += 1;
     }
-    count.at_least |= world.sources_omitted;
+    count.at_least |= world.sources_omitted();
     (count, rules)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn relabelled(world: &World, old: &Candidate<'_>, new: &Candidate<'_>
     };
     let (before, after) = (facts(old), facts(new));
     let mut relabelled = Relabelled::default();
-    for (name, rule) in &world.rules {
+    for (name, rule) in world.rules() {
         let Some(compiled) = acting(world, name, rule) else { continue };
         let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
         let is_meant = |facts: &Option<NamespaceFacts>| {
@@ -108,7 +108,7 @@ pub(super) fn of_change(
 ) -> Reach {
     let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
     let mut reach = Reach { restarts, ..Reach::default() };
-    let rules = world.rules.iter().filter(|(name, _)| is_there || name.annotated().is_none());
+    let rules = world.rules().iter().filter(|(name, _)| is_there || name.annotated().is_none());
     let acting = rules.filter_map(|(name, rule)| {
         let compiled = rule.compiled.as_deref().ok()?;
         is_source(name, compiled, kind, object).then(|| acting(world, name, rule))?
@@ -140,7 +140,7 @@ fn acting<'w>(world: &World, name: &NamespacedName, rule: &'w RuleFacts) -> Opti
     let compiled = rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
     let is_proven = |key| rule.is_granted(key, &bounds(world, name, compiled));
     let conditions = rule.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    may(conditions, rule.generation, name, world.key.as_ref().map(is_proven)).then_some(compiled)
+    may(conditions, rule.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
 /// The same of a monitor.
@@ -150,7 +150,7 @@ fn watching<'w>(
     monitor: &'w MonitorFacts,
 ) -> Option<&'w CompiledMonitor> {
     let compiled = monitor.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
-    let is_proven = world.key.as_ref().map(|key| monitor.is_granted(key));
+    let is_proven = world.key().map(|key| monitor.is_granted(key));
     let conditions = monitor.status.as_ref().map_or(&[][..], |status| &status.conditions);
     may(conditions, monitor.generation, name, is_proven).then_some(compiled)
 }
@@ -191,7 +191,7 @@ fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Opt
 fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[String]) -> usize {
     let from = NamespacedName::new(namespace, "");
     let monitors: Vec<&CompiledMonitor> = world
-        .monitors
+        .monitors()
         .range(from..)
         .take_while(|(monitor, _)| *monitor.namespace == *namespace)
         .filter(|(_, monitor)| monitor.compiled.as_ref().is_ok_and(|it| watches(it, kind, name, keys)))
@@ -201,13 +201,13 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
     let workloads = kinds.into_iter().flat_map(|workload| {
         let from = WorkloadKey { kind: workload, namespace: Arc::from(namespace), name: Arc::from("") };
         world
-            .workloads
+            .workloads()
             .range(from..)
             .take_while(move |(key, _)| key.kind == workload && *key.namespace == *namespace)
     });
     let due = |(key, facts): &(&WorkloadKey, &WorkloadFacts)| {
         let uses = uses(facts, kind, name, keys);
-        (world.annotations && annotation_asks(facts, kind, name, uses))
+        (world.settings().annotations && annotation_asks(facts, kind, name, uses))
             || monitors.iter().any(|monitor| match &monitor.workloads {
                 WorkloadChoice::References => uses,
                 WorkloadChoice::Pods(selector, _) => {
@@ -219,7 +219,7 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
             })
     };
     let says_no = |facts: &WorkloadFacts| {
-        world.annotations && facts.restart.as_deref().is_some_and(|text| text.trim() == "false")
+        world.settings().annotations && facts.restart.as_deref().is_some_and(|text| text.trim() == "false")
     };
     workloads.filter(|(_, facts)| !facts.deleting && !says_no(facts)).filter(due).count()
 }

@@ -115,7 +115,7 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
     let used = some(restarts, "workload uses it", "workloads use it");
     Some(match (new.is_some(), copies) {
         (true, Some(copies)) => {
-            let large = too_much(Bytes(bytes), world.spread_limits);
+            let large = too_much(Bytes(bytes), world.settings().spread_limits);
             let copies = format!("copyrator: this change reaches {copies}{large}");
             [Some(copies), changed].into_iter().flatten().collect::<Vec<_>>().join(", ")
         }

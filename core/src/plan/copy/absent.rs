@@ -31,13 +31,13 @@ pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> V
     let named =
         compiled.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
     let named = named.map(String::as_str).filter(|name| !compiled.exclude.matches(name));
-    named.filter(|name| world.places.is_none() && !world.namespaces.contains_key(*name)).collect()
+    named.filter(|name| world.places().is_none() && !world.namespaces().contains_key(*name)).collect()
 }
 
 /// What a rule does not do yet, for lack of namespaces, in words. Where only some namespaces are looked at,
 /// others may exist.
 pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
-    if world.places.is_some() {
+    if world.places().is_some() {
         return Vec::new();
     }
     let absent = absent_targets(world, compiled);
@@ -72,7 +72,7 @@ pub(crate) fn sees_sources(world: &World, compiled: &CompiledRule) -> bool {
         Kind::ConfigMap => Store::ConfigMaps,
         Kind::Secret => Store::Secrets,
     };
-    world.expected.contains(&store) && world.places.is_none()
+    world.settings().stores.contains(&store) && world.places().is_none()
 }
 
 /// Whether a rule's targets are these namespaces and no other, whatever comes.

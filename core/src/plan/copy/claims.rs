@@ -61,13 +61,13 @@ pub fn unseen_source<'w>(
     rule: &'w NamespacedName,
     compiled: &'w CompiledRule,
 ) -> Option<&'w str> {
-    world.places.as_ref()?;
+    world.places()?;
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
 
 /// What the API server said of this very generation of a rule, once it has been asked.
 pub fn authority<'w>(world: &'w World, rule: &NamespacedName, facts: &RuleFacts) -> Option<&'w Authority> {
-    let authority = world.rule_authority.get(rule)?;
+    let authority = world.rule_authority(rule)?;
     (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
 }
 
@@ -83,8 +83,8 @@ pub fn is_wanted(world: &World, slot: &ObjectKey) -> bool {
 
 fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Claim<'w>> {
     let takes = |facts: &&NamespaceFacts| takes_copies(world, &slot.namespace, facts);
-    let namespace = world.namespaces.get(&slot.namespace).filter(takes);
-    let rules = namespace.map(|_| world.rules.copying_to(&slot.name)).into_iter().flatten();
+    let namespace = world.namespaces().get(&slot.namespace).filter(takes);
+    let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
     rules.filter_map(move |(rule, compiled)| {
         // First what rules out most rules at the least cost: this is asked for each slot of each rule.
         if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace?) {
@@ -95,14 +95,14 @@ fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Cl
             .flat_map(|namespace| sources_giving(world, rule, compiled, namespace, &slot.name))
             .map(|(source, _)| source.clone());
         let source = sources.next()?;
-        let (facts, duplicates) = (world.rules.get(rule)?, sources.take(MOST_DUPLICATES).collect());
+        let (facts, duplicates) = (world.rules().get(rule)?, sources.take(MOST_DUPLICATES).collect());
         Some(Claim { rule, facts, compiled, source, duplicates })
     })
 }
 
 /// The slots that a rule claims, whether it may write or not.
 pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
-    let Some(compiled) = world.rules.get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
+    let Some(compiled) = world.rules().get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
         return BTreeSet::new();
     };
     let targets: Vec<&Arc<str>> = targets(world, compiled).collect();
@@ -190,10 +190,10 @@ pub fn is_source(
 
 /// Whether a rule that may write copies this object.
 pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
-    let mut rules = world.rules.copying_from(&key.name);
+    let mut rules = world.rules().copying_from(&key.name);
     rules.any(|(rule, compiled)| {
         is_source(world, rule, compiled, key, facts)
-            && world.rules.get(rule).is_some_and(|facts| inert(world, rule, facts).is_none())
+            && world.rules().get(rule).is_some_and(|facts| inert(world, rule, facts).is_none())
     })
 }
 
@@ -201,7 +201,7 @@ pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
 /// grants could be forged. (As a target our namespace is out of the question anyway.)
 fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::Secret
-        && *key.namespace == *world.own_namespace
+        && *key.namespace == *world.settings().own_namespace
         && [KEY_SECRET, CA_SECRET].contains(&&*key.name)
 }
 
@@ -217,12 +217,12 @@ pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> 
             None => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
         },
     };
-    world.rules.iter().find(copies).map(|(rule, _)| rule)
+    world.rules().iter().find(copies).map(|(rule, _)| rule)
 }
 
 /// The objects that a rule copies, at present or once it may: see [`copied_by`].
 pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
-    let Some(facts) = world.rules.get(rule) else { return Vec::new() };
+    let Some(facts) = world.rules().get(rule) else { return Vec::new() };
     match &facts.compiled {
         Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
         Err(_) => {
@@ -249,7 +249,7 @@ fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTree
 /// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407,
 /// config-syncer#474).
 pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
-    match &world.key {
+    match world.key() {
         Some(_) => proof(world, key, facts).is_some_and(|proof| proof != Proof::Forged),
         None => facts.marks.is_some(),
     }
@@ -259,7 +259,7 @@ pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
 /// labels can be believed, since the admission policy for copies guards those: anybody may write annotations
 /// on their own objects.
 pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
-    let (marks, digest_key) = (facts.marks.as_deref()?, world.key.as_ref()?);
+    let (marks, digest_key) = (facts.marks.as_deref()?, world.key()?);
     let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
     Some(match marks.proof(key, digest_key) {
         Proof::UnknownKey if !marks.is_labelled(label) => Proof::Forged,

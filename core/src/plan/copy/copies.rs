@@ -166,9 +166,9 @@ pub(super) fn plan_claimed(
 /// may write or not: else the copy would be held once the rule is deleted.
 fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAction> {
     let rule = &facts.marks.as_deref()?.rule;
-    let is_there = world.rules.get(rule).is_some() && !is_anothers(world, rule);
+    let is_there = world.rules().get(rule).is_some() && !is_anothers(world, rule);
     let stays = facts.deletion.is_none()
-        && world.namespaces.get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
+        && world.namespaces().get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
     let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays)?;
     Some(CopyAction::Vouch(Version::of(facts), definition.uid.clone()))
 }
@@ -176,7 +176,7 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
 /// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
 /// mistake in it must not hand its copies to another rule), or this process does not serve it.
 fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
-    if world.rules.get(rule).is_some_and(|facts| facts.compiled.is_err()) {
+    if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
     }
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
@@ -186,9 +186,9 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
 /// rules of this one's sort, annotations, are switched off, which is not a decision of the users who wrote
 /// them: their copies stay as they are.
 pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
-    world.only_rule.as_ref().is_some_and(|only| only != rule)
+    world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
         || !world.sees(&rule.namespace)
-        || (!world.annotations && rule.annotated().is_some())
+        || (!world.settings().annotations && rule.annotated().is_some())
 }
 
 /// Whose slot it is: it belongs to the rule that the copy's mark names, for as long as that rule wants it; a
@@ -238,7 +238,7 @@ fn plan_wanted(
             false => plan(SlotState::Blocked(terminating(slot, deletion))),
         };
     }
-    let (Some(key), Some(source)) = (&world.key, world.object(&claim.source)) else {
+    let (Some(key), Some(source)) = (world.key(), world.object(&claim.source)) else {
         return plan(SlotState::Outdated);
     };
     let Some(print) = world.fingerprint(&claim.source) else {
@@ -252,7 +252,7 @@ fn plan_wanted(
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }
-    let intent = Intent::new(claim, slot, source, print, key, world.default_grace);
+    let intent = Intent::new(claim, slot, source, print, key, world.settings().default_grace);
     alike.learn(claim, slot, &intent);
     let verdict = match existing {
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
@@ -310,8 +310,7 @@ fn plan_wanted(
                 anew,
                 follows,
                 definition: world
-                    .definition
-                    .as_ref()
+                    .definition()
                     .filter(|_| claim.rule.annotated().is_none())
                     .map(|definition| definition.uid.clone()),
             };
@@ -385,7 +384,7 @@ fn judge_foreign(
     }
     // Two sources that were copied over each other would both be copies of nothing, and be removed.
     if let Some(rule) = copied_by(world, slot, facts) {
-        if world.rules.get(rule).is_some_and(|facts| facts.compiled.is_err()) {
+        if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(
                 "the object in the way may be a source of rule {rule}, which is not valid, and a source is never \
                  written, whatever conflictPolicy says: correct or delete that rule, or exclude the namespace"

@@ -17,7 +17,7 @@ use crate::{
 /// How many copies a rule comes to, where they are more than one rule may have. No new copy of it is made
 /// then; those that are there are kept in order, and removed, as ever.
 pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<usize> {
-    let most = world.spread_limits.max_copies;
+    let most = world.settings().spread_limits.max_copies;
     // Mostly there are too few namespaces, or too few objects, for it to be worth counting.
     let places = at_most(world, compiled).max(1);
     let enough = most.checked_div(places)?.saturating_add(1);
@@ -41,7 +41,7 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
 
 /// What to do about a rule that comes to too many copies.
 pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
-    let most = world.spread_limits.max_copies;
+    let most = world.settings().spread_limits.max_copies;
     format!(
         "the rule comes to {copies} copies, more than --max-copies-per-rule ({most}): no new copy is made, and those that \
          are there are kept in order; select fewer sources or fewer namespaces, spread them over several rules, or have \
@@ -54,7 +54,7 @@ fn others<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
 ) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledRule)> {
-    world.rules.iter().filter(move |(other, _)| *other != rule).filter_map(|(other, facts)| {
+    world.rules().iter().filter(move |(other, _)| *other != rule).filter_map(|(other, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
         inert(world, other, facts).is_none().then_some((other, compiled))
     })
@@ -63,7 +63,7 @@ fn others<'w>(
 /// The slots that another rule may fill and that this one claims too: which rule has them depends on what is
 /// known of this one. The cost is what the other rules come to, however much this one claims.
 pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
-    let Some(Ok(compiled)) = world.rules.get(rule).map(|facts| &facts.compiled) else {
+    let Some(Ok(compiled)) = world.rules().get(rule).map(|facts| &facts.compiled) else {
         return BTreeSet::new();
     };
     let mut shared = BTreeSet::new();
@@ -86,8 +86,8 @@ pub(crate) fn shared_of<'w>(
     source: &'w ObjectKey,
 ) -> BTreeSet<ObjectKey> {
     let name = compiled.shape.copy_name(source);
-    let others = world.rules.copying_to(&name).filter(|(other, theirs)| {
-        let may = || world.rules.get(other).is_some_and(|facts| inert(world, other, facts).is_none());
+    let others = world.rules().copying_to(&name).filter(|(other, theirs)| {
+        let may = || world.rules().get(other).is_some_and(|facts| inert(world, other, facts).is_none());
         *other != rule
             && theirs.shape.kind == compiled.shape.kind
             && may()
@@ -104,7 +104,7 @@ fn claimed_by_both<'w>(
     source: &'w ObjectKey,
 ) -> impl Iterator<Item = ObjectKey> {
     slots_in(its, source, targets(world, its)).filter(move |slot| {
-        let facts = world.namespaces.get(&slot.namespace);
+        let facts = world.namespaces().get(&slot.namespace);
         facts.is_some_and(|facts| is_named(one, &slot.namespace, facts))
     })
 }
@@ -124,7 +124,7 @@ pub(crate) fn taken_over(world: &World, rule: &NamespacedName) -> Vec<ObjectKey>
     }
     let is_taken = |source: &&ObjectKey| {
         takers.iter().any(|(other, theirs)| {
-            let facts = world.namespaces.get(&source.namespace);
+            let facts = world.namespaces().get(&source.namespace);
             theirs.shape.kind == source.kind
                 && facts.is_some_and(|facts| is_named(theirs, &source.namespace, facts))
                 && gives(world, other, theirs, &source.name)

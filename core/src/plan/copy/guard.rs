@@ -43,10 +43,10 @@ struct Guard {
 impl Guards {
     /// Those that speak of what is about to be written by `account`; `None` where there are none.
     pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
-        if world.policies.is_empty() || is_exempt(world, &slot.namespace) {
+        if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;
         }
-        let namespace = world.namespaces.get(&slot.namespace).map(|facts| &facts.labels);
+        let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
         let object = |labels| Candidate::of_metadata(slot.kind.into(), &slot.namespace, &slot.name, labels);
         let new = object(write.intent.labels.clone());
         let old = write.replaces.as_ref().and_then(|_| world.object(slot)).map(|facts| {
@@ -61,7 +61,7 @@ impl Guards {
                 before: old.as_ref().is_some_and(covers),
             })
         };
-        let guards: Vec<Guard> = world.policies.iter().filter_map(guard).collect();
+        let guards: Vec<Guard> = world.policies().iter().filter_map(guard).collect();
         (!guards.is_empty()).then(|| Self { guards, request: request(world, slot, old.is_some(), account) })
     }
 
@@ -110,9 +110,10 @@ impl Guards {
 /// judgement.
 pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let namespace: Option<&BTreeMap<_, _>> = world.namespaces.get(&slot.namespace).map(|facts| &facts.labels);
+    let namespace: Option<&BTreeMap<_, _>> =
+        world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
     namespace.hash(&mut hasher);
-    for (name, facts) in &world.policies {
+    for (name, facts) in world.policies() {
         (name, &facts.uid, facts.generation).hash(&mut hasher);
     }
     hasher.finish()
@@ -120,8 +121,11 @@ pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
 
 fn request(world: &World, slot: &ObjectKey, is_update: bool, account: &str) -> RequestFacts {
     let accounts = "system:serviceaccounts";
-    let groups =
-        vec![accounts.into(), format!("{accounts}:{}", world.own_namespace), "system:authenticated".into()];
+    let groups = vec![
+        accounts.into(),
+        format!("{accounts}:{}", world.settings().own_namespace),
+        "system:authenticated".into(),
+    ];
     let (group, version) = (String::new(), "v1".to_owned());
     let name = slot.kind.to_string();
     let resource = RequestResource {

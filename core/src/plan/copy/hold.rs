@@ -43,7 +43,8 @@ pub(super) fn held(
     if let Some(last) = refused.filter(|last| now < last.retry_at && last.retry_at <= at_after(now, AGAIN)) {
         return Some((refused_problem(slot, last), last.retry_at));
     }
-    let repairs = world.repairs.get(slot).filter(|repairs| repairs.digest == intent.marks.digest)?;
+    let repairs =
+        world.memory().slot(slot).repairs.as_ref().filter(|repairs| repairs.digest == intent.marks.digest)?;
     let (count, until) = match existing {
         Some(_) => (repairs.count, repairs.from),
         None => (repairs.made, at_after(repairs.made_at, MADE_AGAIN)),
@@ -79,7 +80,7 @@ pub(super) fn last_attempt<'w>(
     intent: &Intent,
 ) -> Option<&'w Attempt> {
     let version = existing.map(|facts| &facts.resource_version);
-    let last = world.attempts.get(slot)?;
+    let last = world.memory().slot(slot).attempt.as_deref()?;
     if last.judged_by.is_some_and(|by| by != judged_by(world, slot)) {
         return None;
     }

@@ -50,11 +50,11 @@ pub(super) fn plan_unwanted(
         Some(Proof::Ours) => {}
     }
     let leaves_alone = facts.deletion.is_some()
-        || world.namespaces.get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+        || world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if leaves_alone || is_anothers(world, &marks.rule) || !world.is_complete() {
         return plan(SlotState::Kept);
     }
-    if !world.in_doubt.is_empty() {
+    if world.is_in_doubt() {
         return SlotPlan { recheck: Some(at_after(now, IN_DOUBT)), ..plan(SlotState::Kept) };
     }
     if let Some(why) = holds_back(world, &marks.rule) {
@@ -62,7 +62,7 @@ pub(super) fn plan_unwanted(
     }
     // Nobody can be asked about a rule that is gone: the word that the rule left on the copy counts.
     let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
-    let rule = world.rules.get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
+    let rule = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = rule else {
         if let Some(definition) = unseen_under(world, &marks.rule, facts) {
             let held = SlotState::Blocked(problem(slot, HELD, &held(&marks.rule, definition)));
@@ -70,7 +70,7 @@ pub(super) fn plan_unwanted(
         }
         return leave(own_word, facts, &marks.rule, marks.remove_after, now);
     };
-    let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.default_grace));
+    let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.settings().default_grace));
     if was_asked_about(world, &marks.rule, compiled, slot) {
         return leave(word, facts, &marks.rule, marks.remove_after, now);
     }
@@ -154,7 +154,7 @@ pub(super) fn unseen_under<'w>(
     rule: &NamespacedName,
     copy: &ObjectFacts,
 ) -> Option<&'w Definition> {
-    world.definition.as_ref().filter(|definition| is_unseen_under(definition, rule, copy))
+    world.definition().filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
 /// The same of any definition.
@@ -189,7 +189,7 @@ pub fn let_go(rule: Option<&NamespacedName>, definition: &str) -> String {
 /// A rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and a
 /// spec that is not understood says nothing about what is unwanted.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
-    inert(world, rule, world.rules.get(rule)?)
+    inert(world, rule, world.rules().get(rule)?)
 }
 
 #[cfg(test)]

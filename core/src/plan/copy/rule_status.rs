@@ -55,7 +55,7 @@ pub fn rule_report(
     rule: &NamespacedName,
     now: Timestamp,
 ) -> Option<(CopyratorRuleStatus, Tally)> {
-    let facts = world.rules.get(rule)?;
+    let facts = world.rules().get(rule)?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
     if facts.compiled.is_ok()
@@ -153,7 +153,7 @@ fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
 /// Why what is needed could not be read the last time, if it could not.
 fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (&'static str, String)> {
     match need {
-        Need::Fingerprint(key) => world.unread.get(key),
+        Need::Fingerprint(key) => world.memory().source(key).unread.as_ref(),
         Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
     }
 }
@@ -314,7 +314,7 @@ fn status(
         }
     };
     let grows = facts.compiled.as_ref().is_ok_and(|compiled| can_grow(compiled));
-    let ready = match world.places.as_ref().filter(|places| places.is_all() && stopped.is_none() && grows) {
+    let ready = match world.places().filter(|places| places.is_all() && stopped.is_none() && grows) {
         Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
         None => ready,
     };
@@ -351,7 +351,7 @@ fn grant(
     asked: Timestamp,
 ) {
     status.authorized_generation = Some(facts.generation);
-    let (Ok(compiled), Some(key)) = (&facts.compiled, &world.key) else { return };
+    let (Ok(compiled), Some(key)) = (&facts.compiled, world.key()) else { return };
     let bounds = bounds(world, rule, compiled);
     if !facts.is_granted(key, &bounds) {
         status.authorized_proof = Some(facts.grant(key, &bounds));

@@ -53,12 +53,12 @@ impl SourceIndex {
     pub fn of(world: &World) -> Self {
         let mut index = Self::default();
         let mut bytes = 0;
-        let declared = world.rules.keys().chain(world.monitors.keys());
+        let declared = world.rules().keys().chain(world.monitors().keys());
         let declared: BTreeSet<_> = declared.filter(|name| name.annotated().is_some()).collect();
         for name in declared {
             let Some(source) = name.annotated() else { continue };
-            let rule = world.rules.get(name).filter(|facts| may_copy(world, name, facts));
-            let monitor = world.monitors.get(name).filter(|facts| may_restart(world, name, facts));
+            let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));
+            let monitor = world.monitors().get(name).filter(|facts| may_restart(world, name, facts));
             if rule.is_none() && monitor.is_none() {
                 continue;
             }
@@ -104,31 +104,32 @@ impl SourceIndex {
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let Ok(compiled) = &facts.compiled else { return false };
     let is_granted = |key| facts.is_granted(key, &bounds(world, name, compiled));
-    match world.rule_authority.get(name).filter(|it| it.uid == facts.uid && it.generation == facts.generation)
-    {
+    match world.rule_authority(name).filter(|it| it.uid == facts.uid && it.generation == facts.generation) {
         Some(known) => known.answer.is_ok(),
-        None => world.key.as_ref().is_some_and(is_granted),
+        None => world.key().is_some_and(is_granted),
     }
 }
 
 fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
-    let known = world.monitor_authority.get(name);
+    let known = world.monitor_authority(name);
     let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);
     facts.compiled.is_ok()
         && match known {
             Some(known) => known.answer.is_ok(),
-            None => world.key.as_ref().is_some_and(|key| facts.is_granted(key)),
+            None => world.key().is_some_and(|key| facts.is_granted(key)),
         }
 }
 
 /// Whether an object is the ConfigMap that holds it.
 pub(crate) fn is_source_index(world: &World, key: &ObjectKey) -> bool {
-    key.kind == Kind::ConfigMap && *key.namespace == *world.own_namespace && &*key.name == SOURCE_INDEX
+    key.kind == Kind::ConfigMap
+        && *key.namespace == *world.settings().own_namespace
+        && &*key.name == SOURCE_INDEX
 }
 
 /// The ConfigMap that holds it.
 pub fn source_index_key(world: &World) -> ObjectKey {
-    ObjectKey::new(Kind::ConfigMap, world.own_namespace.as_str(), SOURCE_INDEX)
+    ObjectKey::new(Kind::ConfigMap, world.settings().own_namespace.as_str(), SOURCE_INDEX)
 }
 
 #[cfg(test)]
@@ -161,7 +162,7 @@ mod tests {
             compiled,
             status: None,
         };
-        world.rules.insert(key.annotation_rule(), facts);
+        world.set_rule(key.annotation_rule(), facts);
         let authority = Authority {
             uid: "u".into(),
             generation: 1,
@@ -171,7 +172,7 @@ mod tests {
             questions: 0,
             refusals: 0,
         };
-        world.rule_authority.insert(key.annotation_rule(), authority);
+        world.set_rule_authority(&key.annotation_rule(), authority);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn braked(
     carried: Option<&String>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let spread = world.spreads.get(source)?;
+    let spread = world.memory().source(source).spread.as_ref()?;
     // A clock that was set back makes nobody wait.
     (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
 }
@@ -43,8 +43,8 @@ pub(super) fn braked(
 ///
 /// A copy whose turn has not come yet belongs to the spread under way, though it takes longer than its gap.
 pub fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
-    let least = world.spread_limits.min_interval;
-    let before = world.spreads.get(&write.source);
+    let least = world.settings().spread_limits.min_interval;
+    let before = world.memory().source(&write.source).spread.as_ref();
     Some(next(before, least, write.follows.as_ref()?, content(&write.intent.marks), now))
 }
 
@@ -79,7 +79,7 @@ fn content(marks: &CopyMarks) -> String {
 
 /// Why nothing of this source is written: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
-    let most = world.spread_limits.max_bytes;
+    let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, claim.compiled, &claim.source, print, most)?;
     Some(format!(
         "{volume}, more than --max-spread-bytes ({most}): nothing of it is written, and copies stay as they are; copy \
@@ -94,7 +94,7 @@ pub(super) fn is_large(
     source: &ObjectKey,
     print: &Fingerprint,
 ) -> Option<String> {
-    let limits = world.spread_limits;
+    let limits = world.settings().spread_limits;
     let is_refused = beyond(world, compiled, source, print, limits.max_bytes).is_some();
     beyond(world, compiled, source, print, limits.warn_bytes).filter(|_| !is_refused)
 }
@@ -110,7 +110,7 @@ fn beyond(
     let bytes = carried_bytes(&compiled.shape.keys, print);
     let in_all = |targets: usize| Bytes(bytes.saturating_mul(targets as u64));
     // Mostly there are too few namespaces for it to be worth counting.
-    if in_all(world.namespaces.len()) <= bound {
+    if in_all(world.namespaces().len()) <= bound {
         return None;
     }
     let targets = targets(world, compiled).filter(|namespace| **namespace != source.namespace).count();

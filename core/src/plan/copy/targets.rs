@@ -28,9 +28,9 @@ pub enum Declines {
 pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Declines> {
     if facts.terminating {
         Some(Declines::Terminating)
-    } else if name == world.own_namespace {
+    } else if name == world.settings().own_namespace {
         Some(Declines::Ours)
-    } else if world.system_namespaces.contains(name) {
+    } else if world.settings().system_namespaces.contains(name) {
         Some(Declines::System)
     } else {
         let refuses = facts.labels.get(COPIES).map(String::as_str) == Some("refuse");
@@ -92,7 +92,7 @@ fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
 /// see: Copyrator has asked about these, and they are part of its proof of a grant. `None`: what the rule
 /// declares says all.
 pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
-    let places = world.places.as_ref().filter(|places| places.is_all())?;
+    let places = world.places().filter(|places| places.is_all())?;
     let only_source = match compiled.source_namespaces.as_slice() {
         [] => Some(&*rule.namespace),
         [one] => Some(one.as_str()),
@@ -101,12 +101,12 @@ pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
     let can_be = |name: &&Arc<str>| {
         could_be_named(compiled, name)
             && Some(&***name) != only_source
-            && ***name != *world.own_namespace
-            && !world.system_namespaces.contains(&***name)
+            && ***name != *world.settings().own_namespace
+            && !world.settings().system_namespaces.contains(&***name)
     };
     Some(match places.supposed() {
         Some(supposed) => supposed.filter(can_be).map(ToString::to_string).collect(),
-        None => world.namespaces.keys().filter(can_be).map(ToString::to_string).collect(),
+        None => world.namespaces().keys().filter(can_be).map(ToString::to_string).collect(),
     })
 }
 
@@ -129,7 +129,7 @@ pub(super) fn was_asked_about(
 
 /// The namespaces that a rule's identity is asked about one by one, as far as they are there.
 pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Bounds {
-    let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces.get(name.as_str())?.uid));
+    let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let sources = compiled.source_namespaces.iter().filter(|name| ***name != *rule.namespace);
     let can_grow = can_grow(compiled);
     let one_by_one = match within(world, rule, compiled) {
@@ -146,11 +146,13 @@ pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
 /// The namespaces that a rule means and that are not seen: those that it names, and those we are to look at
 /// and cannot that it could name.
 pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str> {
-    let Some(places) = &world.places else { return BTreeSet::new() };
+    let Some(places) = world.places() else { return BTreeSet::new() };
     let named = rule.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
     let meant = named.map(String::as_str).filter(|name| !is_excluded(rule, name));
     let listed = places.names().map(|name| &**name).filter(|name| could_be_named(rule, name));
-    let is_served = |name: &&str| *name != world.own_namespace && !world.system_namespaces.contains(*name);
+    let is_served = |name: &&str| {
+        *name != world.settings().own_namespace && !world.settings().system_namespaces.contains(*name)
+    };
     meant.chain(listed).filter(is_served).filter(|name| !world.sees(name)).collect()
 }
 
@@ -158,8 +160,8 @@ pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str>
 /// there are.
 pub fn targets<'w>(world: &'w World, rule: &'w CompiledRule) -> impl Iterator<Item = &'w Arc<str>> {
     let literals = literals(rule);
-    let any = literals.is_none().then(|| world.namespaces.iter()).into_iter().flatten();
-    let named = literals.into_iter().flatten().filter_map(|name| world.namespaces.get_key_value(name));
+    let any = literals.is_none().then(|| world.namespaces().iter()).into_iter().flatten();
+    let named = literals.into_iter().flatten().filter_map(|name| world.namespaces().get_key_value(name));
     named
         .chain(any)
         .filter(|(name, facts)| takes_copies(world, name, facts) && is_named(rule, name, facts))
@@ -168,7 +170,7 @@ pub fn targets<'w>(world: &'w World, rule: &'w CompiledRule) -> impl Iterator<It
 
 /// How many namespaces can be among a rule's targets, at most.
 pub(super) fn at_most(world: &World, rule: &CompiledRule) -> usize {
-    literals(rule).map_or(world.namespaces.len(), |names| names.len())
+    literals(rule).map_or(world.namespaces().len(), |names| names.len())
 }
 
 /// The only namespaces that can be among a rule's targets, where it names them.
@@ -195,7 +197,7 @@ mod tests {
     fn what_was_asked_about_deleting_is_what_the_spec_declares() {
         let rule = NamespacedName::new("home", "app");
         let mut some = World::default();
-        some.places = Some(Places::new(["a", "b"]));
+        some.set_places(Some(Places::new(["a", "b"])));
         for place in ["a", "b"].map(Arc::from) {
             some.look(&place, Look::Namespace(NamespaceFacts::default()));
             let others = [Store::ConfigMaps, Store::Secrets, Store::Deployments, Store::StatefulSets];

@@ -36,14 +36,18 @@ fn key() -> DigestKey {
 
 fn world() -> World {
     let mut world = World::default();
-    world.key = Some(key());
-    world.own_namespace = "copyrator-system".into();
-    world.expected = [Store::Secrets].into();
-    world.complete = world.expected.clone();
+    world.set_key(key());
+    world.settings_mut().own_namespace = "copyrator-system".into();
+    world.settings_mut().stores = [Store::Secrets].into();
+    world.set_all_listed();
     for name in ["copyrator-system", "home", "shop"] {
-        world.namespaces.insert(name.into(), NamespaceFacts::default());
+        world.set_namespace(name.into(), NamespaceFacts::default());
     }
     world
+}
+
+fn tried(world: &mut World, attempt: Attempt) {
+    world.memory_mut().at_slot(&slot(), |memory| memory.attempt = Some(Box::new(attempt)));
 }
 
 fn rule(world: &mut World, name: &str, created: i64, change: Value) -> NamespacedName {
@@ -60,7 +64,7 @@ fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Namespace
 }
 
 fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
-    let facts = &world.rules[rule];
+    let facts = &world.rules()[rule];
     let answer = may.then_some(()).ok_or(("Forbidden".to_owned(), "no".to_owned()));
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority {
@@ -72,11 +76,11 @@ fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
         questions: 0,
         refusals: 0,
     };
-    world.rule_authority.insert(rule.clone(), authority);
+    world.set_rule_authority(rule, authority);
 }
 
 fn bounds_of(world: &World, rule: &NamespacedName) -> Bounds {
-    bounds(world, rule, world.rules[rule].compiled.as_ref().unwrap())
+    bounds(world, rule, world.rules()[rule].compiled.as_ref().unwrap())
 }
 
 fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> ObjectKey {
@@ -93,7 +97,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> Ob
         keys: [].into(),
         annotations: [].into(),
     };
-    world.fingerprints.insert(key.clone(), print);
+    world.assume_fingerprint(&key, print);
     key
 }
 
@@ -211,17 +215,18 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
         retry_at: at(400),
         judged_by: None,
     };
-    world.attempts.insert(slot(), attempt.clone());
+    tried(&mut world, attempt.clone());
     let plan = plan_slot(&world, &slot(), at(399));
     assert_eq!((blocked(&plan), plan.recheck), ("Refused", Some(at(400))));
     written(&plan_slot(&world, &slot(), at(400)));
-    world.attempts.insert(slot(), Attempt { digest: "other content".into(), ..attempt.clone() });
+    tried(&mut world, Attempt { digest: "other content".into(), ..attempt.clone() });
     written(&plan_slot(&world, &slot(), at(399)));
-    world.attempts.insert(slot(), attempt);
+    tried(&mut world, attempt);
     world.set_object(slot(), None);
     written(&plan_slot(&world, &slot(), at(399)));
 
-    world.repairs.insert(slot(), Repairs { digest, count: 10, from: at(500), made: 10, made_at: at(399) });
+    let repairs = Repairs { digest, count: 10, from: at(500), made: 10, made_at: at(399) };
+    world.memory_mut().at_slot(&slot(), |memory| memory.repairs = Some(repairs));
     let plan = plan_slot(&world, &slot(), at(399));
     assert_eq!(
         (blocked(&plan), plan.recheck),
@@ -259,7 +264,7 @@ fn a_status_waits_for_the_answer_it_already_gave() {
         assert_eq!(ready(&status), says);
         let stored = json!({"status": status});
         rule(&mut world, "a", 0, stored.clone());
-        world.rule_authority.clear();
+        world.forget_rule_authority(&name, |_| true);
         assert_eq!(rule_status(&world, &name, at(2)), None);
         answer(&mut world, &name, may);
         assert_eq!(rule_status(&world, &name, at(2)), Some(status), "a restart writes nothing");
@@ -267,7 +272,7 @@ fn a_status_waits_for_the_answer_it_already_gave() {
         let mut changed = stored;
         changed["metadata"] = json!({"generation": 2});
         rule(&mut world, "a", 0, changed);
-        world.rule_authority.clear();
+        world.forget_rule_authority(&name, |_| true);
         assert_eq!(ready(&rule_status(&world, &name, at(2)).unwrap()), "AuthorityUnknown");
     }
 }
@@ -280,12 +285,13 @@ fn when_it_was_asked_is_the_same_once_it_is_read_back() {
         let name = rule(&mut world, "a", 0, json!({}));
         answer(&mut world, &name, true);
         let asked = Timestamp::from_millisecond(milliseconds).unwrap();
-        world.rule_authority.get_mut(&name).unwrap().asked = asked;
+        let answer = Authority { asked, ..world.rule_authority(&name).cloned().unwrap() };
+        world.set_rule_authority(&name, answer);
         let told = rule_status(&world, &name, at(2)).unwrap();
         assert!(told.conditions[1].message.ends_with(" at 1970-01-01T00:00:01Z"), "{told:?}");
         rule(&mut world, "a", 0, json!({ "status": told }));
         let again = rule_status(&world, &name, at(3)).unwrap();
-        assert_eq!(Some(&again), world.rules[&name].status.as_ref(), "asked {milliseconds} ms after 1970");
+        assert_eq!(Some(&again), world.rules()[&name].status.as_ref(), "asked {milliseconds} ms after 1970");
     }
 }
 
@@ -297,7 +303,7 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
     answer(&mut world, &name, true);
     let status = rule_status(&world, &name, at(1)).unwrap();
     assert_eq!(status.authorized_generation, Some(1));
-    assert_eq!(status.authorized_proof, Some(world.rules[&name].grant(&key(), &bounds_of(&world, &name))));
+    assert_eq!(status.authorized_proof, Some(world.rules()[&name].grant(&key(), &bounds_of(&world, &name))));
 
     rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &name, false);
@@ -307,8 +313,8 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
     claimed["status"]["authorizedGeneration"] = 1.into();
     claimed["status"]["authorizedProof"] = "0.0".into();
     rule(&mut world, "a", 0, claimed);
-    assert!(!world.rules[&name].is_granted(&key(), &bounds_of(&world, &name)));
-    assert_eq!(rule_status(&world, &name, at(2)), world.rules[&name].status);
+    assert!(!world.rules()[&name].is_granted(&key(), &bounds_of(&world, &name)));
+    assert_eq!(rule_status(&world, &name, at(2)), world.rules()[&name].status);
 }
 
 fn outlook(world: &World) -> Vec<String> {
@@ -342,8 +348,10 @@ fn an_outlook_speaks_to_every_rule_that_wants_the_slot() {
     );
     secret(&mut world, "shop", "app", json!({}));
     assert_eq!(outlook(&world)[0], "Refuse Secret shop/app home/first Conflict");
-    world.fingerprints.clear();
-    world.namespaces.remove("shop");
+    for object in [ObjectKey::new(Kind::Secret, "home", "app"), slot()] {
+        world.forget_fingerprint(&object);
+    }
+    world.forget_namespace("shop");
     assert!(outlook(&world).is_empty());
 }
 
@@ -359,14 +367,17 @@ fn what_differs_is_named_and_never_shown() {
     let keys = |world: &mut World, of: &ObjectKey, values: &[(&str, &str)]| {
         let print = |value: &str| KeyPrint { digest: key().value(value.as_bytes()), size: 1, binary: false };
         let keys = values.iter().map(|(key, value)| ((*key).to_owned(), print(value))).collect();
-        world.fingerprints.get_mut(of).unwrap().keys = keys;
+        let print = Fingerprint { keys, ..world.fingerprint(of).cloned().unwrap() };
+        world.assume_fingerprint(of, print);
     };
     keys(&mut world, &source, &[("a", "1"), ("b", "2"), ("c", "3")]);
     keys(&mut world, &copy, &[("b", "else"), ("c", "3"), ("d", "4")]);
     let expected = r#"{"keysAdded":["a"],"keysChanged":["b"],"keysRemoved":["d"],"labels":["app.kubernetes.io/managed-by","copyrator.dev/rule","tier"]"#;
     let said = &outlook(&world)[0];
     assert!(said.starts_with(&format!("Change Secret shop/app home/rule TakeOver {expected}")), "{said}");
-    world.fingerprints.get_mut(&copy).unwrap().type_ = Some("example.com/other".into());
+    let print =
+        Fingerprint { type_: Some("example.com/other".into()), ..world.fingerprint(&copy).cloned().unwrap() };
+    world.assume_fingerprint(&copy, print);
     let said = &outlook(&world)[0];
     assert!(said.contains("home/rule Replace") && said.contains(r#""fields":["type"]"#), "{said}");
 }
@@ -379,9 +390,10 @@ fn a_status_tells_of_spreads() {
     let source = secret(&mut world, "home", "app", json!({}));
     let rule = rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &rule, true);
-    let print = world.fingerprints.get_mut(&source).unwrap();
+    let mut print = world.fingerprint(&source).cloned().unwrap();
     let value = KeyPrint { digest: [0; 16], size: 98, binary: false };
     print.keys.insert("ab".into(), value);
+    world.assume_fingerprint(&source, print);
     let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
     let ready = |world: &World| {
         let status = rule_status(world, &rule, at(101)).unwrap();
@@ -401,16 +413,16 @@ fn a_status_tells_of_spreads() {
     let write = written(&plan_slot(&world, &slot(), at(100))).clone();
     let mut last = spread(&world, &write, at(100)).unwrap();
     last.contents.insert(write.follows.clone().unwrap());
-    world.spreads.insert(source, last);
+    world.memory_mut().at_source(&source, |memory| memory.spread = Some(last));
     let plan = plan_slot(&world, &slot(), at(101));
     assert_eq!((&plan.state, &plan.action), (&SlotState::Braked(at(105)), &None));
     let waits = "Copying 1 copy waits until 1970-01-01T00:01:45Z, because the source keeps changing";
     assert_eq!(ready(&world), (waits.into(), None));
 
-    world.spread_limits.warn_bytes = Bytes(99);
+    world.settings_mut().spread_limits.warn_bytes = Bytes(99);
     let large = "Secret home/app: 100 bytes in each of 1 namespaces are 100 bytes";
     assert_eq!(ready(&world), (format!("{waits}; large: {large}"), Some(large.into())));
-    world.spread_limits.max_bytes = Bytes(99);
+    world.settings_mut().spread_limits.max_bytes = Bytes(99);
     let (said, large) = ready(&world);
     assert!(
         said.starts_with("Incomplete 0 of 1 copies") && large.is_none(),

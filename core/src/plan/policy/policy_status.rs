@@ -19,7 +19,7 @@ use crate::{
 /// What a policy's status should say; `None` where the policy is gone, or nobody has looked yet whether it is
 /// in force.
 pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<ConfigPolicyStatus> {
-    let facts = world.policies.get(name)?;
+    let facts = world.policies().get(name)?;
     let (mut status, generation, now) =
         (facts.status.clone().unwrap_or_default(), facts.generation, Time(now));
     let of_this = status.observed_generation == Some(generation);
@@ -31,7 +31,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
         Some(message) => (false, quarantine_reason(&status.problems), message.clone()),
         None => in_force(world, name, facts)?,
     };
-    match world.standing.get(name).filter(|standing| is_of(standing, facts)) {
+    match world.standing(name).filter(|standing| is_of(standing, facts)) {
         _ if invalid.is_some() => forget(&mut status),
         Some(standing) => {
             status.violation_count = Some(standing.count);
@@ -69,7 +69,7 @@ fn forget(status: &mut ConfigPolicyStatus) {
 
 /// Whether anybody asks us about the writes that it speaks of; `None` where that has not been looked at.
 fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'static str, String)> {
-    let hooked = world.hooked.get(name);
+    let hooked = world.hooked(name);
     let hooked = hooked.filter(|it| it.uid == facts.uid && it.generation == facts.generation)?;
     Some(match &hooked.off {
         None => (true, "InForce", "writes are judged by this policy".to_owned()),
@@ -91,6 +91,13 @@ mod tests {
     };
 
     fn world(off: Option<&str>) -> World {
+        let mut world = unhooked();
+        let hooked = Hooked { uid: "u".into(), generation: 2, off: off.map(str::to_owned) };
+        world.set_hooked(&"p".into(), hooked);
+        world
+    }
+
+    fn unhooked() -> World {
         let mut world = World::default();
         let spec: ConfigPolicySpec =
             serde_json::from_value(json!({"match": {"kinds": ["ConfigMap"]}, "limits": {"maxBytes": 1}}))
@@ -106,9 +113,7 @@ mod tests {
             compiled,
             status: None,
         };
-        world.policies.insert("p".into(), facts);
-        let hooked = Hooked { uid: "u".into(), generation: 2, off: off.map(str::to_owned) };
-        world.hooked.insert("p".into(), hooked);
+        world.set_policy("p".into(), facts);
         world
     }
 
@@ -121,24 +126,24 @@ mod tests {
     fn what_nobody_asks_us_about_is_not_in_force() {
         assert_eq!(conditions(&world(None)), ["Ready True InForce"]);
         assert_eq!(conditions(&world(Some("no hook"))), ["Ready False HooksOff"]);
-        let mut unseen = world(None);
-        unseen.hooked.clear();
+        let mut unseen = unhooked();
         assert_eq!(policy_status(&unseen, "p", Timestamp::UNIX_EPOCH), None);
-        let facts = unseen.policies.get_mut("p").unwrap();
-        facts.compiled = Err(vec![crate::api::Problem { message: "spec: no".into(), ..Default::default() }]);
+        let problem = crate::api::Problem { message: "spec: no".into(), ..Default::default() };
+        unseen.edit_policy("p", |facts| facts.compiled = Err(vec![problem]));
         assert_eq!(conditions(&unseen), ["Ready False Invalid", "Stalled True Invalid"]);
     }
 
     #[test]
     fn what_a_policy_speaks_of_is_a_word_for_a_column() {
         let mut world = world(None);
-        let facts = world.policies.get_mut("p").unwrap();
-        facts.spec.match_.kinds = vec![PolicyKind::ConfigMap, PolicyKind::Secret];
-        facts.spec.validation_actions = vec![Action::Deny, Action::Audit];
+        world.edit_policy("p", |facts| {
+            facts.spec.match_.kinds = vec![PolicyKind::ConfigMap, PolicyKind::Secret];
+            facts.spec.validation_actions = vec![Action::Deny, Action::Audit];
+        });
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((&*status.kinds, &*status.actions), ("ConfigMap,Secret", "Deny,Audit"));
         // With its own status it says nothing new.
-        world.policies.get_mut("p").unwrap().status = Some(status.clone());
+        world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
     }
 
@@ -155,16 +160,17 @@ mod tests {
         };
         let mut found = Standing { uid: "u".into(), generation: 2, ..Standing::default() };
         found.add(violation);
-        world.standing.insert("p".into(), found);
+        world.set_standing([("p".into(), found)].into());
         assert_eq!(conditions(&world), ["Ready True InForce", "Degraded True Violations"]);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (Some(1), 1));
         // A new leader has not looked yet, and keeps what is told.
-        world.standing.clear();
-        world.policies.get_mut("p").unwrap().status = Some(status.clone());
+        world.set_standing(Default::default());
+        world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
-        world.policies.get_mut("p").unwrap().generation = 3;
-        world.hooked.get_mut("p").unwrap().generation = 3;
+        world.edit_policy("p", |facts| facts.generation = 3);
+        let hooked = Hooked { generation: 3, ..world.hooked("p").cloned().unwrap() };
+        world.set_hooked(&"p".into(), hooked);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (None, 0));
         assert_eq!(conditions(&world), ["Ready True InForce"]);

@@ -45,7 +45,7 @@ impl Judges {
 impl Scan {
     /// Begins one, by the policies as they are.
     pub fn begin(world: &World) -> Self {
-        let judges = world.policies.iter().filter_map(|(name, facts)| {
+        let judges = world.policies().iter().filter_map(|(name, facts)| {
             let policy = judging(facts)?.clone();
             let standing =
                 Standing { uid: facts.uid.clone(), generation: facts.generation, ..Standing::default() };
@@ -66,7 +66,7 @@ impl Scan {
         if object.deleting || object.is_kubernetes_own() || is_exempt(world, &object.namespace) {
             return Judges(Vec::new());
         }
-        let namespace = world.namespaces.get(&*object.namespace).map(|facts| &facts.labels);
+        let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
         let is_copy = object.marks().is_some();
         let covers = |judge: &Judge| {
             (judge.copies || !is_copy) && judge.policy.covers(object, namespace) == Some(true)
@@ -107,8 +107,8 @@ impl Scan {
 /// Whether a policy has never been held against what is there: not in any generation, so that nobody who
 /// changes one over and over is in a hurry.
 pub fn is_unscanned(world: &World) -> bool {
-    let never = |name| !world.standing.contains_key(name);
-    world.policies.iter().any(|(name, facts)| judging(facts).is_some() && never(name))
+    let never = |name| world.standing(name).is_none();
+    world.policies().iter().any(|(name, facts)| judging(facts).is_some() && never(name))
 }
 
 /// Whether what was found is of this very policy.
@@ -121,7 +121,7 @@ pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     let Some(facts) = world.object(key) else { return false };
     let kind = key.kind.into();
     let mut judging = world
-        .policies
+        .policies()
         .values()
         .filter(|policy| policy.spec.match_.kinds.contains(&kind))
         .filter_map(self::judging)
@@ -131,13 +131,13 @@ pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     }
     let labels = facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let object = Candidate::of_metadata(kind, &key.namespace, &key.name, labels);
-    let namespace = world.namespaces.get(&key.namespace).map(|facts| &facts.labels);
+    let namespace = world.namespaces().get(&key.namespace).map(|facts| &facts.labels);
     judging.any(|policy| policy.covers(&object, namespace) == Some(true))
 }
 
 /// Whether what some policy says of objects hangs on namespaces.
 pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
-    world.policies.values().filter(|facts| judging(facts).is_some()).any(|facts| {
+    world.policies().values().filter(|facts| judging(facts).is_some()).any(|facts| {
         let scope = &facts.spec.match_;
         scope.namespace_selector.is_some() || scope.kinds.contains(&PolicyKind::Namespace)
     })
@@ -151,7 +151,7 @@ fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
 }
 
 pub(crate) fn is_exempt(world: &World, namespace: &str) -> bool {
-    SYSTEM.contains(&namespace) || world.own_namespace == namespace
+    SYSTEM.contains(&namespace) || world.settings().own_namespace == namespace
 }
 
 /// Whether a policy says anything of copies.
@@ -174,12 +174,12 @@ mod tests {
 
     fn world(spec: Value) -> World {
         let mut world = World::default();
-        world.own_namespace = "copyrator-system".into();
+        world.settings_mut().own_namespace = "copyrator-system".into();
         for (name, team) in
             [("shop", "blue"), ("kube-system", "blue"), ("copyrator-system", "blue"), ("red", "red")]
         {
             let labels = BTreeMap::from([("team".to_owned(), team.to_owned())]);
-            world.namespaces.insert(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+            world.set_namespace(name.into(), NamespaceFacts { labels, ..NamespaceFacts::default() });
         }
         let spec: ConfigPolicySpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledPolicy::compile(&spec).map(Arc::new);
@@ -193,7 +193,7 @@ mod tests {
             compiled,
             status: None,
         };
-        world.policies.insert("p".into(), facts);
+        world.set_policy("p".into(), facts);
         world
     }
 
@@ -250,13 +250,13 @@ mod tests {
         assert_eq!(told.collect::<Vec<_>>(), ["app-1 url", "app-2 url", "app-3 url", "app-3 validations[0]"]);
         assert_eq!(standing["p"].count, 4);
         let mut world = world;
-        world.standing = standing;
+        world.set_standing(standing);
         assert!(!is_unscanned(&world));
-        world.policies.get_mut("p").unwrap().generation = 2;
+        world.edit_policy("p", |facts| facts.generation = 2);
         assert!(!is_unscanned(&world), "a quarrel over a policy would have everything read all the time");
-        world.standing.clear();
+        world.set_standing(Default::default());
         assert!(is_unscanned(&world));
-        world.policies.get_mut("p").unwrap().spec.match_.copies = CopiesMatch::Exclude;
+        world.edit_policy("p", |facts| facts.spec.match_.copies = CopiesMatch::Exclude);
         let text = config_map("shop", "app-2", copy);
         let object = Candidate::decode(PolicyKind::ConfigMap, &text).unwrap();
         assert!(Scan::begin(&world).judges_of(&world, &object).is_empty());

@@ -15,7 +15,7 @@ use crate::{model::World, names::WorkloadKey};
 /// The restarts of ours under way: rollouts that are unfinished and not stuck, and what was decided a moment
 /// ago and no watch has told of yet.
 pub fn under_way(world: &World, now: Timestamp) -> BTreeSet<&WorkloadKey> {
-    world.under_way.at(Some(now), world.key.as_ref())
+    world.memory().under_way().at(Some(now), world.key())
 }
 
 /// The places, and who holds them.
@@ -31,14 +31,14 @@ struct Places<'w> {
 impl<'w> Places<'w> {
     /// Without a time no restart counts as stuck, and so perhaps no place is free.
     fn of(world: &'w World, now: Option<Timestamp>) -> Self {
-        let share = world.max_rollouts.div_ceil(2);
-        let taken = world.under_way.at(now, world.key.as_ref());
+        let share = world.settings().max_rollouts.div_ceil(2);
+        let taken = world.memory().under_way().at(now, world.key());
         let mut held: BTreeMap<&str, usize> = BTreeMap::new();
         for key in &taken {
             *held.entry(&key.namespace).or_default() += 1;
         }
         let filled: usize = held.values().map(|count| share.min(*count)).sum();
-        Self { taken, held, free: world.max_rollouts.saturating_sub(filled), share }
+        Self { taken, held, free: world.settings().max_rollouts.saturating_sub(filled), share }
     }
 
     fn held_by(&self, namespace: &str) -> usize {
@@ -53,7 +53,7 @@ impl<'w> Places<'w> {
 /// Whether this workload may restart now, as far as places are concerned. One that is under way has a place
 /// already: the next pod of a workload whose pods are replaced one by one.
 pub fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
-    if world.max_rollouts == 0 {
+    if world.settings().max_rollouts == 0 {
         return true;
     }
     let places = Places::of(world, Some(now));
@@ -66,8 +66,8 @@ pub fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
 /// thousands.
 fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
     let reason = WaitReason::Budget.as_str();
-    let since = world.waits.since(key, reason).unwrap_or(now);
-    let waiting = world.waits.for_reason(reason, now);
+    let since = world.memory().workload(key).waits_since(reason).unwrap_or(now);
+    let waiting = world.memory().waiting_for(reason, now);
     let before = waiting.filter(|(other, waiting)| {
         other.namespace == key.namespace && (waiting.since, *other) < (since, key)
     });
@@ -78,7 +78,7 @@ fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Times
 /// so perhaps none of them gets one.
 pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     let time = now.unwrap_or(Timestamp::MIN);
-    if world.waits.for_reason(WaitReason::Budget.as_str(), time).next().is_none() {
+    if world.memory().waiting_for(WaitReason::Budget.as_str(), time).next().is_none() {
         return Vec::new();
     }
     line(world, &Places::of(world, now), None, time).into_iter().cloned().collect()
@@ -95,7 +95,7 @@ fn line<'w>(
     if places.free == 0 {
         return Vec::new();
     }
-    let waiting = world.waits.for_reason(WaitReason::Budget.as_str(), now);
+    let waiting = world.memory().waiting_for(WaitReason::Budget.as_str(), now);
     let mut since: BTreeMap<&WorkloadKey, Timestamp> =
         waiting.map(|(key, waiting)| (key, waiting.since)).collect();
     if let Some(newcomer) = newcomer {
@@ -135,18 +135,19 @@ mod tests {
     }
 
     fn waits(world: &mut World, key: &WorkloadKey, second: i64) {
-        world.waits.note(key, WaitReason::Budget.as_str(), at(second));
+        let reason = WaitReason::Budget.as_str();
+        world.memory_mut().at_workload(key, |memory| memory.wait_for(reason, at(second)));
     }
 
     #[test]
     fn the_next_place_goes_to_the_namespace_with_the_fewest() {
         let mut world = World::default();
-        world.max_rollouts = 5;
+        world.settings_mut().max_rollouts = 5;
         let [big_1, big_2, big_3, small] =
             [key("big", "1"), key("big", "2"), key("big", "3"), key("small", "1")];
         assert!(has_place(&world, &big_1, at(0)));
         for one in [&big_1, &big_2, &key("third", "1"), &key("fourth", "1")] {
-            world.under_way.reserve(one, "x", at(100));
+            world.memory_mut().reserve(one, "x", at(100));
         }
         assert!(has_place(&world, &big_1, at(1)), "it has one");
         assert!(has_place(&world, &big_3, at(1)), "nobody else wants it");
@@ -155,24 +156,24 @@ mod tests {
         assert!(!has_place(&world, &big_3, at(3)), "though it has waited longer");
         assert!(has_place(&world, &small, at(3)));
         assert_eq!(next_in_line(&world, Some(at(3))), std::slice::from_ref(&small));
-        world.under_way.release(&big_1);
+        world.memory_mut().release(&big_1);
         assert_eq!(next_in_line(&world, Some(at(3))), [small.clone(), big_3.clone()]);
-        world.under_way.reserve(&small, "x", at(100));
-        world.waits.end(&small);
-        world.under_way.reserve(&big_3, "x", at(100));
+        world.memory_mut().reserve(&small, "x", at(100));
+        world.memory_mut().at_workload(&small, |memory| memory.wait = None);
+        world.memory_mut().reserve(&big_3, "x", at(100));
         assert!(!has_place(&world, &key("other", "1"), at(3)), "none is free");
         assert!(has_place(&world, &key("other", "1"), at(100)), "decisions that nobody has heard of");
-        world.max_rollouts = 0;
+        world.settings_mut().max_rollouts = 0;
         assert!(has_place(&world, &key("other", "1"), at(3)), "no limit");
     }
 
     #[test]
     fn a_namespace_holds_half_of_the_places_at_most_whatever_it_has_under_way() {
         let mut world = World::default();
-        world.max_rollouts = 4;
+        world.settings_mut().max_rollouts = 4;
         // More than there are places: anybody who may write a workload can write what it says of itself.
         for name in ["1", "2", "3", "4", "5"] {
-            world.under_way.reserve(&key("hog", name), "x", at(100));
+            world.memory_mut().reserve(&key("hog", name), "x", at(100));
             waits(&mut world, &key("hog", &format!("next {name}")), 1);
         }
         let [web, api, db] = [key("victim", "web"), key("victim", "api"), key("victim", "db")];
@@ -180,23 +181,22 @@ mod tests {
             waits(&mut world, one, 2);
         }
         assert_eq!(next_in_line(&world, Some(at(3))), [api.clone(), db.clone()]);
-        world.under_way.reserve(&api, "x", at(100));
-        world.under_way.reserve(&db, "x", at(100));
+        world.memory_mut().reserve(&api, "x", at(100));
+        world.memory_mut().reserve(&db, "x", at(100));
         assert!(!has_place(&world, &web, at(3)), "all are taken");
         for name in ["1", "2", "3", "4"] {
-            world.under_way.release(&key("hog", name));
+            world.memory_mut().release(&key("hog", name));
         }
         assert!(!has_place(&world, &web, at(3)), "it has its half");
         assert_eq!(next_in_line(&world, Some(at(3))), [key("hog", "next 1")]);
-        world.max_rollouts = 1;
-        world.under_way = Default::default();
+        world.settings_mut().max_rollouts = 1;
         assert!(has_place(&world, &web, at(300)), "half of one place is one");
     }
 
     #[test]
     fn the_longest_wait_first_and_none_that_is_stale() {
         let mut world = World::default();
-        world.max_rollouts = 1;
+        world.settings_mut().max_rollouts = 1;
         let [early, late] = [key("shop", "z"), key("shop", "a")];
         waits(&mut world, &early, 1);
         waits(&mut world, &late, 2);

@@ -52,7 +52,7 @@ pub(super) fn causes(world: &World, inputs: &Inputs<'_>, recorded: Option<Timest
             Some(at) => at,
             None => changed_at,
         };
-        let changed = world.changed_keys.get(object).into_iter().flat_map(|keys| keys.since(since));
+        let changed = world.changed_keys(object).into_iter().flat_map(|keys| keys.since(since));
         let is_named = |key: &str| uses.iter().any(|one| one.admits(key) && one.may_be_named(object.kind));
         let keys = changed.filter(|key| is_named(key)).map(str::to_owned).collect();
         Some(Cause { object: object.clone(), changed_at, keys })

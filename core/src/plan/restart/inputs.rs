@@ -266,7 +266,7 @@ impl<'w> Inputs<'w> {
 /// Whether an object says of itself that it restarts nobody.
 fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
-    &*object.name == ROOT_CA || (world.annotations && says_no)
+    &*object.name == ROOT_CA || (world.settings().annotations && says_no)
 }
 
 /// What is missing, and what to do about it.

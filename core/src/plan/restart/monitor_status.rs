@@ -42,7 +42,7 @@ const LASTING: Duration = Duration::from_secs(300);
 /// not waited for. Without `podsApplied`: that is no news but a record, and the writer of statuses may have
 /// an old one at hand.
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
-    let facts = world.monitors.get(name).filter(|_| world.is_complete())?;
+    let facts = world.monitors().get(name).filter(|_| world.is_complete())?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if facts.compiled.is_ok()
         && standing(world, name, facts).is_none()
@@ -94,14 +94,14 @@ impl Count {
         now: Timestamp,
     ) {
         let plan = plan_in_line(world, lines, key, now);
-        let Some(facts) = world.workloads.get(key) else { return };
+        let Some(facts) = world.workloads().get(key) else { return };
         if plan.state == WorkloadState::NotWatched {
             return;
         }
         self.workloads += 1;
         self.reads(world, &plan.needs);
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
-        let removed = world.removed_at.get(key).copied();
+        let removed = world.memory().workload(key).removed_at;
         if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
@@ -160,7 +160,7 @@ impl Count {
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
         self.reads(world, &plan.needs);
-        let removed = world.pods_removed.get(name).map(|removed| removed.at);
+        let removed = world.memory().pods(name).removed.map(|removed| removed.at);
         self.last_restart = self.last_restart.max(removed);
         match plan.state {
             SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
@@ -206,7 +206,8 @@ impl Count {
             Need::Fingerprint(object) => Some(object),
             Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
         });
-        let tried: Vec<bool> = contents.map(|object| world.unread.contains_key(object)).collect();
+        let tried: Vec<bool> =
+            contents.map(|object| world.memory().source(object).unread.is_some()).collect();
         self.is_reading |= !tried.is_empty() && !tried.contains(&true);
     }
 
@@ -305,7 +306,7 @@ fn status(
         status.identity = Some(identity.clone());
         if allowed.0 {
             status.authorized_generation = Some(generation);
-            status.authorized_proof = world.key.as_ref().map(|key| facts.grant(key));
+            status.authorized_proof = world.key().map(|key| facts.grant(key));
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
@@ -346,7 +347,7 @@ fn authorization<'w>(
     facts: &MonitorFacts,
 ) -> Option<(String, Says<'w>)> {
     let answer = standing(world, name, facts)?;
-    let identity = &world.monitor_authority.get(name)?.identity;
+    let identity = &world.monitor_authority(name)?.identity;
     let says = match answer {
         Ok(()) if facts.spec.service_account_name.is_some() => {
             let message =

@@ -12,7 +12,7 @@ pub fn is_nudged(
     changed_at: Timestamp,
     last_restart: Option<Timestamp>,
 ) -> bool {
-    world.restart_now.get(monitor).is_some_and(|said| {
+    world.restart_now(monitor).is_some_and(|said| {
         changed_at.as_second() <= said.as_second()
             && last_restart.is_none_or(|last| last.as_second() < said.as_second())
     })

@@ -42,7 +42,7 @@ pub fn standing<'w>(
     name: &NamespacedName,
     monitor: &MonitorFacts,
 ) -> Option<&'w Result<(), (String, String)>> {
-    let authority = world.monitor_authority.get(name)?;
+    let authority = world.monitor_authority(name)?;
     let is_current = authority.uid == monitor.uid && authority.generation == monitor.generation;
     is_current.then_some(&authority.answer)
 }
@@ -78,7 +78,7 @@ impl<'w> Wish<'w> {
 /// What the workload's annotation asks for, where annotations count. A word that is no object is passed over:
 /// one slip must not make the rest ineffective.
 pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>> {
-    let text = facts.restart.as_deref().filter(|_| world.annotations)?.trim();
+    let text = facts.restart.as_deref().filter(|_| world.settings().annotations)?.trim();
     if text == "true" {
         return Some(Wish::Everything);
     }
@@ -143,7 +143,7 @@ pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<Namespac
 
 /// The workloads that a monitor reaches.
 pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<WorkloadKey> {
-    let compiled = world.monitors.get(monitor).and_then(|facts| facts.compiled.as_deref().ok());
+    let compiled = world.monitors().get(monitor).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = compiled else { return BTreeSet::new() };
     let reached = world
         .workloads_in(&monitor.namespace)
@@ -153,7 +153,7 @@ pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<Workloa
 
 /// The monitors that reach a workload: their statuses speak of it.
 pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<NamespacedName> {
-    let Some(facts) = world.workloads.get(key) else { return BTreeSet::new() };
+    let Some(facts) = world.workloads().get(key) else { return BTreeSet::new() };
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
         monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
     });

@@ -25,7 +25,7 @@ impl Case<'_> {
             return Some(WorkloadState::Paused);
         }
         let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
-        (self.world.annotations && says_no).then_some(WorkloadState::Suspended)
+        (self.world.settings().annotations && says_no).then_some(WorkloadState::Suspended)
     }
 
     /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are
@@ -200,7 +200,7 @@ impl Case<'_> {
 
     /// The latest list of pods for this version of the workload.
     pub(super) fn last_seen(&self) -> Option<&PodsSeen> {
-        let seen = self.world.pods.get(self.key)?;
+        let seen = self.world.pods(self.key)?;
         (seen.resource_version == self.facts.resource_version).then_some(seen)
     }
 

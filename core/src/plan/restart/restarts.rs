@@ -53,7 +53,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
         Err(_) => return Due::No,
     };
     let Some(Difference::Content(since)) = case.difference() else { return Due::No };
-    let known = world.restarted.get(key);
+    let known = world.memory().workload(key).restarted.as_ref();
     if known
         .is_some_and(|known| known.content == case.content.digest && matches!(known.went, Went::Failed(_)))
     {
@@ -68,7 +68,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due
     // What it waits for after its turn has come, as last seen.
     let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
     if case.failed_before().is_some()
-        || waits.iter().any(|reason| world.waits.since(key, reason.as_str()).is_some())
+        || waits.iter().any(|reason| world.memory().workload(key).waits_since(reason.as_str()).is_some())
         || !matches!(case.held_back(since), Ok(None))
     {
         return Due::Held;
@@ -100,11 +100,11 @@ impl<'w> Case<'w> {
     ) -> Result<Self, Box<WorkloadPlan>> {
         let wait = |reason| Err(Box::new(Wait::for_event(reason).into()));
         let rest = |state| Err(Box::new(WorkloadPlan::rest(state)));
-        let Some(digest_key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+        let Some(digest_key) = world.key().filter(|_| world.is_complete()) else {
             return wait(WaitReason::Starting);
         };
-        let namespace_stays = !world.namespaces.get(&key.namespace).is_some_and(|facts| facts.terminating);
-        let facts = world.workloads.get(key).filter(|facts| !facts.deleting && namespace_stays);
+        let namespace_stays = !world.namespaces().get(&key.namespace).is_some_and(|facts| facts.terminating);
+        let facts = world.workloads().get(key).filter(|facts| !facts.deleting && namespace_stays);
         let Some(facts) = facts else { return rest(WorkloadState::NotWatched) };
         let inputs = Inputs::of(world, key, facts);
         if inputs.pending {
@@ -126,7 +126,7 @@ impl<'w> Case<'w> {
     /// written again, and a rollout of ours that went with it is to be done again.
     fn difference(&self) -> Option<Difference> {
         let difference = self.applied.map(|applied| applied.differs(&self.content))?;
-        Some(match (difference, self.world.taken.get(self.key), self.content.changed_at) {
+        Some(match (difference, self.world.taken(self.key), self.content.changed_at) {
             (Difference::Nothing, Some(Taken::Rollout), Some(since)) => Difference::Content(since),
             (Difference::Nothing, Some(_), _) => Difference::Scope,
             (difference, ..) => difference,
@@ -219,7 +219,7 @@ impl Case<'_> {
             // What is recorded was, for all we know, when the last of its pods had been replaced.
             StrategyType::Evict | StrategyType::Delete => self.facts.last_restart.max(self.facts.recorded),
         };
-        let track = match self.world.taken.contains_key(self.key) {
+        let track = match self.world.taken(self.key).is_some() {
             // Whether a rollout that was taken back would have become ready is not known.
             true => self.facts.track.clone(),
             // Before its deadline, or after it was complete.
@@ -239,7 +239,7 @@ impl Case<'_> {
     }
 
     fn missing_since(&self) -> Timestamp {
-        self.world.missing_since.get(self.key).copied().unwrap_or(self.now)
+        self.world.memory().workload(self.key).missing_since.unwrap_or(self.now)
     }
 
     /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods
@@ -300,7 +300,7 @@ impl Case<'_> {
         if let Some(state) = self.stopped() {
             return Ok(Some(WorkloadPlan::rest(state)));
         }
-        let unsettled = self.world.waits.since(self.key, WaitReason::QuietPeriod.as_str());
+        let unsettled = self.world.memory().workload(self.key).waits_since(WaitReason::QuietPeriod.as_str());
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         self.patience()?;
         let is_rolling = self.pace.strategy == StrategyType::Rollout
@@ -369,7 +369,7 @@ impl Case<'_> {
     }
 
     fn waits_for_place(&self) -> bool {
-        self.world.waits.since(self.key, WaitReason::Budget.as_str()).is_some()
+        self.world.memory().workload(self.key).waits_since(WaitReason::Budget.as_str()).is_some()
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest
@@ -390,7 +390,7 @@ impl Case<'_> {
 
     /// An attempt for this very content was refused: tried again when its time has come.
     fn failed_before(&self) -> Option<WorkloadPlan> {
-        let attempt = self.world.restart_attempts.get(self.key)?;
+        let attempt = self.world.memory().workload(self.key).attempt.as_deref()?;
         if !attempt.label.starts_with(&self.content.label()) || attempt.retry_at <= self.now {
             return None;
         }

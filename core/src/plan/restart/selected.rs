@@ -109,10 +109,10 @@ pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) 
 
 fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
     let not_applicable = Ok(SelectedPodsPlan::rest(SelectedPodsState::NotApplicable));
-    let Some(key) = world.key.as_ref().filter(|_| world.is_complete()) else {
+    let Some(key) = world.key().filter(|_| world.is_complete()) else {
         return Err(Wait::for_event(WaitReason::Starting));
     };
-    let Some(facts) = world.monitors.get(name) else { return not_applicable };
+    let Some(facts) = world.monitors().get(name) else { return not_applicable };
     let Some(compiled) = facts.compiled.as_deref().ok().filter(|compiled| selects_pods(compiled)) else {
         return not_applicable;
     };
@@ -127,7 +127,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
         return Ok(SelectedPodsPlan::need(inputs.needs(world)));
     };
     let applied = facts.status.as_ref().and_then(|status| status.pods_applied.as_deref());
-    let recorded = world.pods_recorded.get(name).copied();
+    let recorded = world.pods_recorded(name);
     let applied = Applied::read(applied, recorded, key);
     let pending = applied.and_then(|applied| applied.pending);
     let difference = applied.map(|applied| applied.differs(&content));
@@ -171,7 +171,7 @@ impl<'w> Selected<'_, 'w> {
     /// Content has changed. The record that pods are to be removed is written before the first one is
     /// removed: it survives us, and content that changes back half-way differs from what is written.
     fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
-        let unsettled = self.world.pod_waits.since(self.name, WaitReason::QuietPeriod.as_str());
+        let unsettled = self.world.memory().pods(self.name).waits_since(WaitReason::QuietPeriod.as_str());
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
         // In the same second pods count as older here: no rollout replaces them together with the content,
@@ -207,7 +207,7 @@ impl<'w> Selected<'_, 'w> {
     }
 
     fn seen(&self, since: Timestamp) -> Option<&'w PodsSeen> {
-        self.world.selected_pods.get(self.name).filter(|seen| is_fresh(seen, since, self.now))
+        self.world.selected_pods(self.name).filter(|seen| is_fresh(seen, since, self.now))
     }
 
     fn need(&self) -> SelectedPodsPlan {
@@ -222,7 +222,7 @@ impl<'w> Selected<'_, 'w> {
     /// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked
     /// for.
     fn is_ours(&self, pod: &PodFacts) -> bool {
-        let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads.contains_key(key));
+        let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads().contains_key(key));
         let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;
         !pod.untouchable && !of_workload && may_go
     }
@@ -260,7 +260,7 @@ impl<'w> Selected<'_, 'w> {
     /// How many pods there are when the one that follows the last removed is there. Nobody says how many
     /// there should be, so that this ends: their owner may have wanted fewer meanwhile.
     fn expected(&self) -> usize {
-        let removed = self.world.pods_removed.get(self.name);
+        let removed = self.world.memory().pods(self.name).removed;
         let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
         removed.filter(|removed| is_recent(removed.at)).map_or(0, |removed| removed.controlled)
     }
@@ -278,7 +278,7 @@ fn failed_before(
     label: &str,
     now: Timestamp,
 ) -> Option<SelectedPodsPlan> {
-    let attempt = world.pod_attempts.get(name)?;
+    let attempt = world.memory().pods(name).attempt.as_deref()?;
     if !attempt.label.starts_with(label) || attempt.retry_at <= now {
         return None;
     }

@@ -42,7 +42,7 @@ impl Course {
 
 /// What is remembered of the restart for the content that is recorded on the workload.
 pub fn remembered<'w>(world: &'w World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<&'w Went> {
-    let Restarted { content, went } = world.restarted.get(key)?;
+    let Restarted { content, went } = world.memory().workload(key).restarted.as_ref()?;
     (digest_of(facts.applied.as_deref()?) == content).then_some(went)
 }
 
@@ -85,7 +85,7 @@ pub fn course(
         return Course::rest(Went::Through);
     }
     let before = known.cloned().unwrap_or(Went::UnderWay);
-    let Some(seen) = world.pods.get(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
+    let Some(seen) = world.pods(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
         return Course { needs_pods: true, ..Course::rest(before) };
     };
     let begun = facts.last_restart.filter(|_| !by_removal);

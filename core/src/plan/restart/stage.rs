@@ -132,7 +132,7 @@ pub fn staged<'w>(
     monitors: &'w BTreeSet<NamespacedName>,
 ) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {
     monitors.iter().filter_map(|name| {
-        let facts = world.monitors.get(name)?;
+        let facts = world.monitors().get(name)?;
         let compiled = facts.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
         let may = standing(world, name, facts).is_some_and(Result::is_ok);
         Some((name, compiled, compiled.stage.as_ref().filter(|_| may)?))
@@ -290,10 +290,13 @@ impl Look<'_> {
     }
 
     fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
-        if is_begun(self.world, key) || self.world.under_way.is_reserved(key, self.now) {
+        if is_begun(self.world, key) || self.world.memory().under_way().is_reserved(key, self.now) {
             return Stands::UnderWay;
         }
-        if matches!(self.world.restarted.get(key), Some(Restarted { went: Went::Failed(_), .. })) {
+        if matches!(
+            self.world.memory().workload(key).restarted.as_ref(),
+            Some(Restarted { went: Went::Failed(_), .. })
+        ) {
             return Stands::Failed;
         }
         let is_ours = facts.restarted_by_us();
@@ -314,14 +317,14 @@ impl Look<'_> {
     }
 
     fn had_failed(&self, key: &WorkloadKey) -> bool {
-        let facts = self.world.workloads.get(key);
+        let facts = self.world.workloads().get(key);
         facts.is_some_and(|facts| self.seems(key, facts) == Stands::Failed)
     }
 }
 
 /// Whether we have begun a restart that its record does not show yet: a moment ago, or pod by pod.
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
-    let recorded = world.workloads.get(key).and_then(|facts| facts.applied.as_deref()).map(digest_of);
-    let ours = world.restarted.get(key).filter(|ours| ours.went == Went::UnderWay);
+    let recorded = world.workloads().get(key).and_then(|facts| facts.applied.as_deref()).map(digest_of);
+    let ours = world.memory().workload(key).restarted.as_ref().filter(|ours| ours.went == Went::UnderWay);
     ours.is_some_and(|ours| recorded != Some(&*ours.content))
 }

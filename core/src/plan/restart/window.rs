@@ -33,7 +33,7 @@ pub fn shut<'m>(
     last_restart: Option<Timestamp>,
     now: Timestamp,
 ) -> Vec<(&'m NamespacedName, Wait)> {
-    let window = |name: &NamespacedName| world.monitors.get(name)?.compiled.as_ref().ok()?.window.as_ref();
+    let window = |name: &NamespacedName| world.monitors().get(name)?.compiled.as_ref().ok()?.window.as_ref();
     let closed = monitors.iter().filter_map(|name| {
         let wait = is_open(window(name)?, now).err()?;
         (!is_nudged(world, name, since, last_restart)).then_some((name, wait))

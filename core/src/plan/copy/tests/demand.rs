@@ -9,7 +9,7 @@ fn many() -> World {
         secret(&mut world, "home", &format!("s{number:02}"), json!({}));
     }
     for number in 0..12 {
-        world.namespaces.insert(format!("team-{number:02}").as_str().into(), NamespaceFacts::default());
+        world.set_namespace(format!("team-{number:02}").as_str().into(), NamespaceFacts::default());
     }
     world
 }
@@ -90,7 +90,7 @@ fn a_rule_that_comes_to_too_many_copies_keeps_those_it_has() {
     secret(&mut world, "team-00", "s00", marks);
     let own = &Key::Slot(there.clone());
 
-    world.spread_limits.max_copies = 239;
+    world.settings_mut().spread_limits.max_copies = 239;
     let keys = everything(&world);
     assert_eq!((slots_in(&keys), keys.contains(own)), (1, true));
     assert_eq!(slots_to_check(&world, &rule), [own.clone()].into());
@@ -115,7 +115,7 @@ fn a_rule_that_comes_to_too_many_copies_keeps_those_it_has() {
     assert_eq!(plan_slot(&world, &lacking, at(1)).rule, Some(young));
 
     for most in [240, 0] {
-        world.spread_limits.max_copies = most;
+        world.settings_mut().spread_limits.max_copies = most;
         assert_eq!(slots_to_check(&world, &rule).len(), 240);
         assert!(!says_too_many(&rule_status(&world, &rule, at(1)).unwrap()));
     }
@@ -149,7 +149,7 @@ fn slots_and_sources_find_each_other() {
                 "{slot}"
             );
         }
-        let compiled = world.rules[&rule].compiled.clone().unwrap();
+        let compiled = world.rules()[&rule].compiled.clone().unwrap();
         for (source, facts) in world.objects() {
             let is_source = is_source(&world, &rule, &compiled, source, facts);
             assert_eq!(
@@ -159,7 +159,7 @@ fn slots_and_sources_find_each_other() {
             let team = ObjectKey::new(Kind::Secret, "team-00", compiled.shape.copy_name(source));
             assert!(!is_source || slots.contains(&team), "{name}: {source} as {team}");
         }
-        world.rules.remove(&rule);
+        world.forget_rule(&rule);
         assert!(slots.iter().all(|slot| claims_on(&world, slot).is_empty()), "{name} is gone");
     }
 }

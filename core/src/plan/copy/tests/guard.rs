@@ -26,7 +26,7 @@ fn policy(world: &mut World, change: Value) {
         spec,
         status: None,
     };
-    world.policies.insert("p".into(), facts);
+    world.set_policy("p".into(), facts);
 }
 
 fn object(k: &str, id: &str) -> String {
@@ -65,7 +65,7 @@ fn a_copy_is_judged_where_it_will_be_and_by_what_refuses() {
         if change.pointer("/data/0/format") == Some(&json!("no such format")) {
             // Not understood: as if it were not there.
             policy(&mut world, json!({}));
-            world.policies.get_mut("p").unwrap().compiled = Err(Vec::new());
+            world.edit_policy("p", |facts| facts.compiled = Err(Vec::new()));
         } else {
             policy(&mut world, change.clone());
         }
@@ -116,10 +116,11 @@ fn what_a_policy_refused_waits_for_the_policy() {
         retry_at: at(400),
         judged_by: Some(judged_by(&world, &slot())),
     };
-    world.attempts.insert(slot(), attempt);
+    tried(&mut world, attempt);
     assert_eq!(blocked(&plan_slot(&world, &slot(), at(101))), "RefusedByPolicy");
     assert!(affected(&world, &Changed::Policy("p".into())).contains(&Key::Slot(slot())));
-    let labels = &mut world.namespaces.get_mut("shop").unwrap().labels;
-    labels.insert("team".into(), "red".into());
+    let mut facts = world.namespaces()["shop"].clone();
+    facts.labels.insert("team".into(), "red".into());
+    world.set_namespace("shop".into(), facts);
     written(&plan_slot(&world, &slot(), at(102)));
 }

@@ -6,11 +6,16 @@ use crate::{
     plan::copy::targets::within,
 };
 
+fn forget_namespaces(world: &mut World) {
+    let names: Vec<_> = world.namespaces().keys().cloned().collect();
+    names.iter().for_each(|name| world.forget_namespace(name));
+}
+
 /// A world that looks at these namespaces; `shop` carries a label.
 fn some(names: &[&str]) -> World {
     let mut world = world();
-    world.namespaces.clear();
-    world.places = Some(Places::new(names.iter().copied()));
+    forget_namespaces(&mut world);
+    world.set_places(Some(Places::new(names.iter().copied())));
     for name in names {
         see(&mut world, name);
     }
@@ -125,7 +130,7 @@ fn copies_stay_while_the_namespace_of_their_rule_is_not_seen() {
     answer(&mut world, &rule, true);
     a_copy(&mut world, &rule);
     let gone = |world: &mut World| {
-        world.rules.retain(|_| false);
+        world.rules().keys().cloned().collect::<Vec<_>>().iter().for_each(|rule| world.forget_rule(rule));
         world.set_object(ObjectKey::new(Kind::Secret, "home", "app"), None);
     };
     let mut hidden = some(&["shop"]);
@@ -165,8 +170,8 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     assert!(message.starts_with("a namespace of its sources: namespace web is not served"), "{message}");
 
     let mut callers = World::default();
-    callers.key = world.key.clone();
-    callers.places = Some(Places::of_caller(["home", "shop"]));
+    callers.set_key(world.key().cloned().unwrap());
+    callers.set_places(Some(Places::of_caller(["home", "shop"])));
     see(&mut callers, "shop");
     hide(&mut callers, "home");
     a_copy_of(&world, &mut callers);
@@ -176,7 +181,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     let Brings::Lacks { reason, .. } = brings(&callers, &[], &rule, "shop") else { panic!("it brings") };
     assert_eq!(reason, "OutOfSight");
 
-    callers.places = Some(Places::of_caller(["shop"]));
+    callers.set_places(Some(Places::of_caller(["shop"])));
     see(&mut callers, "shop");
     let (course, reason, message) = told(&callers);
     assert_eq!((course, &*reason), (Course::Wait, "NotServed"), "{message}");
@@ -195,15 +200,15 @@ fn a_namespace_that_comes_into_sight_is_asked_about() {
     let rule = rule(&mut world, "a", 0, targets_of(json!([{"names": ["*"]}])));
     answer(&mut world, &rule, true);
     hide(&mut world, "web");
-    assert!(world.rule_authority.is_empty());
+    assert_eq!(world.rule_authority(&rule), None);
     let asked = |world: &World| {
-        let compiled = world.rules[&rule].compiled.clone().unwrap();
+        let compiled = world.rules()[&rule].compiled.clone().unwrap();
         within(world, &rule, &compiled).unwrap().into_iter().collect::<Vec<_>>()
     };
     assert_eq!(asked(&world), ["shop"], "copies of its only source go nowhere near it");
     answer(&mut world, &rule, true);
     see(&mut world, "web");
-    assert!(world.rule_authority.is_empty());
+    assert_eq!(world.rule_authority(&rule), None);
     assert_eq!(asked(&world), ["shop", "web"]);
 }
 
@@ -213,12 +218,12 @@ fn a_namespace_that_comes_into_sight_is_asked_about() {
 fn what_a_person_may_not_see_is_asked_about_all_the_same() {
     let mut world = some(&["home", "shop", "web"]);
     let rule = rule(&mut world, "a", 0, targets_of(json!([{"names": ["*"]}])));
-    let compiled = world.rules[&rule].compiled.clone().unwrap();
+    let compiled = world.rules()[&rule].compiled.clone().unwrap();
     let asked = |world: &World| within(world, &rule, &compiled).unwrap();
     let of_copyrator = asked(&world);
 
-    world.namespaces.clear();
-    world.places = Some(Places::of_caller(["gone", "home", "shop", "web"]));
+    forget_namespaces(&mut world);
+    world.set_places(Some(Places::of_caller(["gone", "home", "shop", "web"])));
     see(&mut world, "home");
     see(&mut world, "shop");
     hide(&mut world, "web");

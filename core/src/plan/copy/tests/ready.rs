@@ -56,7 +56,7 @@ fn a_named_namespace_that_does_not_exist_yet_is_as_declared() {
 fn a_right_that_we_lack_everywhere_is_not_ready() {
     let mut world = world();
     secret(&mut world, "home", "app", json!({}));
-    world.namespaces.insert("web".into(), NamespaceFacts::default());
+    world.set_namespace("web".into(), NamespaceFacts::default());
     let it = granted(&mut world, json!({"spec": {"targets": [{"names": ["shop", "web"]}]}}));
     let lack = |world: &mut World, slot: ObjectKey| {
         let digest = written(&plan_slot(world, &slot, at(1))).intent.marks.digest.clone();
@@ -70,7 +70,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
             retry_at: at(1),
             judged_by: None,
         };
-        world.attempts.insert(slot, attempt);
+        world.memory_mut().at_slot(&slot, |memory| memory.attempt = Some(Box::new(attempt)));
     };
     lack(&mut world, slot());
     let (conditions, _) = said(&world, &it);
@@ -89,10 +89,11 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
     assert_eq!(message, "Copyrator's own account may not patch secrets");
 
     // The same where the source cannot be read.
-    world.fingerprints.clear();
-    world.attempts.clear();
     let source = ObjectKey::new(Kind::Secret, "home", "app");
-    world.unread.insert(source, ("Forbidden", "Copyrator's own account may not get secrets".into()));
+    world.forget_fingerprint(&source);
+    *world.memory_mut() = Default::default();
+    let unread = ("Forbidden", "Copyrator's own account may not get secrets".into());
+    world.memory_mut().at_source(&source, |memory| memory.unread = Some(unread));
     let (conditions, message) = said(&world, &it);
     assert_eq!(
         (&*conditions[0], &*message),

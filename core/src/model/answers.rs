@@ -1,0 +1,128 @@
+//! What the API server answered about the identities of rules and monitors.
+
+use std::collections::BTreeMap;
+
+use super::{Authority, Declared, World};
+use crate::names::NamespacedName;
+
+impl World {
+    /// Takes in an answer about the identity of a rule.
+    pub fn set_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
+        self.cluster.rule_authority.insert(rule.clone(), answer);
+    }
+
+    /// The same of a monitor.
+    pub fn set_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
+        self.cluster.monitor_authority.insert(monitor.clone(), answer);
+    }
+
+    /// Keeps an answer about the identity of a rule, unless what was asked about has changed or gone
+    /// meanwhile, or a newer answer is known.
+    pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
+        let facts = self.cluster.rules.get(rule);
+        keep(&mut self.cluster.rule_authority, rule, facts, answer);
+    }
+
+    /// The same of a monitor.
+    pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
+        let facts = self.cluster.monitors.get(monitor);
+        keep(&mut self.cluster.monitor_authority, monitor, facts, answer);
+    }
+
+    /// Forgets the answer about the identity of a rule, if it is such a one.
+    pub fn forget_rule_authority(&mut self, rule: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
+        forget(&mut self.cluster.rule_authority, rule, is_it);
+    }
+
+    /// The same of a monitor.
+    pub fn forget_monitor_authority(&mut self, monitor: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
+        forget(&mut self.cluster.monitor_authority, monitor, is_it);
+    }
+}
+
+fn keep<S, C, T>(
+    answers: &mut BTreeMap<NamespacedName, Authority>,
+    of: &NamespacedName,
+    facts: Option<&Declared<S, C, T>>,
+    mut answer: Authority,
+) {
+    let is_of = |facts: &Declared<S, C, T>| facts.uid == answer.uid && facts.generation == answer.generation;
+    let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
+    if facts.is_some_and(is_of) && answers.get(of).is_none_or(is_newer) {
+        let is_of_same =
+            |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
+        if answer.answer.is_err() {
+            answer.refusals = 1 + answers.get(of).filter(is_of_same).map_or(0, |known| known.refusals);
+        }
+        answers.insert(of.clone(), answer);
+    }
+}
+
+fn forget(
+    answers: &mut BTreeMap<NamespacedName, Authority>,
+    of: &NamespacedName,
+    is_it: impl Fn(&Authority) -> bool,
+) {
+    if answers.get(of).is_some_and(is_it) {
+        answers.remove(of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn known(answer: Result<(), (String, String)>, generation: i64, asked: i64) -> Authority {
+        let asked = Timestamp::from_second(asked).unwrap();
+        Authority {
+            uid: "u".into(),
+            generation,
+            identity: String::new(),
+            answer,
+            asked,
+            questions: 4,
+            refusals: 0,
+        }
+    }
+
+    /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.
+    #[test]
+    fn an_answer_is_kept_only_for_what_was_asked_about() {
+        let facts = |uid: &str, generation| Declared::<(), (), ()> {
+            uid: uid.into(),
+            resource_version: "1".into(),
+            generation,
+            created: Timestamp::UNIX_EPOCH,
+            annotations: BTreeMap::new(),
+            spec: (),
+            compiled: Err(Vec::new()),
+            status: None,
+        };
+        let of = NamespacedName::new("shop", "web");
+        let mut answers = BTreeMap::new();
+        for gone in [None, Some(facts("u", 3)), Some(facts("another", 2))] {
+            keep(&mut answers, &of, gone.as_ref(), known(Ok(()), 2, 10));
+            assert!(answers.is_empty());
+        }
+        let there = facts("u", 2);
+        keep(&mut answers, &of, Some(&there), known(Ok(()), 2, 10));
+        let no = || Err(("Forbidden".to_owned(), String::new()));
+        keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
+        assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
+        let mut in_a_row = answers.clone();
+        for number in 1..4 {
+            keep(&mut in_a_row, &of, Some(&there), known(no(), 2, 20 + number));
+        }
+        assert_eq!(in_a_row[&of].refusals, 3);
+        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(no(), 3, 30));
+        assert_eq!(in_a_row[&of].refusals, 1, "of another spec they are counted anew");
+        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(Ok(()), 3, 40));
+        assert_eq!(in_a_row[&of].refusals, 0);
+        forget(&mut answers, &of, |known| known.answer.is_err());
+        assert_eq!(answers.len(), 1);
+        forget(&mut answers, &of, |known| known.answer.is_ok());
+        assert!(answers.is_empty());
+    }
+}

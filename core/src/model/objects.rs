@@ -1,0 +1,161 @@
+//! ConfigMaps and Secrets in a world: facts, fingerprints, and which of them are copies of what.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{ObjectFacts, World};
+use crate::{
+    digest::Fingerprint,
+    names::{Kind, NamespacedName, ObjectKey},
+};
+
+impl World {
+    /// What is known of one ConfigMap or Secret.
+    pub fn object(&self, key: &ObjectKey) -> Option<&ObjectFacts> {
+        self.cluster.objects.get(key).map(Box::as_ref)
+    }
+
+    /// The same, with the key as it is kept.
+    pub fn object_at(&self, key: &ObjectKey) -> Option<(&ObjectKey, &ObjectFacts)> {
+        self.cluster.objects.get_key_value(key).map(|(key, facts)| (key, &**facts))
+    }
+
+    /// Every ConfigMap and Secret, in order.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
+        self.cluster.objects.iter().map(|(key, facts)| (key, &**facts))
+    }
+
+    /// The ConfigMaps or Secrets of one namespace.
+    pub fn objects_in<'w>(
+        &'w self,
+        kind: Kind,
+        namespace: &'w str,
+    ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+        let from = ObjectKey::new(kind, namespace, "");
+        self.cluster
+            .objects
+            .range(from..)
+            .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
+            .map(|(key, facts)| (key, &**facts))
+    }
+
+    /// Takes in one ConfigMap or Secret, or its absence.
+    pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
+        if let Some((known, _)) = self.cluster.namespaces.get_key_value(&key.namespace) {
+            // One name for all that is in it.
+            key.namespace = known.clone();
+        }
+        self.unindex(&key);
+        self.memory.object_changed(&key);
+        match facts {
+            Some(mut facts) => {
+                match self.cluster.labels.get(&facts.labels) {
+                    Some(known) => facts.labels = known.clone(),
+                    None => drop(self.cluster.labels.insert(facts.labels.clone())),
+                }
+                if let Some(marks) = &mut facts.marks {
+                    add_to(&mut self.cluster.copies_by_rule, &mut marks.rule, &key);
+                    add_to(&mut self.cluster.copies_by_source, &mut marks.source, &key);
+                }
+                self.cluster.objects.insert(key, Box::new(facts));
+            }
+            None => {
+                self.cluster.objects.remove(&key);
+                self.cluster.fingerprints.remove(&key);
+                self.cluster.changed_keys.remove(&key);
+            }
+        }
+    }
+
+    /// The objects whose marks name this rule, whether they verify or not.
+    pub fn copies_of_rule(&self, rule: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
+        self.cluster.copies_by_rule.get(rule).into_iter().flatten()
+    }
+
+    /// The objects whose marks name this source; marks do not say its kind.
+    pub fn copies_of_source(&self, source: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
+        self.cluster.copies_by_source.get(source).into_iter().flatten()
+    }
+
+    /// Every object that carries marks.
+    pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.cluster.copies_by_rule.values().flatten()
+    }
+
+    /// The fingerprint of an object, where it is of the version that the store knows.
+    pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
+        let facts = self.cluster.objects.get(key)?;
+        self.cluster
+            .fingerprints
+            .get(key)
+            .filter(|print| print.uid == facts.uid && print.resource_version == facts.resource_version)
+    }
+
+    /// Takes in what an object comes down to, as it was fetched.
+    pub fn set_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
+        let Some(facts) = self.cluster.objects.get(key) else { return };
+        let before = self.cluster.fingerprints.get(key).filter(|before| before.uid == print.uid);
+        if let Some(before) = before.filter(|before| before.keys != print.keys) {
+            self.cluster.changed_keys.entry(key.clone()).or_default().note(before, &print, facts.changed_at);
+        }
+        self.cluster.fingerprints.insert(key.clone(), print);
+    }
+
+    /// Takes this for what an object comes down to, without telling which keys have changed since.
+    pub fn assume_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
+        self.cluster.fingerprints.insert(key.clone(), print);
+    }
+
+    /// Every fingerprint, also of versions of before.
+    pub fn fingerprints(&self) -> impl Iterator<Item = (&ObjectKey, &Fingerprint)> {
+        self.cluster.fingerprints.iter()
+    }
+
+    /// Nobody has to know any more what an object comes down to.
+    pub fn forget_fingerprint(&mut self, key: &ObjectKey) {
+        self.cluster.fingerprints.remove(key);
+    }
+
+    /// Forgets the fingerprints of versions of before.
+    pub fn forget_old_fingerprints(&mut self) {
+        let objects = &self.cluster.objects;
+        self.cluster.fingerprints.retain(|key, print| {
+            objects.get(key).is_some_and(|facts| facts.resource_version == print.resource_version)
+        });
+    }
+
+    fn unindex(&mut self, key: &ObjectKey) {
+        let Some(facts) = self.cluster.objects.get(key) else { return };
+        // This object's and the set's own.
+        if Arc::strong_count(&facts.labels) == 2 {
+            self.cluster.labels.remove(&facts.labels);
+        }
+        let Some(marks) = facts.marks.as_deref() else { return };
+        let (rule, source) = (marks.rule.clone(), marks.source.clone());
+        remove_from(&mut self.cluster.copies_by_rule, &rule, key);
+        remove_from(&mut self.cluster.copies_by_source, &source, key);
+    }
+}
+
+/// Adds a copy to those of a name, and has its marks share the name with theirs.
+fn add_to(
+    index: &mut BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
+    at: &mut NamespacedName,
+    key: &ObjectKey,
+) {
+    if let Some((known, _)) = index.get_key_value(at) {
+        *at = known.clone();
+    }
+    index.entry(at.clone()).or_default().insert(key.clone());
+}
+
+fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
+    if let Some(set) = index.get_mut(at) {
+        set.remove(key);
+        if set.is_empty() {
+            index.remove(at);
+        }
+    }
+}
