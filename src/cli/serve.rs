@@ -24,10 +24,10 @@ enum Role {
     Reconciler,
 }
 
-/// Run the webhook, the reconciler, or both. Every flag has an environment form.
+/// Run the webhook, the reconciler, or both.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every flag has an environment form, named above.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
+    after_help = "Every flag but --context can be set by an environment variable: the one named above, or KUBECONFIG.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
     copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443\n\n\
     Exit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 nobody says where the cluster is."
 )]

@@ -38,7 +38,7 @@ pub struct ClusterArgs {
     /// The name that must be in the API server's certificate; else the address's.
     #[arg(long, value_name = "NAME", value_parser = something(), hide_short_help = true)]
     tls_server_name: Option<String>,
-    /// Do not check the API server's certificate: whoever answers gets your credentials.
+    /// Do not check the API server's certificate: anybody who answers in its place gets your credentials.
     #[arg(long, conflicts_with = "certificate_authority", hide_short_help = true, value_name = "true|false",
         num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set,
         hide_default_value = true, hide_possible_values = true)]
