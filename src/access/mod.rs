@@ -5,4 +5,5 @@ mod ask;
 mod settle;
 
 pub use ask::{AskError, Authorizer, CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
+pub(crate) use settle::ask;
 pub use settle::{Answers, MOST_QUESTIONS, TOO_MANY, refused, settle};

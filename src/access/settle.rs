@@ -149,7 +149,11 @@ async fn not_covered<'q>(
     Ok(left.into_iter().flatten().collect())
 }
 
-async fn ask(authorizer: &dyn Authorizer, questions: &[&Question]) -> Result<Vec<bool>, AskError> {
+/// Asks these questions, some at once.
+///
+/// # Errors
+/// A question was not answered.
+pub(crate) async fn ask(authorizer: &dyn Authorizer, questions: &[&Question]) -> Result<Vec<bool>, AskError> {
     let mut allowed = Vec::with_capacity(questions.len());
     for some in questions.chunks(AT_ONCE) {
         allowed.extend(try_join_all(some.iter().map(|question| authorizer.allowed(question))).await?);

@@ -95,10 +95,15 @@ impl ContentError {
     /// things are now.
     pub fn goes_on_from(&self) -> Option<String> {
         let Self::Page { source, .. } = self else { return None };
-        let kube::Error::Api(status) = &**source else { return None };
-        let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
-        token.filter(|token| !token.is_empty())
+        goes_on_from(source)
     }
+}
+
+/// The same of the API server's answer.
+pub(crate) fn goes_on_from(answer: &kube::Error) -> Option<String> {
+    let kube::Error::Api(status) = answer else { return None };
+    let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
+    token.filter(|token| !token.is_empty())
 }
 
 /// Fetches content, once for all who ask for the same object at the same time.

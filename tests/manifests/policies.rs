@@ -90,15 +90,13 @@ fn statuses_are_guarded_where_the_charts_role_for_reporting_is() {
         files("webhook-config/policies").into_iter().find(|(name, _)| name == "statuses.yaml").unwrap();
     let of = documents(&name, &text).remove(1)["spec"]["paramRef"].clone();
     assert_eq!(of["parameterNotFoundAction"], "Allow");
-    let (_, role) = files("charts/copyrator/templates")
-        .into_iter()
-        .find(|(name, _)| name == "clusterrole-report.yaml")
-        .unwrap();
-    for (key, value) in of["selector"]["matchLabels"].as_object().unwrap() {
-        assert!(role.contains(&format!("    {key}: {}\n", value.as_str().unwrap())), "{key}");
-    }
-    let statuses =
-        policy("statuses.yaml")["spec"]["matchConstraints"]["resourceRules"][0]["resources"].clone();
-    let named: Vec<&str> = statuses.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    assert!(role.contains(&format!("  resources: [{}]\n  verbs: [patch]\n", named.join(", "))), "{role}");
+    let (_, text) = files("charts/copyrator").into_iter().find(|(name, _)| name == "rbac.yaml").unwrap();
+    let roles = documents("rbac.yaml", &text).remove(0)["allNamespaces"].clone();
+    let is_reporting = |role: &&serde_json::Value| role["name"] == "$(NAME)-report";
+    let role = roles.as_array().unwrap().iter().find(is_reporting).unwrap();
+    assert_eq!(role["labels"], of["selector"]["matchLabels"]);
+    let statuses = &policy("statuses.yaml")["spec"]["matchConstraints"]["resourceRules"][0]["resources"];
+    let is_of_statuses = |rule: &&serde_json::Value| rule["resources"] == *statuses;
+    let rule = role["rules"].as_array().unwrap().iter().find(is_of_statuses).unwrap();
+    assert_eq!(rule["verbs"], serde_json::json!(["patch"]));
 }

@@ -6,7 +6,7 @@ use super::{
     certificates, definitions,
     facts::Facts,
     finding::{Finding, Findings, Id},
-    foreign, held, hooks, labels, places, pods, rights,
+    foreign, held, hooks, labels, pods, rights,
 };
 use crate::{cli::operator::Install, crds::KubeVersion};
 
@@ -35,10 +35,8 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         pods::check(facts, &install, &mut found);
         definitions::check(facts, &install, &mut found);
         labels::check(facts, &mut found);
-        if install.is_namespaced() {
-            places::check(facts, &install, &mut found);
-        } else {
-            rights::check(facts, &install, &mut found);
+        rights::check(facts, &install, &mut found);
+        if !install.is_namespaced() {
             held::check(facts, &mut found);
             certificates::check(facts, &install, &mut found);
             hooks::check(facts, &install, &mut found);

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use copyrator_certs::Rotation;
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-    },
+    api::{apps::v1::Deployment, rbac::v1::ClusterRole},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use serde_json::Value;
 
+use super::rights::Right;
 use crate::{
     api::ConfigPolicy,
     crds::KubeVersion,
@@ -87,15 +85,6 @@ pub(super) struct LeaseFacts {
     pub(super) renewed_at: Option<Timestamp>,
 }
 
-/// Who may do what.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rbac {
-    pub(super) cluster_roles: Vec<ClusterRole>,
-    pub(super) cluster_role_bindings: Vec<ClusterRoleBinding>,
-    pub(super) roles: Vec<Role>,
-    pub(super) role_bindings: Vec<RoleBinding>,
-}
-
 /// Copies that nobody wants and that stay, because their rules may have gone with their definition.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
@@ -136,12 +125,12 @@ pub(super) struct Facts {
     /// Whether it is there.
     pub(super) digest_key: Seen<bool>,
     pub(super) lease: Seen<LeaseFacts>,
-    pub(super) rbac: Seen<Rbac>,
+    /// What our accounts may, of what matters.
+    pub(super) rights: Vec<(Right, Seen<bool>)>,
+    /// The ClusterRole that our webhook configurations name as their owner.
+    pub(super) owner: Seen<Option<ClusterRole>>,
     /// Copies that are held; `None` where there is no definition of rules.
     pub(super) held: Seen<Option<Held>>,
     /// Objects whose annotations ask for something and do not count, since they lack the label beside.
     pub(super) unlabelled: Seen<Vec<ObjectKey>>,
-    /// Where only some namespaces are looked at: the Roles and RoleBindings of each of them and of our own,
-    /// which takes no right over the cluster to read.
-    pub(super) places: BTreeMap<String, Seen<Rbac>>,
 }

@@ -1,6 +1,6 @@
 //! Reads what the checks look at. Whatever may not be read is noted, and the rest is read all the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -9,6 +9,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         core::v1::Secret,
         discovery::v1::EndpointSlice,
+        rbac::v1::ClusterRole,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -20,8 +21,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    facts::{Ca, Facts, Held, Pair, Rbac, Seen, Unread},
-    foreign, held, labels, leader,
+    facts::{Ca, Facts, Held, Pair, Seen, Unread},
+    foreign, held, labels, leader, rights,
 };
 use crate::{
     access::{Authorizer as _, CallerAuthorizer},
@@ -39,7 +40,7 @@ use crate::{
     hooks::NAME,
     intake::AsWritten,
     marks::{CA_SECRET, KEY_SECRET},
-    observe::crds::DEFINITIONS,
+    observe::{content::goes_on_from, crds::DEFINITIONS},
 };
 
 /// Objects a page.
@@ -61,20 +62,20 @@ pub(super) async fn gather(
         list(namespaced(client, namespace), Some(namespace), &parts).await;
     let install = Install::new(namespace, deployments.as_deref().unwrap_or_default());
     let account = install.account(Role::Reconciler);
-    let annotations_count = install.told("annotations").is_none_or(|told| told == "true");
-    let (lease, rest, places, unlabelled) = tokio::join!(
+    let stem = install.stem();
+    let (lease, rest, rights, owner, unlabelled) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
         quick(client, namespace, &server),
-        places(client, namespace, install.places()),
+        rights::look(client, &install),
+        get(Api::<ClusterRole>::all(client.clone()), None, &stem),
         async {
-            match annotations_count {
-                true => labels::look(client, &install.places()).await,
+            match install.reads_annotations() {
+                true => labels::look(client, &install).await,
                 false => Ok(Vec::new()),
             }
         },
     );
-    let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, rbac, held } =
-        rest;
+    let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, held } = rest;
     let namespace = namespace.to_owned();
     Ok(Facts {
         namespace,
@@ -90,10 +91,10 @@ pub(super) async fn gather(
         ca,
         digest_key,
         lease,
-        rbac,
+        rights,
+        owner,
         held,
         unlabelled,
-        places,
     })
 }
 
@@ -107,7 +108,6 @@ struct Quick {
     canary: Option<Seen<Result<(), String>>>,
     ca: Seen<Ca>,
     digest_key: Seen<bool>,
-    rbac: Seen<Rbac>,
     held: Seen<Option<Held>>,
 }
 
@@ -135,7 +135,6 @@ async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> 
         canary,
         ca: ca(client, namespace).await,
         digest_key: digest_key(client, namespace).await,
-        rbac: rbac(client).await,
         held: held::look(client).await,
     }
 }
@@ -246,38 +245,6 @@ async fn digest_key(client: &Client, namespace: &str) -> Seen<bool> {
         .map_err(|error| unread("get", format!("secrets/{KEY_SECRET}"), Some(namespace), error))
 }
 
-async fn rbac(client: &Client) -> Seen<Rbac> {
-    let all = ListParams::default();
-    Ok(Rbac {
-        cluster_roles: list(Api::all(client.clone()), None, &all).await?,
-        cluster_role_bindings: list(Api::all(client.clone()), None, &all).await?,
-        roles: list(Api::all(client.clone()), None, &all).await?,
-        role_bindings: list(Api::all(client.clone()), None, &all).await?,
-    })
-}
-
-/// Nothing, where all namespaces are looked at.
-async fn places(client: &Client, home: &str, mut places: BTreeSet<String>) -> BTreeMap<String, Seen<Rbac>> {
-    let mut all = BTreeMap::new();
-    if !places.is_empty() {
-        places.insert(home.to_owned());
-    }
-    for place in places {
-        let rbac = rbac_in(client, &place).await;
-        all.insert(place, rbac);
-    }
-    all
-}
-
-async fn rbac_in(client: &Client, place: &str) -> Seen<Rbac> {
-    let all = ListParams::default();
-    Ok(Rbac {
-        roles: list(namespaced(client, place), Some(place), &all).await?,
-        role_bindings: list(namespaced(client, place), Some(place), &all).await?,
-        ..Rbac::default()
-    })
-}
-
 fn namespaced<K>(client: &Client, namespace: &str) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
@@ -297,7 +264,8 @@ where
     }
 }
 
-/// Every object, a page at a time, of which nothing is kept but what `each` keeps.
+/// Every object, a page at a time, of which nothing is kept but what `each` keeps. A list that takes longer than the API
+/// server remembers where it began goes on as things are then.
 pub(super) async fn pages<K>(
     api: &Api<K>,
     namespace: Option<&str>,
@@ -310,10 +278,17 @@ where
     let first = which.limit(PAGE);
     let mut params = first.clone();
     loop {
-        let page =
-            api.list(&params).await.map_err(|error| unread("list", plural::<K>(), namespace, error))?;
-        page.items.into_iter().for_each(&mut each);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+        let next = match api.list(&params).await {
+            Ok(page) => {
+                page.items.into_iter().for_each(&mut each);
+                page.metadata.continue_.filter(|token| !token.is_empty())
+            }
+            Err(error) => match goes_on_from(&error) {
+                None => return Err(unread("list", plural::<K>(), namespace, error)),
+                next => next,
+            },
+        };
+        match next {
             Some(token) => params = first.clone().continue_token(&token),
             None => return Ok(()),
         }

@@ -167,9 +167,7 @@ fn drifted(
 }
 
 fn owner(facts: &Facts, install: &Install<'_>) -> Option<OwnerReference> {
-    let stem = install.stem();
-    let roles = &facts.rbac.as_ref().ok()?.cluster_roles;
-    let owner = roles.iter().find(|role| role.metadata.name.as_ref() == Some(&stem))?.owner_ref(&())?;
+    let owner = facts.owner.as_ref().ok()?.as_ref()?.owner_ref(&())?;
     install.told("owner-cluster-role").map(|_| owner)
 }
 

@@ -11,6 +11,7 @@ use super::{
     gather::pages,
 };
 use crate::{
+    cli::operator::Install,
     intake::{
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
@@ -43,18 +44,26 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Finds them in these namespaces, or in all where there are none.
-pub(super) async fn look(client: &Client, places: &BTreeSet<String>) -> Seen<Vec<ObjectKey>> {
+/// Finds them in the namespaces that are looked at, but for system namespaces: what is there is of Kubernetes and of other
+/// operators, and nobody labels it.
+pub(super) async fn look(client: &Client, install: &Install<'_>) -> Seen<Vec<ObjectKey>> {
     let mut unlabelled = Vec::new();
+    let (places, system) = (install.places(), install.system_namespaces());
     let places: Vec<Option<&str>> = match places.is_empty() {
         true => vec![None],
         false => places.iter().map(|place| Some(place.as_str())).collect(),
     };
     for place in places {
-        unlabelled.extend(of_kind::<ConfigMap>(client, place, CONFIG_MAPS).await?);
-        unlabelled.extend(of_kind::<Secret>(client, place, SECRETS).await?);
+        unlabelled.extend(of_kind::<ConfigMap>(client, place, &outside(&system, CONFIG_MAPS)).await?);
+        unlabelled.extend(of_kind::<Secret>(client, place, &outside(&system, SECRETS)).await?);
     }
     Ok(unlabelled)
+}
+
+/// A field selector, and none of these namespaces.
+fn outside(namespaces: &BTreeSet<String>, fields: &str) -> String {
+    let not = namespaces.iter().map(|namespace| format!(",metadata.namespace!={namespace}"));
+    not.fold(fields.to_owned(), |all, one| all + &one)
 }
 
 async fn of_kind<K>(client: &Client, place: Option<&str>, fields: &str) -> Seen<Vec<ObjectKey>>
@@ -76,4 +85,58 @@ where
     })
     .await?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Mutex};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::doctor::sound::{deployment, object};
+
+    /// The second page of ConfigMaps comes too late, and the list goes on from where the API server says.
+    #[tokio::test]
+    async fn a_list_that_expires_goes_on_and_system_namespaces_are_left_out() {
+        let asked: &'static Mutex<Vec<String>> = Box::leak(Box::default());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let at = |token: &str| query.contains(&format!("continue={token}"));
+            let page = |name: &str, next: &str| {
+                let metadata = json!({"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1",
+                    "annotations": {"copyrator.dev/copy-to": "web"}});
+                json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": {"continue": next}, "items": [{"metadata": metadata}]})
+            };
+            let (code, answer) = match request.uri().path() {
+                "/api/v1/configmaps" if at("late") => {
+                    let expired = json!({"kind": "Status", "status": "Failure", "reason": "Expired",
+                        "message": "too old", "metadata": {"continue": "anew"}, "code": 410});
+                    (410, expired)
+                }
+                "/api/v1/configmaps" if at("anew") => (200, page("second", "")),
+                "/api/v1/configmaps" => (200, page("first", "late")),
+                _ => (200, json!({"metadata": {}, "items": []})),
+            };
+            asked.lock().unwrap().push(query);
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let mut reconciler = deployment("reconciler");
+        let arguments = &mut reconciler["spec"]["template"]["spec"]["containers"][0]["args"];
+        arguments.as_array_mut().unwrap().push("--system-namespaces=theirs,other".into());
+        let deployments = [object(reconciler)];
+        let install = Install::new("ours", &deployments);
+        let found = look(&Client::new(service, "default"), &install).await.unwrap();
+        let named: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(named, ["ConfigMap shop/first", "ConfigMap shop/second"]);
+        for query in asked.lock().unwrap().iter() {
+            for system in ["kube-system", "kube-public", "kube-node-lease", "ours", "theirs", "other"] {
+                assert!(query.contains(&format!("metadata.namespace%21%3D{system}")), "{system}: {query}");
+            }
+        }
+    }
 }

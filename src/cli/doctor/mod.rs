@@ -12,7 +12,6 @@ mod held;
 mod hooks;
 mod labels;
 mod leader;
-mod places;
 mod pods;
 mod rights;
 #[cfg(test)]

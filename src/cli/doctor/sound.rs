@@ -4,16 +4,19 @@ use std::time::{Duration, SystemTime};
 
 use copyrator_certs::{Authority, Rotation};
 use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::rbac::v1::ClusterRole,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::Resource as _;
 use serde_json::{Value, json};
 
 use super::{
-    chart::{GIVEN, rules},
-    facts::{Ca, Facts, LeaseFacts, Pair, Rbac},
+    facts::{Ca, Facts, LeaseFacts, Pair},
+    rights::{Right, rights},
 };
 use crate::{
-    cli::operator::Role,
+    cli::operator::Install,
     crds::manifests,
     hooks::{Endpoint, Frame, Stamper, Warned, render},
 };
@@ -47,37 +50,30 @@ pub(super) fn deployment(component: &str) -> Value {
     })
 }
 
-/// What the chart gives, by whether the CA is our own.
-pub(super) fn rbac(is_self_managed: bool) -> Rbac {
-    let mut rbac = Rbac::default();
-    for given in &GIVEN {
-        let name = format!("copyrator{}", given.suffix);
-        let rules =
-            serde_json::to_value(rules(given, "copyrator", "ours", Some(is_self_managed), false)).unwrap();
-        let subject = |role: &Role| {
-            let account = if *role == Role::Webhook { "copyrator-webhook" } else { "copyrator-reconciler" };
-            json!({"kind": "ServiceAccount", "name": account, "namespace": "ours"})
-        };
-        let subjects: Vec<Value> = given.holders.iter().map(subject).collect();
-        let metadata = json!({"name": name, "namespace": "ours", "uid": "u"});
-        let kind = if given.is_local { "Role" } else { "ClusterRole" };
-        let role = json!({"metadata": metadata, "rules": rules});
-        let binding = json!({"metadata": metadata, "subjects": subjects, "roleRef": {"kind": kind, "name": name, "apiGroup": ""}});
-        match given.is_local {
-            true => (rbac.roles.push(object(role)), rbac.role_bindings.push(object(binding))),
-            false => {
-                (rbac.cluster_roles.push(object(role)), rbac.cluster_role_bindings.push(object(binding)))
-            }
-        };
+/// Gives our accounts what such Deployments take, and nothing else.
+pub(super) fn rightful(facts: &mut Facts) {
+    let rights = rights(&Install::new("ours", facts.deployments.as_deref().unwrap()));
+    let answer = |right: &Right| Ok(right.role.is_some());
+    facts.rights = rights.into_iter().map(|right| (right.clone(), answer(&right))).collect();
+}
+
+/// Answers otherwise what is asked about such a right: its account, verb, resource and namespace.
+pub(super) fn turn(facts: &mut Facts, which: [&str; 4]) {
+    let mut turned = 0;
+    for (Right { question: it, .. }, answer) in &mut facts.rights {
+        let account = it.subject.as_service_account().unwrap().1;
+        if [account, it.verb, it.resource, &it.namespace] == which {
+            *answer = answer.clone().map(|allowed| !allowed);
+            turned += 1;
+        }
     }
-    rbac
+    assert!(turned > 0, "nobody asks about {which:?}");
 }
 
 pub(super) fn sound() -> Facts {
     let authority = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap();
     let ca = Rotation::new(authority, SystemTime::from(now()));
-    let rbac = rbac(true);
-    let owner = rbac.cluster_roles[0].owner_ref(&());
+    let owner: ClusterRole = object(json!({"metadata": {"name": "copyrator", "uid": "u"}}));
     let endpoint =
         Endpoint::Service { name: "copyrator-webhook".into(), namespace: "ours".into(), port: 443 };
     let bundle = ca.secret.trust_bundle(SystemTime::from(now()));
@@ -85,7 +81,7 @@ pub(super) fn sound() -> Facts {
         stamper: Stamper::ApiServer,
         endpoint: &endpoint,
         ca_bundle_pem: &bundle,
-        owner,
+        owner: owner.owner_ref(&()),
         own_namespace: "ours",
         annotations: true,
     };
@@ -99,7 +95,7 @@ pub(super) fn sound() -> Facts {
             (definition.metadata.name.clone().unwrap(), Ok(Some(definition)))
         });
     let policies = manifests().into_iter().filter(|wanted| of_kind(wanted, "AdmissionPolicy"));
-    Facts {
+    let mut facts = Facts {
         namespace: "ours".into(),
         now: now(),
         server: Ok("v1.36.3".parse().unwrap()),
@@ -122,9 +118,11 @@ pub(super) fn sound() -> Facts {
             is_ours: true,
             renewed_at: Some(now()),
         }),
-        rbac: Ok(rbac),
+        rights: Vec::new(),
+        owner: Ok(Some(owner)),
         held: Ok(None),
         unlabelled: Ok(Vec::new()),
-        places: Default::default(),
-    }
+    };
+    rightful(&mut facts);
+    facts
 }

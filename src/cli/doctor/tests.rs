@@ -11,7 +11,7 @@ use super::{
     examine::{examine, in_order},
     facts::{Ca, Facts, Held, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
-    sound::{now, object, rbac, sound},
+    sound::{now, object, rightful, sound, turn},
     table::table,
 };
 use crate::{
@@ -45,7 +45,7 @@ fn mounted(facts: &mut Facts) {
         let container = &mut deployment.spec.template.spec.as_mut().unwrap().containers[0];
         container.args.as_mut().unwrap().push("--tls-dir=/certificates".into());
     }
-    facts.rbac = Ok(rbac(false));
+    rightful(facts);
 }
 
 fn foreign(facts: &mut Facts, service: &str, edit: fn(&mut Value)) {
@@ -200,52 +200,33 @@ fn every_fault_is_found_and_no_other() {
         ),
         (
             "a ClusterRole without a rule",
-            |it| drop(it.rbac.as_mut().unwrap().cluster_roles[4].rules.as_mut().unwrap().pop()),
-            &[(Error, Id::RightMissing)],
-            "helm upgrade",
-        ),
-        (
-            "a binding gone",
-            |it| drop(it.rbac.as_mut().unwrap().role_bindings.pop()),
+            |it| turn(it, ["copyrator-reconciler", "delete", "pods", ""]),
             &[(Error, Id::RightMissing)],
             "helm upgrade",
         ),
         (
             "a webhook that may not read its CA",
-            |it| drop(it.rbac.as_mut().unwrap().roles[1].rules.as_mut().unwrap().remove(0)),
+            |it| turn(it, ["copyrator-webhook", "get", "secrets", "ours"]),
             &[(Error, Id::RightMissing)],
             "helm upgrade",
         ),
         (
             "a reconciler that may not rotate its CA",
-            |it| drop(it.rbac.as_mut().unwrap().roles[0].rules.as_mut().unwrap().pop()),
+            |it| turn(it, ["copyrator-reconciler", "update", "secrets", "ours"]),
             &[(Error, Id::RightMissing)],
             "helm upgrade",
         ),
         (
-            "a binding too many",
-            |it| {
-                let rbac = it.rbac.as_mut().unwrap();
-                rbac.cluster_roles.push(object(json!({"metadata": {"name": "all"}, "rules": [
-                    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})));
-                rbac.cluster_role_bindings.push(object(json!({"metadata": {"name": "more"},
-                    "roleRef": {"kind": "ClusterRole", "name": "all", "apiGroup": ""},
-                    "subjects": [{"kind": "ServiceAccount", "name": "copyrator-webhook", "namespace": "ours"}]})));
-            },
+            "a webhook that may do everything",
+            |it| turn(it, ["copyrator-webhook", "*", "*", ""]),
             &[(Warning, Id::RightTooMany)],
-            "kubectl delete clusterrolebinding/more",
+            "grep -e ours/copyrator-webhook -e system:serviceaccounts",
         ),
         (
-            "the chart's role with more in it",
-            |it| {
-                it.rbac.as_mut().unwrap().cluster_roles[0]
-                    .rules
-                    .as_mut()
-                    .unwrap()
-                    .push(object(json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})))
-            },
+            "a webhook that may read every Secret",
+            |it| turn(it, ["copyrator-webhook", "get", "secrets", ""]),
             &[(Warning, Id::RightTooMany)],
-            "helm upgrade",
+            "kubectl get clusterrolebindings",
         ),
         (
             "nobody leads",
@@ -356,7 +337,8 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     facts.ca = Err(unread());
     facts.digest_key = Err(unread());
     facts.lease = Err(unread());
-    facts.rbac = Err(unread());
+    facts.rights.iter_mut().for_each(|(_, allowed)| *allowed = Err(unread()));
+    facts.owner = Err(unread());
     facts.held = Err(unread());
     facts.unlabelled = Err(unread());
     let found = examine(&facts, &[]);

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
+use serde::Deserialize;
 
-use crate::{cli::arguments, hooks::Endpoint};
+use crate::{cli::arguments, config::system_namespaces, hooks::Endpoint};
 
 /// What every object of the chart has in `app.kubernetes.io/part-of`.
 pub(crate) const PART_OF: &str = "copyrator";
@@ -19,7 +20,8 @@ pub(crate) struct Install<'f> {
 }
 
 /// What a process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
     Webhook,
     Reconciler,
@@ -37,6 +39,11 @@ impl Role {
 impl<'f> Install<'f> {
     pub(crate) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
         Self { namespace, deployments }
+    }
+
+    /// Where it is.
+    pub(crate) fn namespace(&self) -> &'f str {
+        self.namespace
     }
 
     /// The Deployment that serves this role.
@@ -90,6 +97,13 @@ impl<'f> Install<'f> {
         names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
     }
 
+    /// Those that never get copies.
+    pub(crate) fn system_namespaces(&self) -> BTreeSet<String> {
+        let said = self.told("system-namespaces").unwrap_or_default();
+        let more = said.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+        system_namespaces(self.namespace, &more.collect())
+    }
+
     /// What names them is not in the Deployment itself, but somewhere else that it points to.
     pub(crate) fn hides_places(&self) -> bool {
         let is_elsewhere = |deployment| {
@@ -107,6 +121,11 @@ impl<'f> Install<'f> {
     /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
     pub(crate) fn is_self_managed(&self) -> Option<bool> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
+    }
+
+    /// Whether annotations of ours on other people's objects count.
+    pub(crate) fn reads_annotations(&self) -> bool {
+        self.told("annotations").is_none_or(|told| told == "true")
     }
 
     /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.

@@ -1,0 +1,34 @@
+{{/* The roles of this install, as YAML: those of rbac.yaml, each with its namespace and the rules that are there in it. */}}
+{{- define "copyrator.roles" -}}
+{{- $text := .Files.Get "rbac.yaml" | replace "$(NAME)" (include "copyrator.fullname" .) -}}
+{{- $isSelfManaged := eq .Values.certificates.mode "self-managed" -}}
+{{- $holds := dict "always" true "self-managed" $isSelfManaged "mounted" (not $isSelfManaged) "annotations" .Values.annotations -}}
+{{- $parts := dict "allNamespaces" (list .Release.Namespace) -}}
+{{- if .Values.namespaces -}}
+{{- $parts = dict "ownNamespace" (list .Release.Namespace) "eachNamespace" .Values.namespaces -}}
+{{- end -}}
+{{- range $part, $namespaces := $parts -}}
+{{- range $namespace := $namespaces -}}
+{{- range get ($text | replace "$(NAMESPACE)" (quote $namespace) | fromYaml) $part -}}
+{{- $rules := list -}}
+{{- range .rules -}}
+{{- if get $holds (default "always" .when) -}}
+{{- $rules = append $rules (omit . "when") -}}
+{{- end -}}
+{{- end }}
+- {{ merge (dict "namespace" (ternary $namespace "" (eq .kind "Role")) "rules" $rules) . | toJson }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name, namespace and labels of a role or its binding: call with a list of the root and the role. */}}
+{{- define "copyrator.roleMetadata" -}}
+{{- $role := index . 1 -}}
+name: {{ $role.name }}
+{{- with $role.namespace }}
+namespace: {{ . | quote }}
+{{- end }}
+labels:
+  {{- include "copyrator.labels" (index . 0) | nindent 2 }}
+{{- end -}}
