@@ -1,9 +1,10 @@
-//! The command line: one file or folder a command. What commands share is in `arguments`, `operator`,
-//! `survey`, `standing` and `terminal`.
+//! The command line: one file or folder a command. What commands share is in `command`, `arguments`,
+//! `operator`, `survey`, `standing` and `terminal`.
 
 mod arguments;
 mod called;
 mod check;
+mod command;
 mod completion;
 mod crds;
 mod doctor;

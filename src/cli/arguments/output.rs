@@ -21,6 +21,25 @@ pub(crate) enum Output {
     Name,
 }
 
+impl Output {
+    /// The answer of this kind: as a table, a wide one maybe, for machines, or its objects by name.
+    pub(crate) fn text<T: Serialize>(
+        self,
+        kind: &str,
+        body: &T,
+        table: impl FnOnce(bool) -> String,
+        names: impl FnOnce() -> String,
+    ) -> String {
+        match self {
+            Self::Table => table(false),
+            Self::Wide => table(true),
+            Self::Json => json(kind, body),
+            Self::Yaml => yaml(kind, body),
+            Self::Name => names(),
+        }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a, T> {

@@ -21,14 +21,15 @@ mod table;
 mod tests;
 
 use jiff::Timestamp;
+use kube::Client;
 use serde_json::json;
 
 use self::finding::Id;
 use super::{
-    arguments::{ClusterArgs, Output, connect, output},
-    terminal::{Console, Exit, Threads, block_on, fail, print, say, with_causes},
+    arguments::{ClusterArgs, Output},
+    command,
+    terminal::{Console, Exit, say, with_causes},
 };
-use crate::cluster::Target;
 
 /// Say what is wrong with this install, on which object, and the command that fixes it; the worst first.
 #[derive(Debug, clap::Args)]
@@ -62,24 +63,15 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        match self.cluster.clone().check() {
-            Ok(target) => block_on(Threads::One, self.show(target)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
+        command::run(&self.cluster, || Ok(()), async |client, ()| self.show(&client).await)
     }
 
-    async fn show(self, target: Target) -> Exit {
-        let client = match connect(&target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
-        let facts = match gather::gather(&client, &self.namespace, Timestamp::now(), &self.console).await {
-            Ok(facts) => facts,
-            Err(error) => {
-                say(&format!("cannot reach the cluster: {}", with_causes(&*error)));
-                return Exit::Unreachable;
-            }
-        };
+    async fn show(&self, client: &Client) -> Result<Exit, Exit> {
+        let facts = gather::gather(client, &self.namespace, Timestamp::now(), &self.console).await;
+        let facts = facts.map_err(|error| {
+            say(&format!("cannot reach the cluster: {}", with_causes(&*error)));
+            Exit::Unreachable
+        })?;
         let found = examine::examine(&facts, &self.ignore);
         let in_order = examine::in_order(&facts, &found, &self.ignore);
         if facts.server.as_ref().is_ok_and(|server| !server.stamps()) {
@@ -88,26 +80,19 @@ impl Args {
                  no webhook answers, rules and monitors cannot be written",
             );
         }
-        let report = || {
-            json!({
-                "version": env!("CARGO_PKG_VERSION"),
-                "namespace": self.namespace,
-                "server": facts.server.as_ref().map(ToString::to_string).ok(),
-                "findings": found,
-                "inOrder": in_order,
-                "ignored": self.ignore,
-            })
+        let report = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "namespace": self.namespace,
+            "server": facts.server.as_ref().map(ToString::to_string).ok(),
+            "findings": found,
+            "inOrder": in_order,
+            "ignored": self.ignore,
+        });
+        let table = |wide| {
+            let names = if wide { table::names(&in_order) } else { String::new() };
+            table::table(&found, in_order.len()) + &names
         };
-        let text = match self.output {
-            Output::Table => table::table(&found, in_order.len()),
-            Output::Wide => table::table(&found, in_order.len()) + &table::names(&in_order),
-            Output::Json => output::json("Diagnosis", &report()),
-            Output::Yaml => output::yaml("Diagnosis", &report()),
-            Output::Name => table::ids(&found),
-        };
-        match print(&text) {
-            Exit::Done if !found.is_empty() => Exit::Findings,
-            exit => exit,
-        }
+        let text = self.output.text("Diagnosis", &report, table, || table::ids(&found));
+        Ok(command::answer(&text, !found.is_empty()))
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Sought;
-use crate::cli::terminal::{aligned_all, refused::words};
+use crate::cli::terminal::{Exit, aligned_all, refused::words};
 
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -36,6 +36,13 @@ pub(super) enum FetchError {
     /// No answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
+}
+
+impl FetchError {
+    /// How a command ends that cannot go on.
+    pub(super) fn exit(&self) -> Exit {
+        if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
+    }
 }
 
 /// What was listed: columns with rows, or objects.

@@ -3,13 +3,14 @@
 mod fetch;
 
 use clap::ArgAction;
+use kube::Client;
 
-use self::fetch::{FetchError, Listed, fetch};
+use self::fetch::{Listed, fetch};
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Output, connect, output},
-    terminal::{Console, Exit, Threads, block_on, fail, print},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, output},
+    command,
+    terminal::{Console, Exit, fail},
 };
-use crate::cluster::Target;
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -75,34 +76,22 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        let checked =
-            self.cluster.clone().check().and_then(|target| Ok((target, self.labels.clone().check()?)));
-        match checked {
-            Ok((target, labels)) => block_on(Threads::One, self.show(target, labels)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
+        let words = || self.labels.clone().check();
+        command::run(&self.cluster, words, async |client, labels| self.show(&client, labels).await)
     }
 
-    async fn show(&self, target: Target, labels: Option<Labels>) -> Exit {
-        let client = match connect(&target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
+    async fn show(&self, client: &Client, labels: Option<Labels>) -> Result<Exit, Exit> {
         let sought = self.what.sought();
-        let default = client.default_namespace().to_owned();
         let namespace = (sought.in_namespaces && !self.all_namespaces)
-            .then(|| self.namespace.as_deref().unwrap_or(&default));
+            .then(|| self.namespace.as_deref().unwrap_or(client.default_namespace()));
         let labels = labels.as_ref().map(|labels| labels.text.as_str());
-        let listed = match fetch(&client, sought, namespace, labels, self.is_table()).await {
-            Ok(listed) => listed,
-            Err(error @ FetchError::Unreachable { .. }) => return fail(&error, Exit::Unreachable),
-            Err(error) => return fail(&error, Exit::Findings),
-        };
+        let listed = fetch(client, sought, namespace, labels, self.is_table()).await;
+        let listed = listed.map_err(|error| fail(&error, error.exit()))?;
         if listed.is_empty() {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
             self.console.note(&format!("there are no {}{place}", sought.plural));
         }
-        print(&self.text(sought, &listed, namespace.is_none()))
+        Ok(command::answer(&self.text(sought, &listed, namespace.is_none()), false))
     }
 
     fn is_table(&self) -> bool {

@@ -8,7 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    cli::terminal::refused::words,
+    cli::terminal::{Exit, refused::words},
     import::{Found, Tool, is_of_interest},
 };
 
@@ -30,6 +30,13 @@ pub(super) enum ReadError {
     /// No answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
+}
+
+impl ReadError {
+    /// How a command ends that cannot go on.
+    pub(super) fn exit(&self) -> Exit {
+        if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
+    }
 }
 
 /// This many objects a request.

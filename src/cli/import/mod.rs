@@ -5,8 +5,9 @@ mod foreign;
 use std::path::PathBuf;
 
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Scope, connect, manifests, output},
-    terminal::{Console, Exit, Threads, block_on, fail, print},
+    arguments::{ClusterArgs, LabelArgs, Labels, Scope, manifests, output},
+    command,
+    terminal::{Console, Exit, fail},
 };
 use crate::import::{Found, Imported, Level, Made, Options, import, json, yaml};
 
@@ -68,23 +69,11 @@ impl Args {
             documents.into_iter().for_each(|document| found.take(document.value, self.scope.one()));
             return self.show(&found, &options);
         }
-        let checked =
-            self.cluster.clone().check().and_then(|target| Ok((target, self.labels.clone().check()?)));
-        let (target, labels) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return fail(&error, Exit::Usage),
-        };
-        block_on(Threads::One, async {
-            let client = match connect(&target).await {
-                Ok(client) => client,
-                Err(error) => return fail(&error, Exit::Unreachable),
-            };
+        let words = || self.labels.clone().check();
+        command::run(&self.cluster, words, async |client, labels| {
             let labels = labels.as_ref().map(|Labels { text, .. }| text.as_str());
-            match foreign::read(&client, self.scope.one(), labels).await {
-                Ok(found) => self.show(&found, &options),
-                Err(error @ foreign::ReadError::Refused { .. }) => fail(&error, Exit::Findings),
-                Err(error @ foreign::ReadError::Unreachable(_)) => fail(&error, Exit::Unreachable),
-            }
+            let found = foreign::read(&client, self.scope.one(), labels).await;
+            Ok(self.show(&found.map_err(|error| fail(&error, error.exit()))?, &options))
         })
     }
 
@@ -95,15 +84,12 @@ impl Args {
             Output::Json => Ok(output::json("Import", &json(&imported))),
             Output::Name => Ok(names(&imported)),
         };
-        let printed = match text {
-            Ok(text) => print(&text),
+        let exit = match text {
+            Ok(text) => command::answer(&text, imported.lacks_something()),
             Err(error) => fail(&error, Exit::Findings),
         };
         self.console.note(&summary(found, &imported));
-        match printed {
-            Exit::Done if imported.lacks_something() => Exit::Findings,
-            exit => exit,
-        }
+        exit
     }
 }
 

@@ -6,14 +6,19 @@ mod table;
 
 use std::path::PathBuf;
 
+use kube::Client;
+
 use self::{report::Report, table::table};
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, UsageError, connect, manifests, output},
+    arguments::{
+        ClusterArgs, LabelArgs, Labels, Output, Scope,
+        manifests::{self, Document},
+    },
+    command,
     operator::{Installed, InstalledArgs},
     survey::{Files, Look, declared_in, look, objects_in},
-    terminal::{Console, Exit, Threads, block_on, fail, print},
+    terminal::{Console, Exit, fail},
 };
-use crate::cluster::Target;
 
 /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
 #[derive(Debug, clap::Args)]
@@ -50,68 +55,41 @@ pub struct Args {
     installed: InstalledArgs,
 }
 
-/// What the words of the command line come to.
-struct Asked {
-    documents: Vec<manifests::Document>,
-    target: Target,
-    labels: Option<Labels>,
-    installed: Installed,
-}
-
 impl Args {
     pub(super) fn run(self) -> Exit {
         let documents = match manifests::read(&self.files) {
             Ok(documents) => documents,
             Err(error) => return fail(&error, Exit::Usage),
         };
-        let asked = || {
-            let (target, labels) = (self.cluster.clone().check()?, self.labels.clone().check()?);
-            Ok(Asked { documents, target, labels, installed: self.installed.clone().check()? })
-        };
-        match asked() {
-            Ok(asked) => block_on(Threads::One, self.plan(asked)),
-            Err::<_, UsageError>(error) => fail(&error, Exit::Usage),
-        }
+        let words = || Ok((self.labels.clone().check()?, self.installed.clone().check()?));
+        command::run(&self.cluster, words, async |client, (labels, installed)| {
+            self.plan(&client, documents, labels, &installed).await
+        })
     }
 
-    async fn plan(&self, asked: Asked) -> Exit {
-        let client = match connect(&asked.target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
+    async fn plan(
+        &self,
+        client: &Client,
+        documents: Vec<Document>,
+        labels: Option<Labels>,
+        installed: &Installed,
+    ) -> Result<Exit, Exit> {
         let namespace = self.scope.one();
         let home = namespace.unwrap_or(client.default_namespace()).to_owned();
-        let (objects, documents) = objects_in(asked.documents, &home);
+        let (objects, documents) = objects_in(documents, &home);
         let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
-        let seen = match look(
-            &client,
-            &asked.installed,
-            (Look::Ahead(Files { declared, objects }, namespace), namespace),
-            asked.labels,
-        )
-        .await
-        {
-            Ok(seen) => seen,
-            Err(exit) => return exit,
-        };
-        let seen = seen.about(namespace);
+        let ahead = Look::Ahead(Files { declared, objects }, namespace);
+        let seen = look(client, installed, (ahead, namespace), labels).await?.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
-        let text = match self.output {
-            Output::Table | Output::Wide => table(&report, self.console.is_coloured()),
-            Output::Json => output::json("Plan", &report),
-            Output::Yaml => output::yaml("Plan", &report),
-            Output::Name => report.names(),
-        };
+        let drawn = |_| table(&report, self.console.is_coloured());
+        let text = self.output.text("Plan", &report, drawn, || report.names());
         // Silence is taken for a failure of its own (argo-cd#27705); the others say it in what they print.
         if self.output == Output::Name && text.is_empty() {
             self.console.note("nothing to do");
         }
-        match print(&text) {
-            Exit::Done if self.is_found(&report) => Exit::Findings,
-            exit => exit,
-        }
+        Ok(command::answer(&text, self.is_found(&report)))
     }
 
     fn is_found(&self, report: &Report) -> bool {

@@ -16,7 +16,7 @@ use self::{copies::CopyStanding, restarts::RestartRow};
 use super::{
     operator::Sight,
     survey::Survey,
-    terminal::{aligned, refused::words},
+    terminal::{Exit, aligned, refused::words},
 };
 use crate::{
     api::{
@@ -45,6 +45,13 @@ pub(super) enum ReadError {
     /// No answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
+}
+
+impl ReadError {
+    /// How a command ends that cannot go on.
+    pub(super) fn exit(&self) -> Exit {
+        if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
+    }
 }
 
 /// One object and how it stands.

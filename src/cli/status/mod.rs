@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use self::look::{Looked, look};
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, UsageError, connect, output, seconds},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
+    command,
     operator::{Installed, InstalledArgs},
-    standing::{ReadError, Standing, copies, of_workloads, restarts, sort, table},
+    standing::{Standing, copies, of_workloads, restarts, sort, table},
     survey::{Selected, sight},
-    terminal::{Console, Exit, Threads, block_on, fail, print, say, with_causes},
+    terminal::{Console, Exit, print, say, with_causes},
 };
-use crate::cluster::Target;
 
 /// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,6 @@ pub struct Args {
 
 /// What the words of the command line come to.
 struct Asked {
-    target: Target,
     labels: Option<Labels>,
     installed: Installed,
     timeout: Duration,
@@ -70,6 +69,12 @@ struct NoLook {
     exit: Exit,
 }
 
+impl NoLook {
+    fn new(error: &dyn std::error::Error, exit: Exit) -> Self {
+        Self { why: with_causes(error), exit }
+    }
+}
+
 /// What machines read.
 #[derive(Serialize)]
 struct Status<'a> {
@@ -79,64 +84,43 @@ struct Status<'a> {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        match self.asked() {
-            Ok(asked) => block_on(Threads::One, self.show(asked)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
-    }
-
-    fn asked(&self) -> Result<Asked, UsageError> {
-        Ok(Asked {
-            target: self.cluster.clone().check()?,
-            labels: self.labels.clone().check()?,
-            installed: self.installed.clone().check()?,
-            timeout: seconds("timeout", &self.timeout)?,
-        })
-    }
-
-    async fn show(&self, asked: Asked) -> Exit {
-        let client = match connect(&asked.target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
+        let words = || {
+            let (labels, installed) = (self.labels.clone().check()?, self.installed.clone().check()?);
+            Ok(Asked { labels, installed, timeout: seconds("timeout", &self.timeout)? })
         };
+        command::run(&self.cluster, words, async |client, asked| self.show(&client, &asked).await)
+    }
+
+    async fn show(&self, client: &Client, asked: &Asked) -> Result<Exit, Exit> {
         let looked = match self.wait {
-            true => wait::until_settled(asked.timeout, || self.look(&client, &asked)).await,
-            false => self.look(&client, &asked).await,
+            true => wait::until_settled(asked.timeout, || self.look(client, asked)).await,
+            false => self.look(client, asked).await,
         };
-        let looked = match looked {
-            Ok(looked) => looked,
-            Err(NoLook { why, exit }) => {
-                say(&why);
-                return exit;
-            }
-        };
-        if let Some(said) = lease::unrenewed(&client, &asked.installed.namespace, Timestamp::now()).await {
+        let looked = looked.map_err(|NoLook { why, exit }| {
+            say(&why);
+            exit
+        })?;
+        if let Some(said) = lease::unrenewed(client, &asked.installed.namespace, Timestamp::now()).await {
             self.console.note(&said);
         }
         looked.notes.iter().for_each(|said| self.console.note(said));
         let is_worrying = looked.is_worrying();
         let missing = if self.wait { looked.unsettled() } else { Vec::new() };
-        match print(&self.text(looked)) {
+        Ok(match print(&self.text(looked)) {
             Exit::Done if !missing.is_empty() => wait::give_up(&self.timeout, &missing),
             Exit::Done if is_worrying => Exit::Findings,
             exit => exit,
-        }
+        })
     }
 
     async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
         let sight = sight(client, &asked.installed, self.scope.one()).await;
-        let sight = sight.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
+        let sight = sight.map_err(|error| NoLook::new(&error, error.exit()))?;
         let selected = Selected::find_if(client, &sight, asked.labels.clone()).await;
-        let selected = selected.map_err(|error| NoLook { why: with_causes(&error), exit: error.exit() })?;
+        let selected = selected.map_err(|error| NoLook::new(&error, error.exit()))?;
         let of_labels = asked.labels.as_ref().map(|labels| labels.text.as_str());
         let seen = look(client, (&asked.installed, &sight), self.scope.one(), (of_labels, selected)).await;
-        seen.map_err(|error| {
-            let exit = match error {
-                ReadError::Refused { .. } => Exit::Findings,
-                ReadError::Unreachable(_) => Exit::Unreachable,
-            };
-            NoLook { why: with_causes(&error), exit }
-        })
+        seen.map_err(|error| NoLook::new(&error, error.exit()))
     }
 
     fn text(&self, looked: Looked) -> String {

@@ -5,19 +5,21 @@ mod grow;
 #[cfg(test)]
 mod tests;
 
+use kube::Client;
+
 pub(super) use self::grow::{Seen, source_of};
 use self::{
     draw::draw,
     grow::{Forest, grow, of_object, of_rule},
 };
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, connect, output},
+    arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, output},
+    command,
     operator::{Installed, InstalledArgs},
     survey::{Look, Survey, look},
-    terminal::{Console, Exit, Threads, block_on, fail, print},
+    terminal::{Console, Exit, fail},
 };
 use crate::{
-    cluster::Target,
     model::World,
     names::{NamespacedName, ObjectKey},
 };
@@ -51,22 +53,16 @@ pub struct Args {
     installed: InstalledArgs,
 }
 
-/// What the words of the command line come to.
-struct Asked {
-    target: Target,
-    labels: Option<Labels>,
-    installed: Installed,
-}
-
 impl Args {
     pub(super) fn run(self) -> Exit {
-        match self.asked() {
-            Ok(asked) => block_on(Threads::One, self.show(asked)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
+        command::run(
+            &self.cluster,
+            || self.words(),
+            async |client, (labels, installed)| self.show(&client, labels, &installed).await,
+        )
     }
 
-    fn asked(&self) -> Result<Asked, UsageError> {
+    fn words(&self) -> Result<(Option<Labels>, Installed), UsageError> {
         if let Some(named) = self.object.as_ref().filter(|named| matches!(named.sort, Sort::Workload(_))) {
             let message = format!(
                 "trees have ConfigMaps, Secrets and rules at their roots; of a {} ask: copyrator why",
@@ -74,39 +70,29 @@ impl Args {
             );
             return Err(UsageError::Argument { name: "KIND/NAME", message });
         }
-        Ok(Asked {
-            target: self.cluster.clone().check()?,
-            labels: self.labels.clone().check()?,
-            installed: self.installed.clone().check()?,
-        })
+        Ok((self.labels.clone().check()?, self.installed.clone().check()?))
     }
 
-    async fn show(&self, asked: Asked) -> Exit {
-        let client = match connect(&asked.target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
+    async fn show(
+        &self,
+        client: &Client,
+        labels: Option<Labels>,
+        installed: &Installed,
+    ) -> Result<Exit, Exit> {
         let home = self.home(client.default_namespace());
         let about = self.object.as_ref().map(|_| &*home).or(self.scope.one());
-        let seen = match look(&client, &asked.installed, (Look::AsItIs(None), about), asked.labels).await {
-            Ok(seen) => seen,
-            Err(exit) => return exit,
-        };
+        let seen = look(client, installed, (Look::AsItIs(None), about), labels).await?;
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {
-            return fail(&NotFound::of(self.object.as_ref(), &home, &seen.world), Exit::Findings);
+            return Err(fail(&NotFound::of(self.object.as_ref(), &home, &seen.world), Exit::Findings));
         };
         if forest.roots.is_empty() {
             self.console.note("nothing is copied here");
         }
-        print(&match self.output {
-            Output::Table => draw(&forest, false, self.console.is_coloured()),
-            Output::Wide => draw(&forest, true, self.console.is_coloured()),
-            Output::Json => output::json("Tree", &forest),
-            Output::Yaml => output::yaml("Tree", &forest),
-            Output::Name => output::names(forest.kinds_and_names()),
-        })
+        let drawn = |wide| draw(&forest, wide, self.console.is_coloured());
+        let names = || output::names(forest.kinds_and_names());
+        Ok(command::answer(&self.output.text("Tree", &forest, drawn, names), false))
     }
 
     /// Where an object is that is named without a namespace.

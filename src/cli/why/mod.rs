@@ -6,18 +6,18 @@ mod rule;
 mod tests;
 mod words;
 
-use self::{
-    answer::{Why, why},
-    rule::why_rule,
-};
+use kube::Client;
+
+use self::{answer::why, rule::why_rule};
 use super::{
-    arguments::{ClusterArgs, Named, Output, Sort, UsageError, connect, output},
+    arguments::{ClusterArgs, Named, Output, Sort, output},
+    command,
     operator::{Installed, InstalledArgs},
     survey::{Look, look},
-    terminal::{Console, Exit, Threads, block_on, fail, print},
+    terminal::{Console, Exit, fail},
     tree::{NotFound, Seen},
 };
-use crate::{cluster::Target, names::NamespacedName};
+use crate::names::NamespacedName;
 
 /// Say why an object is there and what hangs on it: which rule made it, of what, whose rights stand behind that, who may edit
 /// it, and what restarts when it changes. Of a workload: what it restarts for, and by whose wish.
@@ -49,52 +49,28 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        match self.asked() {
-            Ok((target, installed)) => block_on(Threads::One, self.show(target, installed)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
+        let words = || self.installed.clone().check();
+        command::run(&self.cluster, words, async |client, installed| self.show(&client, &installed).await)
     }
 
-    fn asked(&self) -> Result<(Target, Installed), UsageError> {
-        Ok((self.cluster.clone().check()?, self.installed.clone().check()?))
-    }
-
-    async fn show(&self, target: Target, installed: Installed) -> Exit {
-        let client = match connect(&target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
-        let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-        let seen = match look(&client, &installed, (Look::AsItIs(None), Some(&*namespace)), None).await {
-            Ok(seen) => seen,
-            Err(exit) => return exit,
-        };
+    async fn show(&self, client: &Client, installed: &Installed) -> Result<Exit, Exit> {
+        let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
+        let seen = look(client, installed, (Look::AsItIs(None), Some(namespace)), None).await?;
         seen.notes.iter().for_each(|said| self.console.note(said));
-        if self.object.sort == Sort::Rule {
-            let name = NamespacedName::new(&*namespace, self.object.name.as_str());
-            return match why_rule(&seen, &name) {
-                Some(answer) => print(&match self.output {
-                    Output::Table | Output::Wide => rule::told(&answer),
-                    Output::Json => output::json("Why", &answer),
-                    Output::Yaml => output::yaml("Why", &answer),
-                    Output::Name => output::names([("CopyratorRule", &*name.name)]),
-                }),
-                None => fail(&NotFound::of(Some(&self.object), &namespace, &seen.world), Exit::Findings),
-            };
-        }
-        match why(&Seen::of(&seen, None), &self.object, &namespace) {
-            Some(answer) => print(&self.text(&answer)),
-            None => fail(&NotFound::of(Some(&self.object), &namespace, &seen.world), Exit::Findings),
-        }
-    }
-
-    fn text(&self, answer: &Why) -> String {
-        match self.output {
-            Output::Table => words::told(answer, false),
-            Output::Wide => words::told(answer, true),
-            Output::Json => output::json("Why", answer),
-            Output::Yaml => output::yaml("Why", answer),
-            Output::Name => output::names(answer.restarting()),
-        }
+        let text = match self.object.sort {
+            Sort::Rule => {
+                let name = NamespacedName::new(namespace, self.object.name.as_str());
+                why_rule(&seen, &name).map(|answer| {
+                    let names = || output::names([("CopyratorRule", &*name.name)]);
+                    self.output.text("Why", &answer, |_| rule::told(&answer), names)
+                })
+            }
+            _ => why(&Seen::of(&seen, None), &self.object, namespace).map(|answer| {
+                let names = || output::names(answer.restarting());
+                self.output.text("Why", &answer, |wide| words::told(&answer, wide), names)
+            }),
+        };
+        let not_found = || fail(&NotFound::of(Some(&self.object), namespace, &seen.world), Exit::Findings);
+        Ok(command::answer(&text.ok_or_else(not_found)?, false))
     }
 }

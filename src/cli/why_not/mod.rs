@@ -6,13 +6,13 @@ mod tests;
 use serde::Serialize;
 
 use super::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Output, UsageError, connect, output},
-    operator::{Installed, InstalledArgs},
+    arguments::{ClusterArgs, LabelArgs, Output, UsageError, output},
+    command,
+    operator::InstalledArgs,
     survey::{Look, Survey, look},
-    terminal::{Console, Exit, Threads, aligned, block_on, fail, print},
+    terminal::{Console, Exit, aligned},
 };
 use crate::{
-    cluster::Target,
     explain::{Brings, brings},
     names::NamespacedName,
 };
@@ -44,14 +44,6 @@ pub struct Args {
     console: Console,
     #[command(flatten)]
     installed: InstalledArgs,
-}
-
-/// What the words of the command line come to.
-struct Asked {
-    rule: Option<NamespacedName>,
-    target: Target,
-    labels: Option<Labels>,
-    installed: Installed,
 }
 
 /// The answer.
@@ -91,57 +83,31 @@ struct Row {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        match self.asked() {
-            Ok(asked) => block_on(Threads::One, self.show(asked)),
-            Err(error) => fail(&error, Exit::Usage),
-        }
-    }
-
-    fn asked(&self) -> Result<Asked, UsageError> {
-        let rule = self.rule.as_deref().map(|text| {
-            let message = format!("{text:?} is not NAMESPACE/NAME");
-            NamespacedName::parse(text).ok_or(UsageError::Value { flag: "rule", message })
-        });
-        Ok(Asked {
-            rule: rule.transpose()?,
-            target: self.cluster.clone().check()?,
-            labels: self.labels.clone().check()?,
-            installed: self.installed.clone().check()?,
+        let words = || Ok((self.rule()?, self.labels.clone().check()?, self.installed.clone().check()?));
+        command::run(&self.cluster, words, async |client, (rule, labels, installed)| {
+            let about = Some(&*self.namespace);
+            let seen = look(&client, &installed, (Look::AsItIs(None), about), labels).await?;
+            Ok(self.show(&seen, rule.as_ref()))
         })
     }
 
-    async fn show(&self, asked: Asked) -> Exit {
-        let client = match connect(&asked.target).await {
-            Ok(client) => client,
-            Err(error) => return fail(&error, Exit::Unreachable),
-        };
-        let seen =
-            match look(&client, &asked.installed, (Look::AsItIs(None), Some(&*self.namespace)), asked.labels)
-                .await
-            {
-                Ok(seen) => seen,
-                Err(exit) => return exit,
-            };
+    fn rule(&self) -> Result<Option<NamespacedName>, UsageError> {
+        let Some(text) = &self.rule else { return Ok(None) };
+        let message = format!("{text:?} is not NAMESPACE/NAME");
+        NamespacedName::parse(text).map(Some).ok_or(UsageError::Value { flag: "rule", message })
+    }
+
+    fn show(&self, seen: &Survey, rule: Option<&NamespacedName>) -> Exit {
         seen.notes.iter().for_each(|said| self.console.note(said));
-        let items = rows(&seen, asked.rule.as_ref(), &self.namespace);
+        let items = rows(seen, rule, &self.namespace);
         if items.is_empty() {
             self.console.note("there are no rules");
         }
         let unseen = seen.world.unseen(&self.namespace).filter(|_| items.is_empty());
         let unseen = unseen.map(|(_, message)| message);
-        let answer = Answer { namespace: &self.namespace, items, unseen };
-        let is_lacking = answer.is_lacking();
-        let text = match self.output {
-            Output::Table => table(&answer, false),
-            Output::Wide => table(&answer, true),
-            Output::Json => output::json("WhyNot", &answer),
-            Output::Yaml => output::yaml("WhyNot", &answer),
-            Output::Name => names(&answer.items),
-        };
-        match print(&text) {
-            Exit::Done if is_lacking => Exit::Findings,
-            exit => exit,
-        }
+        let found = Answer { namespace: &self.namespace, items, unseen };
+        let text = self.output.text("WhyNot", &found, |wide| table(&found, wide), || names(&found.items));
+        command::answer(&text, found.is_lacking())
     }
 }
 
