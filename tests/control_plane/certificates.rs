@@ -382,12 +382,12 @@ fn the_chart_mounts_what_others_keep() {
     };
     let own = render(&[]);
     assert!(
-        own.contains("[copyrator-webhook-ca]")
+        own.contains("  resourceNames:\n  - copyrator-webhook-ca\n")
             && !own.contains("--tls-dir")
             && !own.contains("kind: Certificate")
     );
 
-    let who_gets_hooks = |text: &str| text.matches("[validatingwebhookconfigurations,").count();
+    let who_gets_hooks = |text: &str| text.matches("  - validatingwebhookconfigurations\n").count();
     assert_eq!(who_gets_hooks(&own), 1, "the reconciler alone");
 
     let mounted = render(&["certificates.mode=secret", "certificates.secretName=hook-tls"]);
