@@ -27,6 +27,8 @@ pub struct Config {
     pub admin_addr: SocketAddr,
     /// How the API server reaches the webhook.
     pub endpoint: Endpoint,
+    /// How many seconds the API server waits for each hook; none: as the files of `webhook-config/` say.
+    pub hook_timeout: Option<i32>,
     /// Where others mount the webhook's certificates; else we make our own.
     pub tls_dir: Option<PathBuf>,
     /// How long certificates last, and how long a changed CA is given to arrive.

@@ -95,6 +95,7 @@ pub struct HookWriter {
     endpoint: Endpoint,
     own_namespace: String,
     annotations: bool,
+    timeout: Option<i32>,
     owner_cluster_role: Option<String>,
     ca: CaKeeper,
     condition: Condition,
@@ -119,6 +120,7 @@ impl HookWriter {
             endpoint: config.endpoint.clone(),
             own_namespace: config.namespace.clone(),
             annotations: config.annotations,
+            timeout: config.hook_timeout,
             owner_cluster_role: config.owner_cluster_role.clone(),
             condition,
             stamps,
@@ -252,6 +254,7 @@ impl HookWriter {
             owner: None,
             own_namespace: &self.own_namespace,
             annotations: self.annotations,
+            timeout: self.timeout,
         }
     }
 

@@ -78,6 +78,7 @@ impl Args {
             owner: None,
             own_namespace,
             annotations,
+            timeout: None,
         };
         let Some(ca) = self.ca else {
             // Every kind of policy there could be, so that every hook is shown.

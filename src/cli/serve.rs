@@ -95,6 +95,16 @@ pub struct Args {
         hide = true
     )]
     ca_propagation: String,
+    /// How many seconds the API server waits for each hook; 0: as many as each hook is made for. For drills and tests.
+    #[arg(
+        long,
+        env = "COPYRATOR_HOOK_TIMEOUT",
+        default_value_t = 0,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(i32).range(0..=30),
+        hide = true
+    )]
+    hook_timeout: i32,
     /// Admission reviews in flight at most; more are shed at once.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
@@ -210,6 +220,7 @@ impl Args {
             webhook_addr: self.webhook_addr,
             admin_addr: self.admin_addr,
             endpoint,
+            hook_timeout: Some(self.hook_timeout).filter(|seconds| *seconds > 0),
             tls_dir: self.tls_dir.filter(|dir| !dir.as_os_str().is_empty()),
             certificate_times: Times {
                 leaf_lifetime: lasting("leaf-lifetime", &self.leaf_lifetime)?,

@@ -195,6 +195,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         webhook_addr: ([127, 0, 0, 1], 0).into(),
         admin_addr: ([127, 0, 0, 1], 0).into(),
         endpoint: Endpoint::Url(String::new()),
+        hook_timeout: None,
         tls_dir: None,
         certificate_times: Default::default(),
         max_in_flight: 1,

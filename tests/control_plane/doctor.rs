@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{data, pod};
-use crate::bed::{Bed, Crew, Request, eventually, private, same};
+use crate::bed::{Bed, Crew, Request, USUAL_TIMEOUTS, eventually, private, same};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -106,7 +106,7 @@ fn mend(bed: &Bed, said: &Said, id: &str) {
 #[test]
 fn doctor_finds_nothing_in_a_sound_install_and_its_commands_mend_a_broken_one() {
     let bed = private("doctor");
-    let crew = bed.man();
+    let crew = bed.man_with(&USUAL_TIMEOUTS);
     as_in_pods(&bed);
     sound(&bed, "nothing is found where nothing is wrong");
     nothing_is_written(&bed);
@@ -295,7 +295,7 @@ fn drift_while_nobody_leads(bed: &Bed, crew: Crew) {
     // What the commands restart are Deployments without pods here.
     mend(bed, &said, "lease-stale");
     mend(bed, &said, "webhook-down");
-    let _crew = bed.man();
+    let _crew = bed.man_with(&USUAL_TIMEOUTS);
     sound(bed, "webhook and reconciler are back");
 }
 

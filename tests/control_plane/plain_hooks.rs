@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::Role;
 
 use crate::bed::objects::{config_map, ours, version};
-use crate::bed::{Bed, Story, eventually, peaceful, rough, same};
+use crate::bed::{Bed, Story, USUAL_TIMEOUTS, eventually, peaceful, rough, same};
 use crate::other_writers::replaced;
 
 const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
@@ -32,7 +32,7 @@ fn the_files_are_accepted_as_they_are_written() {
 #[test]
 fn printed_hooks_work_without_a_reconciler_and_are_no_drift_to_one() {
     let (bed, _turn) = rough();
-    let mut crew = bed.man();
+    let mut crew = bed.man_with(&USUAL_TIMEOUTS);
     let story = Story::new(bed, "printed");
     let target = story.target("a");
     let spec = json!({
@@ -64,8 +64,8 @@ fn printed_hooks_work_without_a_reconciler_and_are_no_drift_to_one() {
         same(answer.code, 403)
     });
     bed.release_lease();
-    crew.reconciler =
-        bed.testbed.operator(Role::Reconciler, 0, &["--owner-cluster-role", ""]).expect("it starts");
+    let flags = [&USUAL_TIMEOUTS[..], &["--owner-cluster-role", ""]].concat();
+    crew.reconciler = bed.testbed.operator(Role::Reconciler, 0, &flags).expect("it starts");
     crew.reconciler.wait_ready().expect("it becomes ready");
     story.marker("then");
     assert_eq!(webhooks(bed), applied, "the reconciler has them otherwise");

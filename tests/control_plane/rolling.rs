@@ -19,7 +19,7 @@ const DRAIN: [&str; 2] = ["--drain-delay", "10s"];
 const AT_ONCE: usize = 8;
 const ROUNDS: usize = 5;
 
-/// Stories of such traffic come one at a time: whoever is called has two seconds to answer, and each of them keeps two cores busy.
+/// Stories of such traffic come one at a time: each of them keeps two cores busy.
 pub fn in_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -175,6 +175,7 @@ mod tests {
             owner: None,
             own_namespace: "ours",
             annotations: true,
+            timeout: None,
         };
         render(policies.iter().copied(), &Warned::default(), &frame)
     }

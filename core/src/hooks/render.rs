@@ -71,6 +71,8 @@ pub struct Frame<'a> {
     pub own_namespace: &'a str,
     /// Whether annotations that declare something count.
     pub annotations: bool,
+    /// How many seconds the API server waits for each hook, 1 to 30; none: as the files say.
+    pub timeout: Option<i32>,
 }
 
 /// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it
@@ -81,7 +83,7 @@ pub fn render<'p>(
     warned: &Warned,
     frame: &Frame<'_>,
 ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
-    let &Frame { stamper, endpoint, ca_bundle_pem, ref owner, own_namespace, annotations } = frame;
+    let &Frame { stamper, endpoint, ca_bundle_pem, ref owner, own_namespace, annotations, timeout } = frame;
     let needs = Needs::of(policies);
     let ca_bundle = ByteString(ca_bundle_pem.as_bytes().to_vec());
     let called = |rules: &Option<Vec<_>>| rules.as_ref().is_some_and(|rules| !rules.is_empty());
@@ -109,7 +111,10 @@ pub fn render<'p>(
         hooks.push(hook);
     }
     hooks.retain(|hook| called(&hook.rules));
-    hooks.iter_mut().for_each(|hook| connect(&mut hook.client_config, endpoint, &ca_bundle));
+    for hook in &mut hooks {
+        connect(&mut hook.client_config, endpoint, &ca_bundle);
+        hook.timeout_seconds = timeout.or(hook.timeout_seconds);
+    }
     validating.webhooks = Some(hooks);
 
     let mut mutating: MutatingWebhookConfiguration = embedded(MUTATING);
@@ -126,6 +131,7 @@ pub fn render<'p>(
             }
         }
         connect(&mut hook.client_config, endpoint, &ca_bundle);
+        hook.timeout_seconds = timeout.or(hook.timeout_seconds);
     }
     hooks.retain(|hook| called(&hook.rules));
 
@@ -210,6 +216,7 @@ mod tests {
             owner: None,
             own_namespace: "ours",
             annotations: true,
+            timeout: None,
         }
     }
 
@@ -326,6 +333,21 @@ mod tests {
                 render([], &Warned::default(), &Frame { stamper, annotations, ..frame(&endpoint) });
             assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
         }
+    }
+
+    #[test]
+    fn each_hook_has_its_timeout_or_all_have_the_one_asked_for() {
+        let timeouts = |timeout| -> BTreeSet<Option<i32>> {
+            let endpoint = url();
+            let frame = Frame { stamper: Stamper::Hook, timeout, ..frame(&endpoint) };
+            let (validating, mutating) = render([], &Warned::of_anything(), &frame);
+            let validating = validating.webhooks.into_iter().flatten().map(|hook| hook.timeout_seconds);
+            validating
+                .chain(mutating.webhooks.into_iter().flatten().map(|hook| hook.timeout_seconds))
+                .collect()
+        };
+        assert_eq!(timeouts(None), [1, 2, 5].map(Some).into());
+        assert_eq!(timeouts(Some(10)), [Some(10)].into());
     }
 
     #[test]

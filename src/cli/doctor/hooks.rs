@@ -138,6 +138,7 @@ fn drifted(
     let stamps_by_server = facts.server.as_ref().map_or(true, |server| server.stamps());
     let stamper = if stamps_by_hook || !stamps_by_server { Stamper::Hook } else { Stamper::ApiServer };
     let annotations = install.told("annotations").is_none_or(|told| told != "false");
+    let timeout = install.told("hook-timeout").and_then(|told| told.parse().ok()).filter(|told| *told > 0);
     let owner = owner(facts, install);
     let endpoint = install.endpoint();
     let frame = Frame {
@@ -147,6 +148,7 @@ fn drifted(
         owner,
         own_namespace: &facts.namespace,
         annotations,
+        timeout,
     };
     let (wanted_validating, wanted_mutating) = render(valid, &Warned::default(), &frame);
     let pairs = [

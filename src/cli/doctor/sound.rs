@@ -84,6 +84,7 @@ pub(super) fn sound() -> Facts {
         owner: owner.owner_ref(&()),
         own_namespace: "ours",
         annotations: true,
+        timeout: None,
     };
     let (validating, mutating) = render([], &Warned::of_anything(), &frame);
     let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));

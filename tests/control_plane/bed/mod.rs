@@ -43,6 +43,10 @@ pub use traffic::Traffic;
 
 /// The program that is tested.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_copyrator");
+/// A debug build on a busy machine does not always answer within the second or two that hooks have.
+const HOOK_TIMEOUT: u8 = 10;
+/// Flags of a reconciler whose hooks are as users have them: the doctor holds them against that.
+pub const USUAL_TIMEOUTS: [&str; 2] = ["--hook-timeout", "0"];
 
 /// A cluster with the chart installed.
 pub struct Bed {
@@ -80,6 +84,7 @@ impl Bed {
     }
 
     fn over(testbed: Testbed) -> Bed {
+        let testbed = testbed.with_hook_timeout(HOOK_TIMEOUT);
         let cluster = testbed.cluster();
         let user = |name| Person::with(&cluster.user(name).expect("a user of the cluster"));
         let admin = Person::with(cluster.admin_kubeconfig());

@@ -11,7 +11,7 @@ use super::estate::Estate;
 use super::next::next_chart;
 use super::{Before, CHART};
 use crate::bed::objects::{condition, uid};
-use crate::bed::{Bed, Crew, eventually, private, same};
+use crate::bed::{Bed, Crew, USUAL_TIMEOUTS, eventually, private, same};
 
 const BOTH: &str = "validatingwebhookconfiguration,mutatingwebhookconfiguration";
 
@@ -27,7 +27,7 @@ fn definitions_newer_than_this_version_are_served_and_what_it_does_not_know_is_l
     bed.helm(&["uninstall", RELEASE, "--namespace", NAMESPACE]);
     helm(&["install", RELEASE, CHART, "--set", "webhook.replicas=0,reconciler.replicas=0"]);
     bed.testbed.renew_accounts().expect("the accounts are there");
-    let crew = bed.man();
+    let crew = bed.man_with(&USUAL_TIMEOUTS);
     let estate = Estate::found(&bed, "half-understood");
 
     let before = Before::of(&estate);

@@ -35,6 +35,8 @@ pub struct Testbed {
     reconciler: PathBuf,
     /// The only namespaces that the chart gives rights in; none: it gives rights over the cluster.
     namespaces: Vec<String>,
+    /// What the API server gives each hook, in seconds; none: what the product says.
+    hook_timeout: Option<u8>,
 }
 
 impl Testbed {
@@ -101,8 +103,14 @@ impl Testbed {
             webhook,
             reconciler,
             namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+            hook_timeout: None,
             cluster,
         })
+    }
+
+    /// Has the API server give each hook so many seconds, where a reconciler is not told otherwise (`--hook-timeout`).
+    pub fn with_hook_timeout(self, seconds: u8) -> Testbed {
+        Testbed { hook_timeout: Some(seconds), ..self }
     }
 
     /// The cluster.
@@ -240,6 +248,7 @@ impl Testbed {
         if !self.namespaces.is_empty() {
             command.args(["--namespaces", &self.namespaces.join(",")]);
         }
+        command.envs(self.hook_timeout.map(|seconds| ("COPYRATOR_HOOK_TIMEOUT", seconds.to_string())));
         command
             .args(more)
             // Nobody has to hear first that a process of ours goes, but where a test says so.
