@@ -3,6 +3,7 @@
 #   ARCHIVE=FILE         default: target/image/copyrator.tar
 #   IMAGE=NAME:TAG       what it is called; default: as the chart calls it
 #   PROFILE=dev          the quick, big one, for tests
+#   PROGRAM=FILE         what it holds; default: what image/program.sh builds
 #   TARGET=TRIPLE        for another architecture; default: this machine's
 #   SOURCE_DATE_EPOCH    the time of everything in it; default: the last commit's
 #   REVISION             the commit that it says it is made of; default: that of the checkout
@@ -27,7 +28,7 @@ case $TARGET in
   *) echo "image/build.sh: no image is made for $TARGET" >&2 && exit 2 ;;
 esac
 
-program=$(image/program.sh copyrator)
+program=${PROGRAM:-$(image/program.sh copyrator)}
 digest=$(image/pack.sh "$program" "$IMAGE" "$archive" --arch "$architecture" \
   --label org.opencontainers.image.title=copyrator \
   --label "org.opencontainers.image.description=$(value description)" \

@@ -43,7 +43,7 @@ fn nothing_is_published_that_is_not_tested() {
         assert_eq!(release["jobs"][job]["needs"], "version", "{job}");
     }
     // Real pods need root, which .ci/run has not there: without it that test is skipped, and `make node` fails.
-    let root = r#"sudo -E env "PATH=$PATH" "HOME=$HOME" make node"#;
+    let root = r#"sudo -E env "PATH=$PATH" "HOME=$HOME" make node PROFILE=dev"#;
     for (name, expected) in [("test", ".ci/run"), ("node", root)] {
         for file in ["release.yml", "ci.yml"] {
             let job = &workflow(file)["jobs"][name];

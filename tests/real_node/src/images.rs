@@ -31,16 +31,23 @@ pub(crate) fn all() -> [Image; 3] {
     ]
 }
 
-/// Builds them: with `PROFILE=release` the product as it is shipped, else quickly.
+/// Builds them: with `PROFILE=release` the product as it is shipped, with `PROFILE=dev` by the same script, else of what the
+/// tests were built with.
 pub(crate) fn build() -> Result<(), Failure> {
-    println!("building the images (some five minutes the first time)");
-    let programs = script("image/program.sh", &["copyrator", "greeter"])?;
-    let greeter = programs.lines().last().unwrap_or_default();
+    let programs = match is_compiled() {
+        true => {
+            println!("building the images (some five minutes the first time)");
+            script("image/program.sh", &["copyrator", "greeter"], None)?
+        }
+        false => script("tests/real_node/static.sh", &[], None)?,
+    };
+    let mut programs = programs.lines();
+    let (copyrator, greeter) = (programs.next().unwrap_or_default(), programs.next().unwrap_or_default());
     let [_, plain, pause] = all();
-    println!("{}", script("image/build.sh", &[])?.trim_end());
+    println!("{}", script("image/build.sh", &[], Some(copyrator))?.trim_end());
     let pack = |image: &Image, more: &[&str]| {
         let archive = image.archive.display().to_string();
-        script("image/pack.sh", &[&[greeter, &image.name, &archive], more].concat())
+        script("image/pack.sh", &[&[greeter, &image.name, &archive], more].concat(), None)
     };
     pack(&plain, &[])?;
     pack(&pause, &["--cmd", "pause"])?;
@@ -55,13 +62,16 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// Runs a script of the repository to its end: what it wrote. buildah keeps to a storage of its own.
-fn script(path: &str, arguments: &[&str]) -> Result<String, Failure> {
+/// Whether the programs are compiled for the images (`image/program.sh`) rather than linked of what is there.
+pub(crate) fn is_compiled() -> bool {
+    std::env::var_os(PROFILE).is_some_and(|profile| !profile.is_empty())
+}
+
+/// Runs a script of the repository to its end, for an image of this `program`: what it wrote. buildah keeps to a storage of its own.
+fn script(path: &str, arguments: &[&str], program: Option<&str>) -> Result<String, Failure> {
     let mut command = Command::new(top().join(path));
     command.args(arguments).current_dir(top()).env("STORAGE", output().join("images/storage"));
-    if std::env::var_os(PROFILE).is_none() {
-        command.env(PROFILE, "dev");
-    }
+    command.envs(program.map(|program| ("PROGRAM", program)));
     if path == "image/pack.sh" {
         command.env("SOURCE_DATE_EPOCH", "1700000000");
     }

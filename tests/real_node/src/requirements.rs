@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
 
+use crate::images;
+
 /// Programs, and the Debian package that has each.
 const PROGRAMS: [(&str, &str); 9] = [
     ("containerd", "containerd"),
@@ -42,7 +44,7 @@ pub(crate) fn missing() -> Vec<String> {
     if !packages.is_empty() {
         missing.push(format!("{} (apt-get install {0})", packages.join(" ")));
     }
-    if !succeeds("cargo", &["auditable", "--version"]) {
+    if images::is_compiled() && !succeeds("cargo", &["auditable", "--version"]) {
         missing.push("cargo-auditable (cargo install --locked cargo-auditable)".to_owned());
     }
     if missing.is_empty()
