@@ -2,17 +2,17 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-rust demo-go check test node bench fuzz build image image-check release-dry-run clean
+.PHONY: help demo demo-rust demo-go check test stories without-cluster doctests other-clusters node bench fuzz build image image-check release-dry-run clean
 .PHONY: prerequisites prerequisites-of-fuzz prerequisites-of-image prerequisites-of-sbom
 
-# Tests wait for clusters more than they compute. Each story of the control plane waits for its turn by itself (bed/lanes.rs), so all
-# of them may begin.
-TEST_THREADS ?= 6
+# Each story of the control plane waits for its turn by itself (bed/lanes.rs), so all of them may begin.
 STORY_THREADS ?= 500
-# The tests of the product, but for those that start a cluster.
-WITHOUT_CLUSTER = $(filter-out control_plane documents,$(basename $(notdir $(wildcard tests/*.rs) $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs)))))
-# All tests but the stories of the control plane.
-BUT_STORIES = $(WITHOUT_CLUSTER) documents real_node $(basename $(notdir $(wildcard certs-tool/tests/*.rs tests/*/tests/*.rs)))
+TEST_THREADS ?= 2
+# The tests that start no cluster, and those beside the stories that do.
+WITHOUT_CLUSTER = $(filter-out control_plane documents,$(basename $(notdir $(wildcard tests/*.rs) $(patsubst %/main.rs,%,$(wildcard tests/*/main.rs)) $(wildcard certs-tool/tests/*.rs))))
+OTHER_CLUSTERS = documents real_node $(basename $(notdir $(wildcard tests/*/tests/*.rs)))
+# One set of packages everywhere, so that features are the same and nothing is compiled twice; make's jobs are not cargo's.
+TESTS = MAKEFLAGS= cargo test --locked --workspace --no-fail-fast
 # What `make fuzz` runs, and for how long each.
 TARGET ?= cel formats globs pem policy review
 SECONDS ?= 60
@@ -45,35 +45,44 @@ check: prerequisites ## The quick loop: format, lints, and the product's tests t
 	$(STAGE) 'lints'
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(STAGE) 'tests without a cluster'
-	@cargo test --locked --package copyrator-cel --package copyrator-certs --package copyrator-core --no-fail-fast
-	@cargo test --locked --package copyrator --no-fail-fast --lib --bins $(WITHOUT_CLUSTER:%=--test %)
-	@cargo test --locked --package copyrator --test documents -- links:: blocks:: output:: every_fence
+	@$(TESTS) --lib --bins $(WITHOUT_CLUSTER:%=--test %)
+	@$(TESTS) --doc
+	@$(TESTS) --test documents -- links:: blocks:: output:: every_fence
 
+# Stories wait more than they compute, so the other tests run beside them. What each says is kept apart and shown when it ends, and a
+# program that fails hides no other.
 test: prerequisites ## Everything that must pass: format, lints, unit, router, chart, command-line and control-plane tests
 	$(STAGE) 'format'
 	@cargo fmt --all --check
 	$(STAGE) 'lints'
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(STAGE) 'building the tests'
-	@cargo test --locked --workspace --no-run
+	@$(TESTS) --no-run
 	$(STAGE) "the cluster's programs (built once, some 15 minutes on two cores)"
-	@cargo run --locked --quiet --package devcluster -- build >/dev/null
+	@$(BUILT)/devcluster build >/dev/null
 	$(STAGE) 'the version before, from which upgrades are tried (built once, a minute or two)'
 	@tests/previous/build.sh >/dev/null || test $$? = 3
-	$(STAGE) 'tests'
+	$(STAGE) 'tests (minutes; the stories say nothing until they are through)'
 	@rm -f $(SKIPPED)
-	@# One failing program hides no other.
-	@failed=; \
-	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace --no-fail-fast --lib --bins $(BUT_STORIES:%=--test %) || failed=1; \
-	cargo test --locked --workspace --doc || failed=1; \
-	RUST_TEST_THREADS=$(STORY_THREADS) cargo test --locked --workspace --test control_plane || failed=1; \
-	test -z "$$failed"
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target stories without-cluster doctests other-clusters
 	@if cat $(SKIPPED) 2>/dev/null | grep -q .; then \
 	  printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED) 2>/dev/null || true; \
 	else printf '\n==> all passed\n'; fi
 
+stories:
+	@RUST_TEST_THREADS=$(STORY_THREADS) $(TESTS) --test control_plane
+
+without-cluster:
+	@RUST_TEST_THREADS=$(TEST_THREADS) $(TESTS) --lib --bins $(WITHOUT_CLUSTER:%=--test %)
+
+doctests:
+	@$(TESTS) --doc
+
+other-clusters:
+	@RUST_TEST_THREADS=$(TEST_THREADS) $(TESTS) $(OTHER_CLUSTERS:%=--test %)
+
 node: prerequisites ## The chart on a real node with real pods (needs root and containerd); PROFILE=release ARGS=--record keeps the transcript
-	@cargo test --locked --package real-node --test real_node -- --required $(ARGS)
+	@$(TESTS) --test real_node -- --required $(ARGS)
 
 bench: prerequisites ## Measure against the budgets (docs/benchmarks.md); ARGS=fan-out for one, ARGS=--quick for a minute
 	$(STAGE) 'building the release binary (some 10 minutes the first time)'
