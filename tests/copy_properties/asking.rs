@@ -11,7 +11,7 @@ use copyrator::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
-use crate::copy_model::{
+use super::copy_model::{
     acting::{at, authorize_one},
     server::{Answer, Server},
 };

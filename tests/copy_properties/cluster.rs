@@ -9,7 +9,7 @@ use copyrator::{
     plan::Changed,
 };
 
-use crate::{
+use super::{
     copy_model::{
         acting::{Edit, REFUSED_AGAIN, at},
         server::{Policy, Server},

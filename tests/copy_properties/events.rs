@@ -3,7 +3,7 @@
 use copyrator::{marks, names::Kind};
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::{
+use super::{
     copy_model::server::Answer,
     policies::{BAD, Policy, any_policy},
     rules::{COPY_TO, RULES, Rule, SELECTORS, any_rule, rarely},

@@ -14,7 +14,7 @@ use copyrator::{
 };
 use jiff::Timestamp;
 
-use crate::{
+use super::{
     asking,
     cluster::Cluster,
     copy_model::{

@@ -8,7 +8,7 @@ use copyrator::{
     names::{NamespacedName, ObjectKey},
 };
 
-use crate::{
+use super::{
     cluster::Cluster,
     copy_model::{
         acting::{at, digest_key},

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::BTreeSet};
 use copyrator::{marks, names::ObjectKey, plan::copy::REFUSED_BY_POLICY};
 use proptest::{collection::vec, prelude::*};
 
-use crate::{
+use super::{
     LONG, always,
     cluster::Cluster,
     copy_model::stored::{Field, Fields, Stored},

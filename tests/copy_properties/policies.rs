@@ -11,7 +11,7 @@ use copyrator::{
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     cluster::Cluster,
     copy_model::{
         acting::{at, manifest},

@@ -8,7 +8,7 @@ use copyrator::{
     plan::{Changed, Key, affected, copy::CopyAction, everything, slots_to_check},
 };
 
-use crate::{
+use super::{
     cluster::Cluster,
     copy_model::acting::{REFUSED_AGAIN, authorize_one, new_world, observe},
     operator::{Looked, Operator, forget_lists},

@@ -7,7 +7,7 @@ use copyrator::{
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use crate::copy_model::{
+use super::copy_model::{
     server::Namespace,
     stored::{Field, Fields, Stored},
 };

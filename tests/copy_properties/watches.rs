@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use crate::copy_model::server::Server;
+use super::copy_model::server::Server;
 
 /// So often in one story something goes wrong with a watch; afterwards it is calm, or nothing would ever end.
 const TROUBLES: usize = 24;

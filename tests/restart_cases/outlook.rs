@@ -5,7 +5,7 @@ use copyrator::{
     plan::restart::{restarting_for, workloads_using},
 };
 
-use crate::{case, object, world::at};
+use super::{case, object, world::at};
 
 /// What a plan says of a workload, looking past the waits that the clock ends.
 #[test]

@@ -12,7 +12,7 @@ use copyrator::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     carry_out,
     world::{Case, at},
 };

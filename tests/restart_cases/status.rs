@@ -5,7 +5,7 @@ use copyrator::{
     plan::restart::{monitor_status, plan_workload},
 };
 
-use crate::{
+use super::{
     case, object,
     world::{Case, at},
 };

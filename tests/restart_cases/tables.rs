@@ -13,7 +13,7 @@ use copyrator::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     carry_out, case, recorded,
     world::{Case, at},
 };

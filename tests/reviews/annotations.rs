@@ -3,7 +3,7 @@
 use copyrator::{api::CopyratorRuleStatus, names::NamespacedName};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, recorded};
+use super::harness::{Cluster, recorded};
 
 /// A recorded review with other annotations.
 fn asking(name: &str, old: Value, new: Value) -> Value {

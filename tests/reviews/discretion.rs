@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use copyrator::{admit::PATHS, model::NamespaceFacts, names::Kind};
 use serde_json::{Value, json};
 
-use crate::harness::{App, Cluster, Table, recorded};
+use super::harness::{App, Cluster, Table, recorded};
 
 /// Every recorded review.
 fn reviews() -> Vec<String> {

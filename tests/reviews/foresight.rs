@@ -8,7 +8,7 @@ use copyrator::{
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, recorded};
+use super::harness::{Cluster, recorded};
 
 /// A rule of `platform` that copies the Secret `registry` to these targets.
 fn to(targets: Value) -> Value {

@@ -12,7 +12,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{App, Cluster, recorded};
+use super::harness::{App, Cluster, recorded};
 
 type Map = BTreeMap<String, String>;
 

@@ -6,7 +6,7 @@ use copyrator::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{App, Cluster, recorded};
+use super::harness::{App, Cluster, recorded};
 
 fn keeps() -> Value {
     json!({"match": {"kinds": ["ConfigMap", "Secret"]}, "whileInUse": "Refuse"})

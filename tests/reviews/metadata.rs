@@ -3,7 +3,7 @@
 use copyrator::{model::Bytes, names::Kind};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, recorded};
+use super::harness::{Cluster, recorded};
 
 #[tokio::test]
 async fn defaults_patch_what_is_missing_and_nothing_twice() {

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     harness::{App, recorded},
     policies::guarded,
 };

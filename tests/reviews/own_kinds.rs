@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Cluster, recorded};
+use super::harness::{Cluster, recorded};
 
 #[tokio::test]
 async fn our_own_kinds_are_understood_or_refused_with_every_problem() {

@@ -9,7 +9,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     harness::{Cluster, recorded},
     policies::guarded,
 };

@@ -11,7 +11,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::validate::printable;
 use serde_json::{Value, json};
 
-use crate::harness::{App, Cluster, recorded};
+use super::harness::{App, Cluster, recorded};
 
 /// What was said of one object: refusals as one text, and warnings.
 type Said = (String, Vec<String>);

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, recorded};
+use super::harness::{Cluster, recorded};
 
 fn app_policy() -> Value {
     json!({

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     harness::{Cluster, recorded},
     policies::guarded,
 };

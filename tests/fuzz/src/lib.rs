@@ -1,5 +1,5 @@
 //! What must hold whatever comes in: one file a target. A target is a function of bytes that panics where something does
-//! not hold. libFuzzer calls it with what it makes up (`make fuzz`), `tests/fuzz_seeds.rs` with what is in `seeds/`.
+//! not hold. libFuzzer calls it with what it makes up (`make fuzz`), `tests/fuzz/replay.rs` with what is in `seeds/`.
 
 pub mod canary;
 pub mod cel;

@@ -1,8 +1,6 @@
 //! Restart decisions as data: a world in, a plan as text out. Every action is then carried out on the world, and
 //! the plan of that must be empty (a plan, applied, gives a snapshot whose plan is empty).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
-
 mod outlook;
 mod places;
 mod simulation;

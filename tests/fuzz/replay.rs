@@ -1,9 +1,7 @@
 //! The fuzz targets over their seeds: what was once found stays found, and the targets stay true, without libFuzzer. New
 //! inputs are made up by `make fuzz`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
-
-#[path = "fuzz/src/lib.rs"]
+#[path = "src/lib.rs"]
 #[allow(clippy::expect_used, reason = "a target says by a panic what does not hold")]
 mod targets;
 

@@ -1,12 +1,8 @@
 //! Any cluster, any sequence of events: what always holds of copies. A counterexample is shrunk to a short story; its
 //! cause, once found, is pinned as a case of `copy_cases`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot build its world has failed")]
-
 mod asking;
 mod cluster;
-#[path = "../copy_model/mod.rs"]
-mod copy_model;
 mod events;
 mod operator;
 mod oracle;
@@ -38,6 +34,7 @@ use proptest::{
 
 use serde_json::json;
 
+use crate::copy_model;
 use cluster::Cluster;
 use copy_model::{
     acting::{at, authorize, fetch, new_world, observe},

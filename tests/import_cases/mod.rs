@@ -1,8 +1,6 @@
 //! Imports as data: manifests in (`NAME.yaml`), rules, monitors and findings out (`NAME.out`, without the steps at the top).
 //! `UPDATE_CASES=1` writes what came out into the files. Whatever comes out must be what we take.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
-
 use std::{fs, path::Path};
 
 use copyrator::{

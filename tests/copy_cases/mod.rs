@@ -2,10 +2,6 @@
 //! of the API server until the slot rests, which must be soon, and what is there then is part of the text.
 //! `UPDATE_CASES=1` writes what came out into the files.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot read its cases has failed")]
-
-#[path = "../copy_model/mod.rs"]
-mod copy_model;
 mod printing;
 mod scene;
 
@@ -22,7 +18,7 @@ use copyrator::{
     plan::{Key, Need, copy::plan_slot, slots_to_check},
 };
 
-use copy_model::{
+use crate::copy_model::{
     acting::{self, at},
     server::Server,
 };
