@@ -1,4 +1,4 @@
-//! What a serving process needs to know, resolved and checked once, passed explicitly.
+//! The configuration of a serving process: resolved and checked once, then passed explicitly.
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -6,70 +6,70 @@ use copyrator_certs::Times;
 
 use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits};
 
-/// Configuration of `copyrator serve`.
+/// The configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which cluster, as whom.
+    /// Which API server to connect to, with which identity.
     pub cluster: Target,
-    /// Answer admission reviews.
+    /// Whether to answer admission reviews.
     pub webhook: bool,
-    /// Reconcile.
+    /// Whether to reconcile, once elected.
     pub reconciler: bool,
-    /// Where our own objects live.
+    /// The namespace of Copyrator's own objects.
     pub namespace: String,
-    /// The only namespaces that are looked at, by an account without rights over the cluster; none: all.
+    /// The only namespaces to look at, for an account without rights over the cluster; empty: all.
     pub namespaces: BTreeSet<String>,
-    /// Serve only this rule, of our own namespace.
+    /// Serve only this rule, in our own namespace.
     pub rule_name: Option<String>,
-    /// Where the webhook listens.
+    /// The address that the webhook listens on.
     pub webhook_addr: SocketAddr,
-    /// Where probes and metrics listen.
+    /// The address for probes and metrics.
     pub admin_addr: SocketAddr,
-    /// How the API server reaches the webhook.
+    /// The address at which the API server reaches the webhook.
     pub endpoint: Endpoint,
     /// How many seconds the API server waits for each hook; none: as the files of `webhook-config/` say.
     pub hook_timeout: Option<i32>,
-    /// Where others mount the webhook's certificates; else we make our own.
+    /// The directory with a mounted certificate for the webhook; `None`: Copyrator makes its own.
     pub tls_dir: Option<PathBuf>,
-    /// How long certificates last, and how long a changed CA is given to arrive.
+    /// Lifetimes of certificates, and how long a changed CA needs to reach all callers.
     pub certificate_times: Times,
-    /// Bound of admission reviews in flight.
+    /// The most admission reviews in flight.
     pub max_in_flight: usize,
-    /// Whose client certificates the webhook demands: a PEM bundle, read again when it changes. `None`: of no
-    /// caller.
+    /// A PEM bundle of the CAs whose client certificates the webhook demands; it is read again when it
+    /// changes. `None`: no certificate is demanded.
     pub client_ca: Option<PathBuf>,
-    /// Common names or SANs, of which such a certificate must have one; none: any will do.
+    /// Names of which a client certificate must have one, as common name or SAN; empty: any name.
     pub client_names: Vec<String>,
-    /// Requests a second and address that the webhook answers; 0: no limit.
+    /// Requests per second that the webhook answers for one address; 0: no limit.
     pub peer_rate: u32,
-    /// How fast and how far one source may spread.
+    /// Limits on how fast and how far the content of one source spreads.
     pub spread_limits: SpreadLimits,
-    /// Bound of the reconciler's requests in flight, new namespaces aside.
+    /// The most requests of the reconciler in flight; new namespaces have some more.
     pub max_writes_in_flight: usize,
-    /// Bound of restarts under way in the cluster; 0: none.
+    /// The most restarts under way in the cluster; 0: no limit.
     pub max_rollouts: usize,
-    /// How often everything is listed and compared anew.
+    /// How often everything is listed and compared anew (resync).
     pub sweep_interval: Duration,
-    /// Grace of rules that name none.
+    /// How long an orphaned copy is kept for a rule without `deletionGrace`.
     pub deletion_grace: Duration,
-    /// Never targets, beside Kubernetes' own.
+    /// Namespaces that rules never copy into, beside Kubernetes' own.
     pub system_namespaces: BTreeSet<String>,
-    /// Writers that count although they are ServiceAccounts of other namespaces.
+    /// ServiceAccounts of other namespaces that count as authors of rules and monitors.
     pub trusted_writers: Vec<String>,
-    /// The ServiceAccount, of our own namespace, that the reconciler writes with.
+    /// The ServiceAccount, in our own namespace, that the reconciler writes with.
     pub reconciler_account: String,
-    /// Whether annotations of ours on other people's objects count.
+    /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
-    /// The ClusterRole that owns the hooks.
+    /// The ClusterRole that owns the webhook configurations, for garbage collection.
     pub owner_cluster_role: Option<String>,
-    /// How long connections are accepted after SIGTERM.
+    /// How long connections are still accepted after SIGTERM.
     pub drain_delay: Duration,
-    /// Names this process in leases and Events.
+    /// The name of this process in Leases and Events.
     pub host: String,
 }
 
 impl Config {
-    /// Namespaces that are never targets: Kubernetes' own and those configured. Ours is one too.
+    /// The namespaces that rules never copy into: Kubernetes' own, Copyrator's, and the configured ones.
     pub fn system_namespaces(&self) -> BTreeSet<String> {
         system_namespaces(&self.namespace, &self.system_namespaces)
     }

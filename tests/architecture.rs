@@ -117,8 +117,8 @@ fn only_the_writer_asks_whether_we_lead_and_has_the_client_to_write_by() {
         "invariant 5: act/writer.rs asks immediately before each request",
         "send the request through a Writer",
     );
-    let asks = r"\b(Lead|dyn Leads)\b|\bleade?r?\.(leads|check)\(";
-    let beside = &["src/act/lead.rs", "src/act/writer.rs", "src/run/lease"];
+    let asks = r"\b(LeaderCheck|dyn IsLeader)\b|\bleade?r?\.(is_leader|check)\(";
+    let beside = &["src/act/leader.rs", "src/act/writer.rs", "src/run/lease"];
     assert_none(forbidden(&product(), beside, asks, invariant, todo));
     let mut written = product();
     written.retain(|source| source.path.starts_with("src/act/"));
@@ -292,7 +292,7 @@ fn no_task_is_detached_and_no_channel_unbounded() {
     // counts as a request under way until then. So does the scan, one object at a time, and what is written, one copy a worker.
     assert_none(forbidden(
         &product(),
-        &["src/webhook/pace.rs", "src/reconcile/scan.rs", "src/reconcile/guard.rs"],
+        &["src/webhook/judge.rs", "src/reconcile/scan.rs", "src/reconcile/guard.rs"],
         r"\bspawn_blocking\b|\bblock_in_place\b",
         "invariant 9: no task is detached",
         "nothing can stop such work: keep it short, or bound it and say so here",

@@ -1,4 +1,4 @@
-//! Keyed digests: of content, so that a leaked digest tells nothing of a guessable value, and of marks.
+//! Keyed digests, of content and of marks: without the key, nobody can guess a value and compare its digest.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,38 +6,38 @@ use ring::hmac;
 
 use crate::names::{NamespacedName, ObjectKey};
 
-/// What an object's content comes down to, without the content.
+/// What the content of an object is reduced to, for comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// Of which object, so that a new one under the same name is not mistaken for it.
+    /// The object's UID, so that a new object of the same name is not mistaken for it.
     pub uid: Box<str>,
-    /// Of which version of it.
+    /// The version of the object that the content was read from.
     pub resource_version: Box<str>,
-    /// A Secret's type.
+    /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
     /// Whether the object is immutable.
     pub immutable: bool,
-    /// Each key's digest and size.
+    /// Each key's digest and size, in bytes.
     pub keys: BTreeMap<String, KeyPrint>,
-    /// The object's annotations, but for those that are never carried over.
+    /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Fingerprint {
-    /// Bytes of all keys and values.
+    /// Bytes of all keys and values together.
     pub fn size(&self) -> u64 {
         self.keys.iter().map(|(key, print)| key.len() as u64 + print.size).sum()
     }
 }
 
-/// One key's content.
+/// Digest and size of one key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrint {
     /// Keyed digest of the value.
     pub digest: [u8; 16],
     /// Bytes of the value.
     pub size: u64,
-    /// Lives in `binaryData`.
+    /// Whether the value is in `binaryData`.
     pub binary: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct KeyPrint {
 pub struct DigestKey {
     id: String,
     key: hmac::Key,
-    /// To put the Secret back where somebody deletes it.
+    /// Kept so that the reconciler can create the Secret again when somebody deletes it.
     bytes: Arc<[u8]>,
 }
 
@@ -60,25 +60,25 @@ impl DigestKey {
     /// How many random bytes make a key.
     pub const LENGTH: usize = 32;
 
-    /// From the bytes of the key Secret.
+    /// Makes the key from the bytes of the key Secret.
     pub fn new(bytes: &[u8]) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let id = hex(&hmac::sign(&key, b"copyrator key id").as_ref()[..4]);
         Self { id, key, bytes: bytes.into() }
     }
 
-    /// What it was made from. For the key Secret alone.
+    /// The bytes that the key was made from; only for writing the key Secret.
     pub fn expose(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Names the key in digests and marks, so that another key's are told from wrong ones.
+    /// Names the key in digests and marks, so that those of another key can be told from wrong ones.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether a digest, or a record that begins with one, names this key. That proves nothing: everybody can
-    /// read the name.
+    /// Whether a digest, or a record that begins with one, names this key. That is no proof, since everybody
+    /// can read the name.
     pub fn is_named_in(&self, digest: &str) -> bool {
         digest.split_once('.').is_some_and(|(id, _)| id == self.id)
     }
@@ -88,8 +88,7 @@ impl DigestKey {
         self.sign(&[b"value", bytes])
     }
 
-    /// Digest of what a copy is meant to be: type, immutability, keys and values, added labels and
-    /// annotations.
+    /// Digest of a copy's intended state: type, immutability, keys and values, added labels and annotations.
     pub fn content(
         &self,
         print: &Fingerprint,
@@ -113,9 +112,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Digest of everything a workload uses: per object where it is, and the used keys' digests. The digest
-    /// includes the namespace: else a user who sees a workload's label could find out what a Secret holds, by
-    /// giving guessed values to a Secret of the same name in another namespace.
+    /// Digest of everything that a workload uses: for each object its place, and the digests of the used
+    /// keys. The namespace is part of it. Otherwise a user who sees a workload's label could put guessed
+    /// values into a Secret of the same name in another namespace, and compare.
     pub fn inputs<'a>(
         &self,
         inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
@@ -133,17 +132,17 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Short digest of what counts, whatever its content: where two are equal, their [`Self::inputs`] differ
-    /// by nothing but content. A change of what `inputs` gives for the same content must change this too, or
-    /// everything restarts.
+    /// Short digest of what a workload watches, whatever the content: if two are equal, their
+    /// [`Self::inputs`] differ in content only. A change of `inputs` that gives another digest for the same
+    /// content must change this one too; otherwise every workload would restart.
     pub fn scope(&self, parts: &[String]) -> String {
         let parts = parts.iter().map(String::as_bytes);
         let parts: Vec<&[u8]> = [b"scope 2".as_slice()].into_iter().chain(parts).collect();
         hex(&self.sign(&parts)[..4])
     }
 
-    /// Proof that the marks of a copy are ours: bound to the very object, so that YAML cloned into another
-    /// namespace proves nothing.
+    /// Proof that the marks of a copy are ours. It is bound to this very object, so that YAML cloned into
+    /// another namespace proves nothing.
     pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {
         let kind = slot.kind.to_string();
         self.named(&[
@@ -156,8 +155,8 @@ impl DigestKey {
         ])
     }
 
-    /// Proof that we have seen a spec granted: bound to the very object and generation, and to the identity
-    /// that stands behind it, so that nobody gains a grant by writing a status.
+    /// Proof that the API server allowed a spec while we asked. It is bound to this very object, generation
+    /// and identity, so that nobody gains a grant by writing a status.
     pub fn grant(&self, kind: &str, uid: &str, generation: i64, identity: [&str; 3]) -> String {
         let generation = generation.to_be_bytes();
         let mut parts = vec![b"grant".as_slice(), kind.as_bytes(), uid.as_bytes(), &generation];
@@ -184,7 +183,7 @@ impl DigestKey {
     }
 }
 
-/// Lower-case hexadecimal.
+/// Bytes as lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -215,8 +214,8 @@ mod tests {
         key().inputs(objects.iter().map(|(object, keys)| (object, keys.clone())))
     }
 
-    /// Reloader joins `key=value` by `;`, wave goes by bare names: other content then can have the same
-    /// digest.
+    /// Reloader joins `key=value` by `;`, and wave uses bare names: there, different contents can have the
+    /// same digest.
     #[test]
     fn no_two_contents_have_one_digest() {
         use Kind::{ConfigMap, Secret};

@@ -1,5 +1,5 @@
-//! Every annotation, label and field manager of ours, and the names of our Secrets: read and written here
-//! only.
+//! Every annotation, label and field manager of Copyrator, and the names of its Secrets. Only this file reads
+//! and writes them.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ pub const COPY_MANAGER: &str = "copyrator-copy";
 pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 /// Field manager of restarts: the applied label together with the pod template's annotation.
 pub const RESTART_MANAGER: &str = "copyrator-restart";
-/// Field manager of the applied label where nothing restarts.
+/// Field manager of the applied label where a workload does not restart.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
-/// Field manager of what the pods run with that a monitor, or an annotated object, finds. Not that of
-/// statuses: two applies under one manager delete each other's fields.
+/// Field manager of the record of which content the selected pods run with. Statuses have another one, since
+/// two applies under one manager delete each other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of [`AUTHORIZED`].
 pub const GRANT_MANAGER: &str = "copyrator-grant";
@@ -35,28 +35,28 @@ pub const INDEX_MANAGER: &str = "copyrator-index";
 /// Field manager of the webhook configurations.
 pub const HOOKS_MANAGER: &str = "copyrator-hooks";
 
-/// Label every copy carries, with the value [`MANAGED_BY_VALUE`].
+/// Label of every copy, with the value [`MANAGED_BY_VALUE`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Value of [`MANAGED_BY`].
+/// Value of [`MANAGED_BY`] on every copy.
 pub const MANAGED_BY_VALUE: &str = "copyrator";
-/// Label: hash of the rule's namespace and name, since names can exceed a label's 63 characters.
+/// Label of a copy: hash of the rule's namespace and name, since names can exceed a label's 63 characters.
 pub const RULE_LABEL: &str = "copyrator.dev/rule";
-/// Annotation: the rule's `namespace/name`.
+/// Annotation of a copy: the rule's `namespace/name`.
 pub const RULE: &str = "copyrator.dev/rule";
-/// Annotation: the source's `namespace/name`.
+/// Annotation of a copy: the source's `namespace/name`.
 pub const SOURCE: &str = "copyrator.dev/source";
-/// Annotation: the source's UID.
+/// Annotation of a copy: the source's UID.
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
-/// Annotation: digest of everything we wrote.
+/// Annotation of a copy: digest of everything that we wrote.
 pub const DIGEST: &str = "copyrator.dev/digest";
-/// Annotation: what becomes of the copy when nobody wants it: `Delete/5m` or `Retain`.
+/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m` or `Retain`.
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
-/// Annotation: keyed proof that the other marks are ours.
+/// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
-/// Annotation: nobody wants the copy, and it goes at this time.
+/// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
-/// Annotation: the UID of the definition of rules under which the copy's rule was last seen. Written with a
-/// copy, and on its own where the rule comes back under another definition.
+/// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. It is
+/// written with the copy, and alone where the rule comes back under another definition.
 pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
@@ -64,43 +64,43 @@ pub const COPY_TO: &str = "copyrator.dev/copy-to";
 pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
 /// Annotation of a ConfigMap or Secret: the labels of the pods that are deleted when its content changes.
 pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
-/// The annotations by which an object asks for something, with the rights of the user who wrote them.
+/// The annotations by which an object asks for copies or restarts, with the rights of their author.
 pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
-/// Label of a ConfigMap or Secret: its annotations of [`ASKING`] count. The policies that keep their author
-/// honest select by it, so that no other object's writes cost anything.
+/// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that keep
+/// their author honest select by it, so that writes of other objects cost nothing.
 pub const DECLARES: &str = "copyrator.dev/declares";
-/// Value of [`DECLARES`]: no other counts.
+/// The only value of [`DECLARES`] that counts.
 pub const DECLARES_VALUE: &str = "true";
 /// Annotation of an object with [`RESTART_PODS`]: the content that those pods run with; written by us.
 pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
-/// Annotation of an object with one of [`ASKING`]: keyed proofs that the user who wrote them was allowed to,
-/// one for copies and one for restarts, with a comma between; written by us.
+/// Annotation of an object with one of [`ASKING`]: keyed proofs that its author was allowed to, one for
+/// copies and one for restarts, separated by a comma; written by us.
 pub const AUTHORIZED: &str = "copyrator.dev/authorized";
-/// Annotation of a workload, ConfigMap or Secret: take part in restarts, or not.
+/// Annotation of a workload, ConfigMap or Secret: whether it takes part in restarts.
 pub const RESTART: &str = "copyrator.dev/restart";
 /// Annotation of a pod template: the content it was restarted for.
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
-/// Label of a workload: the content it runs with, and short what counts of it: `<key id>.<digest>.<scope>`.
+/// Label of a workload: the content that it runs with, and a short digest of what it watches: `<key
+/// id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
-/// Label of a workload: `<streak>.<failures>`, how its restarts have gone ([`crate::model::TrackRecord`]).
+/// Label of a workload: `<streak>.<failures>` of its restarts ([`crate::model::TrackRecord`]).
 pub const BRAKE: &str = "copyrator.dev/brake";
 /// Label of a workload: the content that it was last ready with, when we last wrote: `<key id>.<digest>`.
 pub const LAST_GOOD: &str = "copyrator.dev/last-good";
-/// Label of a namespace: `refuse` takes no copies.
+/// Label of a namespace: with the value `refuse`, no copies are made in it.
 pub const COPIES: &str = "copyrator.dev/copies";
-/// Annotation of our own kinds, and of what asks for copies by annotation: who wrote the spec.
+/// Annotation of our own kinds, and of objects that ask for copies or restarts: the user who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
 /// Annotation of our own kinds: the groups of the user who wrote the spec, as a JSON list.
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
-/// Annotation of a monitor: restart once, past window and interval.
+/// Annotation of a monitor: restart once, without waiting for window and interval.
 pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
-/// Annotation of a hook object: hands off, an emergency.
+/// Annotation of a webhook configuration: the operator leaves it alone, in an emergency.
 pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
-/// How every label and annotation of ours begins.
+/// The prefix of every label and annotation of ours.
 pub const PREFIX: &str = "copyrator.dev/";
-/// The annotations that are read of ConfigMaps and Secrets; whatever else stands there, people keep it with
-/// the object and nobody keeps it here.
+/// The annotations that are read from ConfigMaps and Secrets. Others are not kept in memory.
 const READ: [&str; 16] = [
     RULE,
     SOURCE,
@@ -119,22 +119,22 @@ const READ: [&str; 16] = [
     AUTHOR,
     AUTHOR_GROUPS,
 ];
-/// Bytes of an annotation that is read; what is longer is not taken.
+/// Longest value of an annotation that is read, in bytes; longer values are ignored.
 pub const LONGEST: usize = 16 << 10;
-/// Bytes of the groups, which the API server tells and nobody chooses.
+/// Longest list of groups, in bytes. The API server writes it, and no user chooses it.
 const LONGEST_GROUPS: usize = 64 << 10;
 
-/// Bytes that are kept of the value of an annotation of a ConfigMap or Secret; `None` where it is not read.
-/// One more than are taken, so that what is too long is seen to be.
+/// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` where it is not read. It is one
+/// byte more than the limit, so that too long a value can be recognised.
 pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
     let longest = if annotation == AUTHOR_GROUPS { LONGEST_GROUPS } else { LONGEST };
     READ.contains(&annotation).then_some(longest + 1)
 }
 
-/// Annotation of [`CA_SECRET`]: make a new CA now, in the order in which no call fails. Any value.
+/// Annotation of [`CA_SECRET`], with any value: rotate the CA now, in steps that let no call fail.
 pub const ROTATE: &str = "copyrator.dev/rotate";
-/// Annotation of [`CA_SECRET`]: since when every hook carries the next CA beside the current one; written by
-/// us.
+/// Annotation of [`CA_SECRET`]: since when every hook has carried the next CA beside the current one; written
+/// by us.
 pub const CA_PUBLISHED: &str = "copyrator.dev/ca-published";
 /// Annotation of [`CA_SECRET`]: when the current CA began to sign; written by us.
 pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
@@ -143,21 +143,21 @@ pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
 pub const KEY_SECRET: &str = "copyrator-digest-key";
 /// The Secret of ours that holds the webhook's CA.
 pub const CA_SECRET: &str = "copyrator-webhook-ca";
-/// The ConfigMap of ours that tells the webhook of sources that annotations declare.
+/// The ConfigMap of ours that tells the webhook which sources annotations declare.
 pub const SOURCE_INDEX: &str = "copyrator-annotated-sources";
 
-/// What becomes of a copy when nobody wants it.
+/// What happens to a copy when it is orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRemoval {
-    /// It goes after the grace.
+    /// It is deleted when this grace is over.
     Delete(Duration),
     /// It stays, as an ordinary object.
     Retain,
 }
 
 impl OnRemoval {
-    /// From a rule's policy and grace: in whole seconds, as the mark carries it (half a second is no `0s`,
-    /// which removes at once), and of a length that can be read again.
+    /// From a rule's policy and grace. The mark carries whole seconds, so half a second becomes one: `0s`
+    /// would delete at once. Too long a grace is shortened to one that can be read again.
     pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
         const LONGEST: u64 = 100 * 366 * 24 * 3600;
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
@@ -167,7 +167,7 @@ impl OnRemoval {
         }
     }
 
-    /// What takes less away: to stay, else to stay for longer.
+    /// The gentler of two: retaining, else the longer grace.
     pub fn or_gentler(self, other: Self) -> Self {
         match (self, other) {
             (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
@@ -191,42 +191,42 @@ impl OnRemoval {
     }
 }
 
-/// The marks of a copy.
+/// The marks on a copy, as its annotations carry them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyMarks {
-    /// The rule it belongs to.
+    /// The rule that the copy belongs to.
     pub rule: NamespacedName,
-    /// The object it was copied from.
+    /// The object that the content was copied from.
     pub source: NamespacedName,
-    /// That object's UID.
+    /// The UID of that source object.
     pub source_uid: String,
-    /// Digest of everything we wrote.
+    /// Digest of everything that we wrote.
     pub digest: String,
-    /// What becomes of it when nobody wants it; `None` where that cannot be read.
+    /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
     pub on_removal: Option<OnRemoval>,
     /// Keyed proof that these marks are ours: `<key id>.<mac>`.
     pub mark: String,
-    /// Nobody wants it, and it goes at this time.
+    /// When the orphaned copy will be deleted.
     pub remove_after: Option<Timestamp>,
-    /// The definition under which its rule was last seen, where that was written.
+    /// UID of the CustomResourceDefinition under which the rule was last seen, where we wrote it.
     pub definition: Option<Box<str>>,
 }
 
-/// Whether marks are ours.
+/// The result of verifying marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// They are.
+    /// The proof verifies: we made the copy.
     Ours,
-    /// They were made with a key we do not have: kept as they are, never removed by us.
+    /// The marks were made with a key that we do not have: we keep the object as it is, and never delete it.
     UnknownKey,
-    /// They were copied from elsewhere: the object is foreign.
+    /// The proof is wrong, as of marks copied from another object: the object is not ours.
     Forged,
 }
 
 impl CopyMarks {
-    /// Reads the marks, or `None` where rule, source or proof are missing: the object is foreign then. The
-    /// next write restores every other mark that was lost or changed by hand; until then a copy that nobody
-    /// wants stays, if its mark does not say how it is to go.
+    /// Reads the marks; `None` where rule, source or proof are missing, so that the object is not ours. The
+    /// next write restores every other mark that was lost or changed by hand. Until then, an orphaned copy
+    /// stays if its marks do not say what to do with it.
     pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
         Some(Self {
             mark: annotation(MARK)?,
@@ -240,7 +240,7 @@ impl CopyMarks {
         })
     }
 
-    /// Whether an object carries the labels of these marks, which the admission policy for copies guards.
+    /// Whether an object has the labels of these marks, which the admission policy for copies guards.
     pub fn is_labelled(&self, label: impl Fn(&str) -> Option<String>) -> bool {
         self.labels().into_iter().all(|(key, value)| label(&key) == Some(value))
     }
@@ -280,7 +280,7 @@ impl CopyMarks {
         self.mark == other.mark && self.same_but_for_place(other)
     }
 
-    /// The same marks but for the removal time and for the proof, which differs from place to place.
+    /// The same marks except for the removal time and the proof, which differs for each copy.
     pub fn same_but_for_place(&self, other: &Self) -> bool {
         let Self { rule, source, source_uid, digest, on_removal, mark: _, remove_after: _, definition: _ } =
             self;
@@ -289,7 +289,7 @@ impl CopyMarks {
     }
 }
 
-/// Whether an object with these labels says that its annotations of [`ASKING`] count.
+/// Whether these labels make an object's annotations of [`ASKING`] count.
 pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
     label(DECLARES) == Some(DECLARES_VALUE)
 }
@@ -301,12 +301,12 @@ pub fn rule_label(rule: &NamespacedName) -> String {
     crate::digest::hex(&digest.as_ref()[..16])
 }
 
-/// A time as annotations carry it.
+/// A time in the form that annotations carry.
 pub fn write_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// Stands for the set of fields that an apply of ours owns: each field's path, in any order.
+/// Hash of a set of field paths that an apply of ours owns; the order does not matter.
 pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
     let mut paths: Vec<S> = paths.into_iter().collect();
     paths.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
@@ -317,14 +317,14 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
     hasher.finish()
 }
 
-/// Whether a label or annotation is one of the marks of a copy (the removal mark and the definition, which
-/// are written on their own, are not).
+/// Whether a label or annotation is one of a copy's marks. The removal mark and the definition are not: they
+/// are written on their own.
 pub fn is_mark(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
 }
 
-/// Keys of labels and annotations that are never carried over to a copy, whatever a rule says:
-/// other tools would take the copy for theirs (ClusterSecret#146, replicator#151, config-syncer#509).
+/// Labels and annotations that no copy ever gets, whatever its rule says: other tools would take the copy for
+/// theirs (ClusterSecret#146, replicator#151, config-syncer#509).
 pub fn never_carried(key: &str) -> bool {
     const EXACT: [&str; 3] = [
         "kubectl.kubernetes.io/last-applied-configuration",

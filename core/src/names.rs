@@ -1,27 +1,27 @@
-//! Names of ConfigMaps, Secrets, workloads and whatever else has a namespace.
+//! Names of ConfigMaps, Secrets, workloads and other namespaced objects.
 
 use std::{fmt, sync::Arc};
 
 pub use crate::api::CopyKind as Kind;
 use crate::api::WorkloadKind;
 
-/// A namespaced object of a kind known from context.
+/// Namespace and name of an object whose kind is known from context; written `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedName {
-    /// Namespace.
+    /// The namespace that holds the object.
     pub namespace: Arc<str>,
-    /// Name.
+    /// The object's name in it.
     pub name: Arc<str>,
 }
 
 impl NamespacedName {
-    /// Names an object.
+    /// Builds the name from its two parts.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The object whose own annotations declare the rule of this name; `None` where it is a `CopyratorRule`,
-    /// whose name takes no colon.
+    /// The object whose own annotations declare the rule of this name; `None` for a `CopyratorRule`, whose
+    /// name cannot contain a colon.
     pub fn annotated(&self) -> Option<ObjectKey> {
         let (kind, name) = self.name.split_once(':')?;
         let kind = match kind {
@@ -32,7 +32,7 @@ impl NamespacedName {
         Some(ObjectKey::new(kind, self.namespace.clone(), name))
     }
 
-    /// Reads `namespace/name`.
+    /// Reads `namespace/name`; `None` without exactly one slash.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
         (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then(|| Self::new(namespace, name))
@@ -45,19 +45,19 @@ impl fmt::Display for NamespacedName {
     }
 }
 
-/// A ConfigMap or Secret: as a source, as a used object, or as the slot that a copy belongs in.
+/// A ConfigMap or Secret: a source, an object that a workload uses, or the slot of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// ConfigMap or Secret.
+    /// Whether it is a ConfigMap or a Secret.
     pub kind: Kind,
-    /// Namespace.
+    /// The namespace that holds the object.
     pub namespace: Arc<str>,
-    /// Name.
+    /// The object's name in it.
     pub name: Arc<str>,
 }
 
 impl ObjectKey {
-    /// Names an object.
+    /// Builds the key from its three parts.
     pub fn new(kind: Kind, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
@@ -86,11 +86,11 @@ impl fmt::Display for ObjectKey {
 /// A Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadKey {
-    /// Its kind.
+    /// Which kind of workload it is.
     pub kind: WorkloadKind,
-    /// Namespace.
+    /// The namespace that holds the workload.
     pub namespace: Arc<str>,
-    /// Name.
+    /// The workload's name in it.
     pub name: Arc<str>,
 }
 

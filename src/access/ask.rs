@@ -1,4 +1,4 @@
-//! Asks the API server.
+//! Asks the API server what a subject may do, by SubjectAccessReview and its kin.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,33 +17,36 @@ use crate::authority::{Question, Subject};
 /// How long one answer may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why there is no answer: neither a yes nor a no.
+/// Why a question has no answer, neither yes nor no.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// It took too long.
+    /// The API server did not answer in time.
     #[error("asking the API server for an access review took longer than {} s", TIMEOUT.as_secs())]
     TimedOut,
-    /// The API server could not be asked.
+    /// The API server refused the review, or could not be reached.
     #[error("asking the API server for an access review failed")]
     Failed(#[source] Box<kube::Error>),
-    /// Nobody was asked: too much is asked for one namespace, or for all of them.
+    /// The question was not sent: the budget for its namespace, or for all reviews, is used up.
     #[error("more access reviews are asked for than are answered at once")]
     OverBudget,
-    /// The answer said neither.
+    /// The API server's answer had no status.
     #[error("the API server answered an access review without a status")]
     Unanswered,
 }
 
 impl AskError {
-    /// Whether we may not ask at all.
+    /// Whether our account lacks the right to ask.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Failed(error) if matches!(&**error, kube::Error::Api(status) if status.code == 403))
     }
 }
 
-/// Somebody who knows what is allowed.
+/// Answers whether a subject has a right.
 pub trait Authorizer: Send + Sync {
-    /// Whether it is allowed.
+    /// Whether the subject of the question has the right.
+    ///
+    /// # Errors
+    /// There was no answer.
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>>;
 }
 
@@ -68,15 +71,15 @@ impl Authorizer for ReviewAuthorizer {
             let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
             let answer =
                 asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
-            // An evaluation error (a binding whose role is gone, for one) beside a no stays a no, as it does
-            // for the user's own requests.
+            // An evaluation error beside a no (for example a binding whose role is gone) stays a no, as it
+            // does for the user's own requests.
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
 }
 
-/// Asks by LocalSubjectAccessReview: a right in each namespace that is asked about, and none over the
-/// cluster.
+/// Asks by LocalSubjectAccessReview, which takes a right in each namespace that is asked about, and none over
+/// the cluster.
 #[derive(Clone)]
 pub struct LocalAuthorizer {
     client: Client,
@@ -92,8 +95,8 @@ impl LocalAuthorizer {
 impl Authorizer for LocalAuthorizer {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
         Box::pin(async move {
-            // This authorizer cannot ask about all namespaces at once: it does not say yes, so that each is
-            // asked by itself.
+            // A local review cannot ask about all namespaces at once. The answer is never yes, so that each
+            // namespace is asked about by itself.
             if question.namespace.is_empty() {
                 return Ok(false);
             }
@@ -111,9 +114,9 @@ impl Authorizer for LocalAuthorizer {
     }
 }
 
-/// Asks on behalf of a person: everybody may ask about their own rights (SelfSubjectAccessReview). Questions
-/// about others take the right to create SubjectAccessReviews, or LocalSubjectAccessReviews, which takes a
-/// right in each namespace only.
+/// Asks on behalf of the person who runs a command. Everybody may ask about their own rights
+/// (SelfSubjectAccessReview). Questions about others need the right to create SubjectAccessReviews, or
+/// LocalSubjectAccessReviews in each namespace.
 #[derive(Clone)]
 pub struct CallerAuthorizer {
     client: Client,
@@ -122,7 +125,7 @@ pub struct CallerAuthorizer {
 }
 
 impl CallerAuthorizer {
-    /// Finds out who the client is.
+    /// Asks the API server who the client's user is.
     ///
     /// # Errors
     /// The API server did not say.
@@ -142,12 +145,12 @@ impl CallerAuthorizer {
         Ok(Self { client, caller, is_local: false })
     }
 
-    /// The same, where others are asked about namespace by namespace.
+    /// The same, with a LocalSubjectAccessReview for each namespace.
     pub fn locally(self) -> Self {
         Self { is_local: true, ..self }
     }
 
-    /// Who asks.
+    /// The client's user.
     pub fn caller(&self) -> &Subject {
         &self.caller
     }

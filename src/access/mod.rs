@@ -1,5 +1,5 @@
-//! Asks the API server whether an identity's rights suffice. Which questions, and what a refusal says, is
-//! [`copyrator_core::authority`].
+//! Asks the API server whether an identity's rights suffice. [`copyrator_core::authority`] says which
+//! questions to ask, and words the refusals.
 
 mod ask;
 mod settle;

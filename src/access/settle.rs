@@ -1,4 +1,4 @@
-//! Asks what a spec needs, and keeps the outcome.
+//! Asks the questions about one object, with as few requests as possible.
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,28 @@ use crate::{
 /// How many questions are under way at once.
 const AT_ONCE: usize = 8;
 
-/// How many questions about single objects, or single namespaces, what one object declares may take.
+/// How many questions about single objects or namespaces one object may take.
 pub const MOST_QUESTIONS: usize = 384;
 
-/// Why nobody was asked: what an object declares takes more than [`MOST_QUESTIONS`].
+/// Reason of an object that would take more questions than [`MOST_QUESTIONS`]; none was asked.
 pub const TOO_MANY: &str = "TooManyQuestions";
 
-/// The longest refusal that a status tells, in bytes.
+/// The longest refusal in a status, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// What came of asking.
+/// The result of asking several questions.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answers<'q> {
-    /// The questions whose answer is no, in order; none: all of it is allowed.
+    /// The questions with the answer no, in order; empty if everything is allowed.
     Refused(Vec<&'q Question>),
-    /// This many were left to be asked one by one, and none of them was asked.
+    /// This many questions would have to be asked one by one, so none of them was.
     TooMany(usize),
 }
 
-/// Asks everything that an object needs, at most so much of it one by one, and says whether its identity may.
+/// Asks everything that an object needs, and returns whether its identity has the rights.
 ///
 /// # Errors
-/// There was no answer: what was known before stays, until it is too old.
+/// There was no answer. Earlier answers stay valid until they are too old.
 pub async fn settle(
     authorizer: &dyn Authorizer,
     of: &NamespacedName,
@@ -62,8 +62,8 @@ pub async fn settle(
     })
 }
 
-/// Asks these questions. Where one thing is asked of several objects or namespaces, a yes for all of them
-/// answers each, so that is asked first; at most so many are asked one by one.
+/// Asks these questions. Where they ask the same about several objects or namespaces, a yes for all of them
+/// answers each, so that is asked first; at most `most` questions are then asked one by one.
 ///
 /// # Errors
 /// A question was not answered.
@@ -86,14 +86,14 @@ pub async fn refused<'q>(
     ))
 }
 
-/// What covers several questions at once.
+/// A question that covers several others at once.
 #[derive(Clone, Copy)]
 enum Wider {
-    /// All objects of the kind, in all namespaces.
+    /// About all objects of the kind in all namespaces.
     Everything,
-    /// All objects of the kind in one namespace.
+    /// About all objects of the kind in one namespace.
     OfNamespace,
-    /// Objects of one name, or all of them, in all namespaces.
+    /// About objects of one name, or all objects, in all namespaces.
     OfName,
 }
 
@@ -109,7 +109,7 @@ impl Wider {
         wider
     }
 
-    /// Whether it covers more than the questions after it would: only then it is worth asking.
+    /// Whether it covers more questions than the narrower ones after it: only then it is worth asking.
     fn pays(self, group: &[&Question]) -> bool {
         let differ = |by: fn(&Question) -> Option<&str>| {
             group.first().is_some_and(|first| group.iter().any(|one| by(one) != by(first)))
@@ -123,11 +123,10 @@ impl Wider {
     }
 }
 
-/// The part of a question that stays the same in a wider one; the subject comes last, since comparing it
-/// takes long.
+/// The parts of a question that a wider one keeps. The subject comes last, since comparing it takes long.
 type Group<'q> = (&'q str, &'q str, &'q str, Option<&'q str>, Option<&'q str>, Option<&'q str>, &'q Subject);
 
-/// Those of the questions that no wider one answers.
+/// The questions that no wider one answers.
 async fn not_covered<'q>(
     authorizer: &dyn Authorizer,
     questions: Vec<&'q Question>,
@@ -149,7 +148,7 @@ async fn not_covered<'q>(
     Ok(left.into_iter().flatten().collect())
 }
 
-/// Asks these questions, some at once.
+/// Asks these questions, some of them at the same time.
 ///
 /// # Errors
 /// A question was not answered.
@@ -170,7 +169,8 @@ mod tests {
     use super::*;
     use crate::authority::rule_questions;
 
-    /// Says yes to these, as `verb resource name namespace`, and remembers what it was asked.
+    /// Answers yes to these questions, written as `verb resource name namespace`, and records what it was
+    /// asked.
     #[derive(Default)]
     struct Says {
         yes: Vec<&'static str>,
@@ -199,7 +199,7 @@ mod tests {
         rule_questions("home", &serde_json::from_value(spec).unwrap(), &Subject::default())
     }
 
-    /// How many are refused (`Err`: there were too many), and what was asked for that.
+    /// How many questions are refused (`Err`: there were too many), and what was asked for that.
     fn asked(yes: &[&'static str], questions: &[Question]) -> (Result<usize, usize>, Vec<String>) {
         let says = Says { yes: yes.to_vec(), ..Says::default() };
         let answers = refused(&says, questions, MOST_QUESTIONS).now_or_never().unwrap().unwrap();
@@ -210,7 +210,7 @@ mod tests {
         (answers, says.asked.into_inner().unwrap())
     }
 
-    /// Four thousand objects are asked about by a hundred questions, or not at all.
+    /// Four thousand objects take a hundred questions, or none at all.
     #[test]
     fn what_is_wide_is_asked_first_and_no_more_than_can_be_borne() {
         let (many, places) = (names("s", 64), names("n", 64));
@@ -228,7 +228,7 @@ mod tests {
     fn all_objects_of_a_namespace_are_asked_about_before_each_of_them() {
         let all = questions(&names("s", 8), &["a".into(), "b".into()], &["t".into()]);
         let (answers, said) = asked(&["get secrets * a", "get secrets s-3 b"], &all);
-        // Of the eight of b one may be read; nothing may be written.
+        // One of the eight objects of b may be read; nothing may be written.
         assert_eq!((answers, said.len()), (Ok(7 + 3), 1 + 2 + 8 + 3), "{said:?}");
         let single = questions(&names("s", 1), &["a".into()], &["t".into()]);
         let (answers, said) = asked(&[], &single);

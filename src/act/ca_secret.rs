@@ -1,4 +1,4 @@
-//! The Secret with the webhook's CA, and what its annotations say of a rotation: read and written.
+//! Reads and writes the Secret with the webhook's CA, and the annotations with the state of a rotation.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -9,10 +9,10 @@ use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::me
 
 use crate::marks::{CA_PUBLISHED, CA_SECRET, CA_SWITCHED, ROTATE};
 
-/// What the Secret holds.
+/// The rotation that the Secret describes.
 ///
 /// # Errors
-/// No CA. A time that cannot be read counts as absent: it is written anew.
+/// There is no CA. A time that cannot be read counts as absent, and is written again.
 pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
     let annotation = |key: &str| secret.metadata.annotations.as_ref().and_then(|all| all.get(key));
@@ -26,14 +26,13 @@ pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     })
 }
 
-/// A Secret that holds this, and nothing else.
+/// A Secret with this rotation, and nothing else.
 pub(super) fn encode(rotation: &Rotation) -> Secret {
     let metadata = ObjectMeta { name: Some(CA_SECRET.into()), ..ObjectMeta::default() };
     update(Secret { metadata, ..Secret::default() }, rotation)
 }
 
-/// The Secret with this in it; other people's labels and annotations stay, and so does the version it was
-/// read at.
+/// The Secret with this rotation. Other labels and annotations stay, and so does the version that was read.
 pub(super) fn update(mut secret: Secret, rotation: &Rotation) -> Secret {
     let data: BTreeMap<_, _> =
         rotation.secret.to_data().into_iter().map(|(key, value)| (key, ByteString(value))).collect();

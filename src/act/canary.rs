@@ -1,36 +1,37 @@
-//! A dry run of a rule of ours, which nobody sees: whether calls reach the webhook, and who stamps authors.
+//! Sends a dry run of a harmless rule, to see whether calls reach the webhook, and whether the API server
+//! stamps authors.
 
 use kube::{Api, Client, ResourceExt, api::PostParams};
 
-use super::{lead::WRITE_TIMEOUT, outcome::brief};
+use super::{leader::WRITE_TIMEOUT, outcome::brief};
 use crate::{
     admit::decide::{CANARY, STAMP_PROBE, UNSTAMPED},
     api::{CopyratorRule, TargetTerm},
     marks::{AUTHOR, HOOKS_MANAGER},
 };
 
-/// The policy that refuses what is not stamped (`webhook-config/policies/author-honest.yaml`).
+/// The policy that refuses rules without a stamp (`webhook-config/policies/author-honest.yaml`).
 pub(super) const HONEST: &str = "copyrator-author-honest";
 
-/// What kind of canary.
+/// What the canary tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canary {
-    /// It passes by every hook of ours that sees rules.
+    /// Whether calls arrive: it passes every hook of ours that sees rules.
     Arrives,
-    /// No hook of ours stamps it: only the API server itself can.
+    /// Whether the API server stamps by itself: no hook of ours stamps it.
     Probes,
 }
 
-/// What came back.
+/// The answer to a canary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
-    /// Our webhook answered; or what happened instead.
+    /// `Ok` if our webhook answered; else what happened instead.
     pub(crate) heard: Result<(), String>,
-    /// Whether it was stamped, where that can be told.
+    /// Whether the canary was stamped; `None` where the answer does not tell.
     pub(super) stamped: Option<bool>,
 }
 
-/// Sends one. The token, of digits, tells its answer from every other.
+/// Sends a canary. The token, of digits, distinguishes its answer from every other.
 pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
     let api: Api<CopyratorRule> = Api::namespaced(client.clone(), namespace);
     let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
@@ -46,7 +47,7 @@ pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token:
     }
 }
 
-/// What a refusal tells, where it is the webhook's, or the policy's that stands before it.
+/// What a refusal tells, if it comes from the webhook, or from the policy that stands before it.
 fn echo(message: &str, token: &str) -> Option<Echo> {
     if let Some((_, rest)) = message.split_once(&format!("copyrator canary {token}")) {
         return Some(Echo { heard: Ok(()), stamped: Some(!rest.starts_with(UNSTAMPED)) });
@@ -57,7 +58,7 @@ fn echo(message: &str, token: &str) -> Option<Echo> {
     })
 }
 
-/// A valid rule that copies nothing, should it ever be stored.
+/// A valid rule that would copy nothing, should it ever be stored.
 pub(super) fn harmless_rule() -> CopyratorRule {
     let mut rule = CopyratorRule::default();
     rule.spec.source.names = Some(vec!["copyrator-canary".into()]);

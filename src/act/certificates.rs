@@ -1,5 +1,5 @@
-//! Keeps what the hooks' callers trust: the CA of our own, in a Secret, one step of its rotation after the
-//! other; or the one that others mount for us.
+//! Maintains the CA that the hooks' callers trust: our own in a Secret, one step of its rotation after the
+//! other; or a mounted one.
 
 use std::{
     path::PathBuf,
@@ -13,7 +13,7 @@ use kube::{Api, Client, api::PostParams};
 
 use super::{
     ca_secret::{decode, encode, update},
-    lead::WRITE_TIMEOUT,
+    leader::WRITE_TIMEOUT,
     writer::{WriteError, Writer},
 };
 use crate::{
@@ -26,31 +26,32 @@ use crate::{
     serve::Condition,
 };
 
-/// For so many propagation times a Secret without a usable CA is left to people before it is replaced.
+/// How many propagation times a Secret without a usable CA is left for people to repair, before it is
+/// replaced.
 const TORN_FOR: u32 = 10;
-/// For so many propagation times a CA stays trusted that is no longer mounted.
+/// How many propagation times a CA stays trusted after it is no longer mounted.
 const UNMOUNTED_FOR: u32 = 10;
 /// How soon to look again after a step.
 const NEXT_STEP: Duration = Duration::from_secs(1);
-/// How often a mounted CA is looked at.
+/// How often a mounted CA is read.
 const MOUNTED: Duration = Duration::from_secs(15);
 
 /// Why there is no CA.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot {attempt}")]
     Api {
-        /// What was attempted on which object.
+        /// The attempted request and its object, in words.
         attempt: String,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot {attempt}: no answer in {WRITE_TIMEOUT:?}")]
     Timeout {
-        /// What was attempted on which object.
+        /// The attempted request and its object, in words.
         attempt: String,
     },
     /// The Secret does not hold a CA.
@@ -58,22 +59,22 @@ pub enum CaError {
         "Secret {namespace}/{CA_SECRET} holds no usable CA: restore it, or delete it and a new one is made"
     )]
     Torn {
-        /// Our namespace.
+        /// The namespace of Copyrator's own objects.
         namespace: String,
-        /// What is wrong with it.
+        /// What is wrong with the Secret's data.
         #[source]
         source: CaSecretError,
     },
     /// No certificate could be issued.
     #[error("cannot issue the webhook's CA")]
     Issue(#[source] CertError),
-    /// What the hooks carry is not known.
+    /// The CA bundles of the hooks could not be read.
     #[error(transparent)]
     Hooks(#[from] LiveHooksError),
-    /// What is mounted is no CA.
+    /// The mounted files contain no usable CA.
     #[error(transparent)]
     Mounted(#[from] MountError),
-    /// We do not lead.
+    /// Another replica may be the leader: nothing was written.
     #[error("not leading")]
     NotLeading,
 }
@@ -96,7 +97,7 @@ pub async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Ro
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Keeps the CA while we lead. Clones share what they remember.
+/// Maintains the CA while we lead. Clones share their memory.
 #[derive(Clone)]
 pub struct CaKeeper {
     writer: Writer,
@@ -107,20 +108,20 @@ pub struct CaKeeper {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// What is only of the moment: a new leader finds out anew.
+/// What this process remembers of the CA; a new leader starts without it.
 #[derive(Default)]
 struct Memory {
-    /// The last one that was read or written.
+    /// The last rotation that was read or written.
     good: Option<Rotation>,
-    /// Since when the Secret holds none.
+    /// Since when the Secret contains no CA.
     torn: Option<SystemTime>,
-    /// What was mounted, and when last.
+    /// The mounted certificates, and when each was last mounted.
     mounted: Vec<(Certificate, SystemTime)>,
     again: Duration,
 }
 
 impl CaKeeper {
-    /// Writes through `writer`; `told` hears of what is amiss although there is a CA.
+    /// Writes through `writer`, and reports problems beside a usable CA to `told`.
     pub fn new(writer: Writer, config: &Config, told: Condition) -> Self {
         Self {
             writer,
@@ -132,7 +133,7 @@ impl CaKeeper {
         }
     }
 
-    /// Leaves the CA to another: what was amiss is not ours to report any more.
+    /// Stops reporting: another replica maintains the CA now.
     pub fn rest(&self) {
         self.told.holds();
     }
@@ -142,11 +143,11 @@ impl CaKeeper {
         self.memory().again
     }
 
-    /// Takes the step of the rotation that is due, if any: the PEM of all that the hooks are to have trusted
-    /// after it. Where the CA cannot be read it is the last good one.
+    /// Takes the next step of the rotation, if one is due. Returns the CA certificates that the hooks should
+    /// trust after it, as PEM. Where the CA cannot be read, these are the last good ones.
     ///
     /// # Errors
-    /// There is no CA, or what the hooks carry cannot be seen.
+    /// There is no CA, or the CA bundles of the hooks cannot be read.
     pub async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
         if let Some(dir) = &self.tls_dir {
             self.memory().again = MOUNTED.min(self.times.propagation);
@@ -157,7 +158,8 @@ impl CaKeeper {
         }
         self.memory().again = self.times.propagation;
         let Some(secret) = read(self.writer.reader(), &self.namespace).await? else {
-            // Deleted while we run: somebody wants the CA gone, so the one we remember is not put back.
+            // Somebody deleted the Secret while we run, and so wants another CA: the remembered one is not
+            // written again.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
         match decode(&secret) {
@@ -192,8 +194,8 @@ impl CaKeeper {
         self.write(secret, next, now).await
     }
 
-    /// A Secret that cannot be read is left as it is for a while: somebody may be at work on it. Then it is
-    /// replaced, for no new replica could start, and in the end none could answer.
+    /// A Secret that cannot be read is left alone for a while, since somebody may be repairing it. Then it is
+    /// replaced: otherwise no new replica could start, and in the end none could answer.
     async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
         let (since, good) = {
             let mut memory = self.memory();
@@ -225,7 +227,7 @@ impl CaKeeper {
         }
     }
 
-    /// Writes the Secret on the version it was read at, or makes it; where another process was faster, its
+    /// Writes the Secret over the version that was read, or creates it. If another process was faster, its
     /// Secret counts.
     async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
         let is_new = read_as.metadata.resource_version.is_none();
@@ -266,13 +268,13 @@ impl CaKeeper {
         Ok(Rotation::new(authority.map_err(CaError::Issue)?, now))
     }
 
-    /// What both configurations carry, as the API server has them now.
+    /// The CA bundles of both configurations, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
         Ok(live_hooks(self.writer.reader()).await?.carried())
     }
 
-    /// The leader before may have had other CAs trusted, and their leaves are still served: they count as
-    /// mounted until now.
+    /// Takes over from another leader. It may have made the hooks trust other CAs, whose leaves are still
+    /// served, so these count as mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();
@@ -286,7 +288,8 @@ impl CaKeeper {
         Ok(())
     }
 
-    /// What is mounted, and what was until a while ago: replicas see a new volume one after the other.
+    /// The mounted certificates, and those that were mounted until recently: replicas see a new volume one
+    /// after the other.
     fn remember_mounted(
         &self,
         read: Result<Vec<Certificate>, MountError>,
@@ -330,7 +333,7 @@ impl CaKeeper {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Whole at any moment, so a panic elsewhere cannot have torn it.
+        // The value is always whole, so a panic elsewhere cannot have left it half-written.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

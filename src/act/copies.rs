@@ -1,5 +1,5 @@
-//! The only place that writes ConfigMaps and Secrets of users: one action, with the version it was decided
-//! on.
+//! The only place that writes users' ConfigMaps and Secrets: one action at a time, on the version that it was
+//! planned for.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use crate::{
     plan::copy::{CopyAction, CopyWrite, Version},
 };
 
-/// When a watch has told of an object at the latest.
+/// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
-/// Writes copies.
+/// Writes copies. Clones share the client.
 #[derive(Clone)]
 pub struct CopyWriter {
     writer: Writer,
@@ -39,12 +39,12 @@ pub struct CopyWriter {
 }
 
 impl CopyWriter {
-    /// Writes `contents` through `writer`.
+    /// Takes content from `contents`, and writes through `writer`.
     pub fn new(writer: Writer, contents: Arc<Contents>) -> Self {
         Self { writer, contents }
     }
 
-    /// Carries out one action on one slot.
+    /// Carries out one action on one slot, in one or a few requests.
     pub async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Outcome {
         match action {
             CopyAction::Write(write) => self.write(slot, write).await,
@@ -105,8 +105,8 @@ impl CopyWriter {
         self.apply(slot, body, &existing).await
     }
 
-    /// Create-only apply: resourceVersion "1" is accepted only where nothing is there, else 409
-    /// (undocumented, tried on 1.36.3; the control-plane tests hold it).
+    /// Creates by apply: the API server accepts resourceVersion "1" only if there is no object, and answers
+    /// 409 otherwise (undocumented, tried on 1.36.3; the control-plane tests check it).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await {
@@ -116,7 +116,7 @@ impl CopyWriter {
         }
     }
 
-    /// Something is there already, and the plan did not know. Mostly our watch tells of it in a moment.
+    /// There is an object that the plan did not know. Usually our watch reports it in a moment.
     async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
         let found = self.send(slot, |api| async move { api.get_metadata_opt(&slot.name).await }).await;
         let meta = |found: Option<Metadata<Metadata<DynamicObject>>>| found.map(|found| found.metadata);
@@ -132,8 +132,8 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// Nulls keys that the copy must not have. Nothing else in this patch: a merge patch that also set values
-    /// would make an `Update` entry of ours, after which our apply could not delete those keys.
+    /// Nulls keys that the copy must not have. The patch does nothing else: a merge patch that also set
+    /// values would create an `Update` entry of ours, after which our apply could not delete those keys.
     async fn null(
         &self,
         slot: &ObjectKey,
@@ -151,7 +151,7 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Takes every owner off: our apply names none, and so leaves those of others where they are.
+    /// Removes all owners. Our apply names none, and so would leave those that others set.
     async fn disown(&self, slot: &ObjectKey, version: &Version) -> Result<Version, Outcome> {
         let body = json!({"metadata": {
             "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": null,
@@ -159,8 +159,9 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Makes the content of a foreign object ours, so that the apply that follows decides all of it. Emptying
-    /// managedFields would not do: the apply would then give everything to a manager "before-first-apply".
+    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it.
+    /// Emptying managedFields would not do: the apply would then give everything to a manager
+    /// "before-first-apply".
     async fn take_over(
         &self,
         slot: &ObjectKey,
@@ -189,15 +190,14 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    /// Writes on an object that what its annotations ask for has been granted, so that nobody is asked again
-    /// after a restart of ours. This and [`Self::record_pods`] are the only things of ours on an object that
-    /// is not ours.
+    /// Notes on an object that its annotations were granted, so that the API server is not asked again after
+    /// a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
     pub async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
     }
 
-    /// Writes on an object what the pods that its annotation asks to restart run with: on the very version
-    /// that this was decided on.
+    /// Notes on an object which content the pods run with that its annotation restarts, on the very version
+    /// that this was planned for.
     pub async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
         self.annotate(object, version, PODS_MANAGER, PODS_APPLIED, json!(label)).await
     }
@@ -220,8 +220,8 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// The object stays, without our marks. Not by an apply of nothing, which would delete the data with
-    /// them.
+    /// Removes our marks and leaves the object. An apply without fields would not do: it would delete the
+    /// data, too.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
         use crate::marks::{DIGEST, MANAGED_BY, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
@@ -269,8 +269,7 @@ impl CopyWriter {
         })
     }
 
-    /// Makes one request of what has the slot's kind. Answers are of metadata alone: content must not come
-    /// back.
+    /// Sends one request for the slot's kind. Only metadata is returned, so that no content comes back.
     async fn send<T, F>(
         &self,
         slot: &ObjectKey,
@@ -291,9 +290,9 @@ fn resource(kind: Kind) -> ApiResource {
     }
 }
 
-/// The object that is in the way of a creation, though no watch has told of it: one that watches leave out
-/// (tokens of ServiceAccounts, Helm's releases), so that no watch will ever tell, or one that is so new, or
-/// so nearly gone, that a watch will tell soon.
+/// The outcome of a creation that met an object which no watch has reported. Either watches leave it out
+/// (tokens of ServiceAccounts, Helm's releases), so none ever will; or it is so new, or so nearly gone, that
+/// one soon will.
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };
     let is_ours = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));

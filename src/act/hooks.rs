@@ -1,5 +1,5 @@
-//! Writes the webhook configurations, once calls have been seen to arrive: a hook that nobody answers, with
-//! `failurePolicy: Fail`, is an outage (kubevela PR 6919, cert-manager#2908).
+//! Writes the webhook configurations, once calls were seen to arrive: a hook without an answer and with
+//! `failurePolicy: Fail` is an outage (kubevela PR 6919, cert-manager#2908).
 
 use std::{
     fmt::Debug,
@@ -25,56 +25,56 @@ use serde_json::json;
 use super::{
     canary::{self, Canary, Echo},
     certificates::{CaError, CaKeeper},
-    lead::WRITE_TIMEOUT,
+    leader::WRITE_TIMEOUT,
     writer::{WriteError, Writer},
 };
 use crate::{
     api::ConfigPolicySpec,
     config::Config,
-    hooks::{AUTHOR_HOOK, Endpoint, Frame, NAME, STAMPING, Stamper, Warned, render, says},
+    hooks::{AUTHOR_HOOK, Endpoint, Frame, NAME, STAMPING, Stamper, WarningScope, render, says},
     marks::{HANDS_OFF, HOOKS_MANAGER},
     observe::hooks::{LiveHooksError, live_hooks},
     serve::Condition,
 };
 
-/// What readiness says of it, since it is something to know.
+/// The remark in readiness, where a hook stamps authors.
 const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
      (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
      and monitors cannot be written";
-/// The hook by which the canary comes.
+/// The hook that the canary passes.
 const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
-/// Why the hooks are not as they should be.
+/// Why the webhook configurations are not as they should be.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// No CA.
+    /// There is no CA for the hooks to trust.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// How they are is not known.
+    /// The current configurations could not be read.
     #[error(transparent)]
     Live(#[from] LiveHooksError),
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot {attempt}")]
     Api {
-        /// What was attempted.
+        /// The attempted request and its object, in words.
         attempt: String,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot {attempt}: no answer in {WRITE_TIMEOUT:?}")]
     Timeout {
-        /// What was attempted.
+        /// The attempted request and its object, in words.
         attempt: String,
     },
-    /// Calls do not arrive.
+    /// The canary did not arrive; what happened instead.
     #[error(
         "the API server's calls do not reach the webhook yet, so that no hook is in force ({0}): \
          is a webhook running, and does the API server reach it?"
     )]
     Unreached(String),
-    /// We do not lead.
+    /// Another replica may be the leader: nothing was written.
     #[error("not leading")]
     NotLeading,
 }
@@ -88,7 +88,7 @@ trait Configuration:
 impl Configuration for ValidatingWebhookConfiguration {}
 impl Configuration for MutatingWebhookConfiguration {}
 
-/// Writes the hooks.
+/// Maintains the webhook configurations. Clones share what they remember.
 #[derive(Clone)]
 pub struct HookWriter {
     writer: Writer,
@@ -103,8 +103,8 @@ pub struct HookWriter {
 }
 
 impl HookWriter {
-    /// Writes through `writer`, and tells `condition` how it stands; `stamps`, where a hook has to
-    /// stamp authors; `ca`, where something is amiss with the CA.
+    /// Writes through `writer`, and reports the state to `condition`; to `stamps`, if a hook must stamp
+    /// authors; to `ca`, if there is a problem with the CA.
     pub fn new(
         writer: Writer,
         config: &Config,
@@ -112,7 +112,7 @@ impl HookWriter {
         stamps: Condition,
         ca: Condition,
     ) -> Self {
-        // A process that does not lead has no hooks to keep.
+        // A process that does not lead has no hooks to maintain.
         condition.holds();
         Self {
             ca: CaKeeper::new(writer.clone(), config, ca),
@@ -127,26 +127,26 @@ impl HookWriter {
         }
     }
 
-    /// Leaves CA and hooks to another: what was amiss with them is not ours to report any more.
+    /// Stops reporting: another replica maintains CA and hooks now.
     pub fn rest(&self) {
         self.condition.holds();
         self.stamps.holds();
         self.ca.rest();
     }
 
-    /// When to look again, where nothing is amiss: a rotation of the CA may have something to do sooner.
+    /// When to look again if all is well: a rotation of the CA may need it sooner.
     pub fn again(&self) -> Duration {
         self.ca.again()
     }
 
-    /// Brings CA and hooks in order.
+    /// Brings CA and hooks up to date.
     ///
     /// # Errors
-    /// They are not, or calls do not arrive; to be tried again.
+    /// They are not up to date, or calls do not arrive; try again.
     pub async fn keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
-        warned: &Warned,
+        warned: &WarningScope,
         now: SystemTime,
     ) -> Result<(), HookError> {
         let kept = self.try_keep(policies, warned, now).await;
@@ -161,7 +161,7 @@ impl HookWriter {
     async fn try_keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
-        warned: &Warned,
+        warned: &WarningScope,
         now: SystemTime,
     ) -> Result<(), HookError> {
         self.still_leads()?;
@@ -169,7 +169,7 @@ impl HookWriter {
         let owner = self.owner().await?;
         let mut live = live_hooks(self.writer.reader()).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
-            // Policies are in force by what is there only if somebody answers it.
+            // Existing hooks only count if somebody answers them.
             if live.validating.as_ref().is_some_and(has_canary) {
                 self.canary(now).await?;
             }
@@ -184,7 +184,7 @@ impl HookWriter {
         let frame = Frame { owner, ..self.frame(stamper, &bundle) };
         let (validating, mutating) = render(policies, warned, &frame);
         if live.validating.as_ref().is_none_or(is_trial) {
-            // Nothing depends on the hooks yet: they are tried where their failing harms nobody.
+            // Nothing depends on the hooks yet, so they are tried where a failure does no harm.
             self.apply(&trial(&validating)).await?;
             if stamper == Stamper::Hook {
                 self.apply(&trial_of_stamps(&mutating)).await?;
@@ -192,31 +192,30 @@ impl HookWriter {
             self.canary(now).await?;
             live = live_hooks(self.writer.reader()).await?;
         }
-        // Hooks that were there are not looked at again, and written only while they are the same objects:
-        // where a user deletes them meanwhile to switch the webhook off, a write would put them back without
-        // a call having arrived.
+        // Existing hooks are written only while they are the same objects. If a user deletes them meanwhile
+        // to switch the webhook off, a write would create them again without a call having arrived.
         //
-        // Defaults before requirements: what a default satisfies is not to be refused in between.
+        // Defaults come before requirements, so that no write is refused in between for what a default adds.
         self.keep_one(&mutating, live.mutating).await?;
         self.keep_one(&validating, live.validating).await?;
         self.canary(now).await
     }
 
-    /// Writes the configuration where the one that is there does not say the same.
+    /// Writes a configuration if the existing one differs from it.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);
         if live.as_ref().is_some_and(|live| says(&as_json(live), &wanted_json)) {
             return Ok(());
         }
-        // With a uid an apply makes nothing anew: the API server says 409 where that object is gone.
+        // With a uid, an apply creates nothing: the API server answers 409 if that object is gone.
         let mut same = wanted.clone();
         same.meta_mut().uid = live.and_then(|live| live.uid());
         let written = self.apply(&same).await?;
         if says(&as_json(&written), &wanted_json) {
             return Ok(());
         }
-        // An apply leaves what others added, and that may exempt writes: the list as a whole is ours.
+        // An apply keeps what others added, which may exempt writes. The whole list is ours.
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": written.resource_version() },
             "webhooks": wanted_json["webhooks"],
@@ -230,22 +229,22 @@ impl HookWriter {
         .map(drop)
     }
 
-    /// Whether calls arrive.
+    /// Tries whether calls arrive.
     async fn canary(&self, now: SystemTime) -> Result<(), HookError> {
         arrives(|| self.echo(Canary::Arrives, now)).await
     }
 
-    /// What the hooks are to say for these policies, but for whom callers trust and for what else the
-    /// policies have no part in.
+    /// The configurations for these policies, except for the CA bundle and the owner, which policies do not
+    /// affect.
     pub fn wanted(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
     ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
         let policies = policies.iter().map(|(name, policy)| (&**name, policy));
-        render(policies, &Warned::default(), &self.frame(Stamper::ApiServer, ""))
+        render(policies, &WarningScope::default(), &self.frame(Stamper::ApiServer, ""))
     }
 
-    /// What the hooks say whatever the policies are, without an owner.
+    /// The settings that do not depend on policies, without an owner.
     fn frame<'a>(&'a self, stamper: Stamper, ca_bundle_pem: &'a str) -> Frame<'a> {
         Frame {
             stamper,
@@ -258,8 +257,8 @@ impl HookWriter {
         }
     }
 
-    /// Who stamps authors: the API server, if it does so without a hook of ours. Where that cannot be seen
-    /// now, the one of the two that has done it so far.
+    /// Whether the API server or a hook stamps authors: the API server, if it does so without a hook of ours.
+    /// If that cannot be tried now, whichever has done it so far.
     async fn stamper(
         &self,
         live: Option<&MutatingWebhookConfiguration>,
@@ -322,15 +321,14 @@ impl HookWriter {
     }
 
     fn still_leads(&self) -> Result<(), HookError> {
-        if self.writer.leads() { Ok(()) } else { Err(HookError::NotLeading) }
+        if self.writer.is_leader() { Ok(()) } else { Err(HookError::NotLeading) }
     }
 }
 
 /// How long to wait before a canary is tried again: the API server takes a second or so for a new hook.
 pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
-/// Whether one of two calls arrives: a call that is turned away while there are too many (429) says nothing
-/// of the others.
+/// Tries twice whether calls arrive: a call that is refused because of load (429) says nothing about others.
 async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() -> F) -> Result<(), HookError> {
     if send().await?.heard.is_ok() {
         return Ok(());
@@ -343,18 +341,18 @@ fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
 }
 
-/// Whether a user has taken the configuration over by hand. One of the two is enough: in a hurry people mark
-/// the one they see.
+/// Whether a user has taken over one of the configurations by hand. One is enough: in a hurry, people
+/// annotate the one they see.
 fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
     live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
 }
 
-/// Whether the canary has a hook to come by.
+/// Whether the configuration has a hook for the canary.
 fn has_canary(live: &ValidatingWebhookConfiguration) -> bool {
     live.webhooks.iter().flatten().any(|hook| hook.name == OWN_KINDS)
 }
 
-/// The configuration with nothing in it but the hook that the canary comes by, and that one harmless.
+/// The configuration with the canary's hook only, which is made harmless.
 fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfiguration {
     let mut trial = validating.clone();
     let hooks = trial.webhooks.get_or_insert_default();
@@ -365,7 +363,7 @@ fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfig
     trial
 }
 
-/// The configuration with the hook that stamps authors made harmless.
+/// The configuration with the author hook, which is made harmless.
 fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookConfiguration {
     let mut trial = mutating.clone();
     for hook in trial.webhooks.iter_mut().flatten().filter(|hook| STAMPING.contains(&hook.name.as_str())) {
@@ -374,7 +372,7 @@ fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookCo
     trial
 }
 
-/// Whether what is there is but a trial that has not been answered yet.
+/// Whether the existing configuration is a trial that was not answered yet.
 fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
     let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
     live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))
@@ -386,8 +384,8 @@ mod tests {
 
     use super::*;
 
-    /// A webhook that sheds one call under load answers the others: policies would say that they are not in
-    /// force, and then again that they are.
+    /// A webhook that refuses one call under load answers the others. Otherwise policies would report that
+    /// they are not in force, and then again that they are.
     #[tokio::test(start_paused = true)]
     async fn one_canary_that_is_lost_says_nothing() {
         for (answers, arrived, left) in

@@ -1,12 +1,12 @@
-//! The key of digests and marks, kept in a Secret of ours: made once, never changed, and put back where it is
-//! deleted.
+//! Maintains the key of digests and marks in a Secret: created once, never changed, and created again with
+//! the same key if somebody deletes it.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{
-    lead::WRITE_TIMEOUT,
+    leader::WRITE_TIMEOUT,
     writer::{WriteError, Writer},
 };
 use crate::{digest::DigestKey, marks::KEY_SECRET, serve::Condition};
@@ -16,18 +16,18 @@ const KEY: &str = "key";
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot {verb} Secret {namespace}/{KEY_SECRET}, which holds the key of digests")]
     Api {
-        /// What was attempted.
+        /// The verb of the attempted request.
         verb: &'static str,
-        /// Our namespace.
+        /// The namespace of Copyrator's own objects.
         namespace: String,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The Secret is there but holds no key.
+    /// The Secret exists and contains no key.
     #[error(
         "Secret {namespace}/{KEY_SECRET} has no key {KEY:?} of {} bytes: restore it from a backup, or delete it \
          (a running reconciler puts back the key in use; one that starts makes a new key, and copies are then kept but not \
@@ -35,26 +35,26 @@ pub enum KeyError {
         DigestKey::LENGTH
     )]
     Torn {
-        /// Our namespace.
+        /// The namespace of Copyrator's own objects.
         namespace: String,
     },
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error(
         "cannot keep Secret {namespace}/{KEY_SECRET}, which holds the key of digests: no answer in {WRITE_TIMEOUT:?}"
     )]
     Timeout {
-        /// Our namespace.
+        /// The namespace of Copyrator's own objects.
         namespace: String,
     },
-    /// The machine gives no random bytes.
+    /// The operating system gives no random bytes.
     #[error("the system gives no random bytes for a new key")]
     Random,
 }
 
-/// Reads the key, and makes none: `None` where there is none yet.
+/// Reads the key; `None` where there is none yet.
 ///
 /// # Errors
-/// The Secret cannot be read, or holds no key.
+/// The Secret cannot be read, or contains no key.
 pub async fn stored_digest_key(client: &Client, namespace: &str) -> Result<Option<DigestKey>, KeyError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed =
@@ -63,18 +63,18 @@ pub async fn stored_digest_key(client: &Client, namespace: &str) -> Result<Optio
     secret.map(|secret| read(&secret, namespace)).transpose()
 }
 
-/// A key of one's own, for digests that are compared with each other and never written.
+/// A key for digests that are only compared with each other and never written.
 ///
 /// # Errors
-/// The machine gives no random bytes.
+/// The operating system gives no random bytes.
 pub fn passing_digest_key() -> Result<DigestKey, KeyError> {
     random().map(|bytes| DigestKey::new(&bytes))
 }
 
-/// Reads the key, making it where there is none.
+/// Reads the key, and creates it if there is none.
 ///
 /// # Errors
-/// The Secret can be neither read nor made, or holds no key.
+/// The Secret can be neither read nor created, or contains no key.
 pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, KeyError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed = |verb| {
@@ -93,7 +93,7 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
     }
 }
 
-/// Keeps the Secret while we lead. Clones tell the same condition.
+/// Maintains the Secret while we lead. Clones share the condition.
 #[derive(Clone)]
 pub struct KeyKeeper {
     writer: Writer,
@@ -102,22 +102,22 @@ pub struct KeyKeeper {
 }
 
 impl KeyKeeper {
-    /// Writes through `writer`; `told` hears of a Secret that holds something else than the key in use.
+    /// Writes through `writer`; reports to `told` if the Secret contains another key than the one in use.
     pub fn new(writer: Writer, namespace: &str, told: Condition) -> Self {
         Self { writer, namespace: namespace.to_owned(), told }
     }
 
-    /// Leaves the Secret to another: what was amiss with it is not ours to report any more.
+    /// Stops reporting: another replica maintains the Secret now.
     pub fn rest(&self) {
         self.told.holds();
     }
 
-    /// Puts the key in use back where its Secret is gone: with another one no mark of the cluster would be
-    /// known. A user who wants another key deletes this one while no reconciler runs. What the Secret holds
+    /// Creates the Secret with the key in use if it is gone: with another key, no mark in the cluster would
+    /// verify. A user who wants another key deletes the Secret while no reconciler runs. An existing Secret
     /// is never changed.
     ///
     /// # Errors
-    /// The Secret can be neither read nor made.
+    /// The Secret can be neither read nor created.
     pub async fn keep(&self, key: &DigestKey) -> Result<(), KeyError> {
         let namespace = &self.namespace;
         let stored = match self.stored().await {
@@ -135,7 +135,7 @@ impl KeyKeeper {
                     }
                     Err(WriteError::NotLeading) => Ok(None),
                     Err(WriteError::Timeout) => Err(self.late()),
-                    // Somebody was faster.
+                    // Another process was faster.
                     Err(WriteError::Api(error)) if is_conflict(&error) => self.stored().await,
                     Err(WriteError::Api(source)) => {
                         Err(KeyError::Api { verb: "put back", namespace: namespace.clone(), source })
@@ -175,7 +175,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-/// The Secret that holds these bytes.
+/// A Secret with these bytes as its key.
 fn holding(bytes: &[u8]) -> Secret {
     Secret {
         metadata: ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() },
@@ -216,17 +216,17 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{act::lead::Leads, serve::Readiness};
+    use crate::{act::leader::IsLeader, serve::Readiness};
 
     struct May(AtomicBool);
 
-    impl Leads for May {
-        fn leads(&self) -> bool {
+    impl IsLeader for May {
+        fn is_leader(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
     }
 
-    /// A server with one Secret or none, which takes creations only.
+    /// A server with one Secret or none, which accepts creations only.
     fn server(secret: &Arc<Mutex<Option<Value>>>) -> Client {
         let secret = secret.clone();
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -1,4 +1,4 @@
-//! Copies as the API server is given them, content and all. Nothing here is kept or shown.
+//! Copies as JSON for the API server, with their content. Nothing here is kept or shown.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::{
     plan::copy::Intent,
 };
 
-/// The whole of what we want an object to be; what is not in it is not ours.
+/// Everything that a copy should be. Fields that are not in it are not ours.
 pub(crate) fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
     object(slot, metadata, values, intent.type_.as_deref(), intent.immutable)
 }
 
-/// What there is now, as far as we know it: of the annotations those that can be carried over, and our marks.
+/// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.
 pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
     let mut annotations = content.annotations.clone();
     annotations.extend(facts.marks.iter().flat_map(|marks| marks.annotations()));

@@ -1,4 +1,4 @@
-//! What an answer of the API server means for a write of ours. Named once, here; tried on a real server.
+//! What an answer of the API server means for a write. Classified once, here, and tried on a real server.
 
 use std::time::Duration;
 
@@ -6,49 +6,49 @@ use kube::{Error, error::Status};
 
 use crate::cluster::is_refusal;
 
-/// The reason of a problem that our own account lacks a right: the administrator of the cluster mends that.
+/// Reason where our own account lacks a right, which the cluster's administrator must grant.
 pub(crate) const FORBIDDEN: &str = "Forbidden";
-/// The reason of a problem that passes, or that the API server says nothing useful of.
+/// Reason of a failure that passes, or that the API server does not explain.
 pub(crate) const FAILED: &str = "Failed";
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done, or there is nothing left to do.
+    /// The write is done, or nothing is left to do.
     Done,
-    /// What it was decided on has changed: the watch tells, and the key is planned again.
+    /// The object has changed since the plan. The watch will report it, and the key is planned again.
     Stale,
-    /// The namespace is gone or going; an event of it plans again if need be.
+    /// The namespace is gone or terminating; its events cause another plan if need be.
     NamespaceGone,
-    /// An update can't do it: only deletion and creation anew.
+    /// An update cannot do it, only deleting and recreating the object.
     NeedsReplacing(String),
     /// The API server, a policy or another webhook refused it; tried again slowly.
     Refused {
-        /// One word for the status.
+        /// The reason for the status, one word.
         reason: &'static str,
         /// What the API server said, without values.
         message: String,
     },
-    /// It may succeed soon.
+    /// The write failed and may soon succeed.
     Retry {
-        /// Not before this has passed, where the API server said so.
+        /// Not before this has passed, if the API server said so.
         after: Option<Duration>,
-        /// One word for the status: `Forbidden` where our own account lacks the right, else `Failed`.
+        /// The reason for the status: `Forbidden` if our own account lacks the right, else `Failed`.
         reason: &'static str,
-        /// What went wrong.
+        /// What went wrong, without values.
         message: String,
     },
-    /// We do not lead any more: nothing was written.
+    /// This process is no longer the leader: nothing was written.
     NotLeading,
 }
 
 impl Outcome {
-    /// It did not succeed, and may soon.
+    /// A failure that may soon pass.
     pub(crate) fn retry(message: String) -> Self {
         Self::Retry { after: None, reason: FAILED, message }
     }
 
-    /// A word for metrics.
+    /// The value of a metric label.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -88,8 +88,8 @@ fn api_outcome(status: &Status) -> Outcome {
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
     if let Some(message) = lacking_right(status) {
-        // Also what an API server says to everybody until it has read its roles, some seconds after its
-        // start.
+        // Also what an API server answers to everybody for some seconds after its start, before it has read
+        // the roles.
         return Outcome::Retry { after, reason: FORBIDDEN, message };
     }
     match status.code {
@@ -99,7 +99,7 @@ fn api_outcome(status: &Status) -> Outcome {
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: "TooLarge", message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
-        // Both together happen; what is impossible for an update decides.
+        // Both can happen at once; what an update cannot do decides.
         422 if about_field("immutable") || about_field("type") || is_immutable_data(status) => {
             Outcome::NeedsReplacing(readable(status))
         }
@@ -110,14 +110,13 @@ fn api_outcome(status: &Status) -> Outcome {
     }
 }
 
-/// The right that our own account lacks for a request, and what mends it, if that is why the API server
-/// refused it.
+/// The right that our own account lacks and how to grant it, if the API server refused the request for that.
 pub(crate) fn lacking(error: &Error) -> Option<String> {
     let Error::Api(status) = error else { return None };
     lacking_right(status)
 }
 
-/// The same of the API server's answer: nobody looked at what was to be written.
+/// The same, from the status: nobody looked at what was to be written.
 fn lacking_right(status: &Status) -> Option<String> {
     if status.code != 403 {
         return None;
@@ -143,7 +142,7 @@ fn is_immutable_data(status: &Status) -> bool {
 }
 
 /// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"),
-/// so there only code, reason and fields are given.
+/// so only code, reason and fields are used there.
 fn readable(status: &Status) -> String {
     let is_validation = status.reason == "Invalid" && !status.message.contains("ValidatingAdmissionPolicy");
     if !is_validation {
@@ -211,7 +210,7 @@ mod tests {
         }
     }
 
-    /// ClusterSecret's debug log and API errors that quote values: nothing of a value gets out.
+    /// ClusterSecret's debug log and some API errors quote values. Ours never do.
     #[test]
     fn an_invalid_value_is_not_quoted() {
         let invalid = serde_json::json!({"code": 422, "reason": "Invalid", "message": "Secret is invalid: data[tls.key]: Invalid value: \"hunter2\"",

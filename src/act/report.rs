@@ -1,4 +1,4 @@
-//! Tells people and metrics what came of a plan: each thing once, and never a value.
+//! Reports results as Events, log lines and metrics: each once, and never a value.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{lead::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
+use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
 use crate::{
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
@@ -26,25 +26,25 @@ use crate::{
     },
 };
 
-/// Labels of the count of writes: bounded, for both come from closed lists.
+/// Labels of the counter of writes; both have closed lists of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
     action: &'static str,
     outcome: &'static str,
 }
 
-/// Publishes Events, log lines and counts.
+/// Publishes Events, log lines and metrics. Clones share what was reported.
 #[derive(Clone)]
 pub struct Reporter {
     recorder: Recorder,
-    /// Where the uid of what an Event is about is found: `kubectl describe` shows no Event without it.
+    /// Provides the UID of an Event's object: `kubectl describe` shows no Event without it.
     pub(super) world: Arc<RwLock<World>>,
     pub(super) restarts: Restarts,
     writes: Family<WriteLabels, Counter>,
 }
 
 impl Reporter {
-    /// Publishes through `client`, as the instance `host`.
+    /// Publishes through `client`, with `host` as the reporting instance.
     pub fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
         Self {
@@ -55,13 +55,13 @@ impl Reporter {
         }
     }
 
-    /// Adds the counts to a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
         self.restarts.register(registry);
     }
 
-    /// One write to one slot. Failures are logged when they are news; Events count how often they come.
+    /// Reports one write to one slot. Failures are logged when they change; Events count repetitions.
     pub async fn copy(
         &self,
         slot: &ObjectKey,
@@ -110,31 +110,32 @@ impl Reporter {
             _ => return,
         };
         if let ("ObjectTakenOver", CopyAction::Write(write)) = (reason, action) {
-            // The user who made it looks here, and may not see the rule.
+            // The user who created the object looks here, and may not see the rule.
             let uid = write.replaces.as_ref().map(|version| version.uid.to_string());
             let about = ObjectReference { uid, ..about_object(slot) };
             self.event(type_, reason, format!("now a copy of {}", write.source), &about, None).await;
         }
         if let Some(rule) = &plan.rule {
-            // The copy is the Event's second object: the recorder counts repetitions, and would take the
-            // refusals of a hundred namespaces for one.
+            // The copy is the Event's second object: otherwise the recorder would count the refusals of a
+            // hundred namespaces as one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
     }
 
-    /// What is new about a rule or monitor that annotations of this object declare: it has no status.
+    /// Reports what is new about a rule or monitor that this object's annotations declare: it has no status.
     pub async fn news(&self, object: &ObjectKey, news: News<'_>) {
         let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
         self.event(type_, news.reason, news.message, &self.about(object), None).await;
     }
 
-    /// A source that is large for so many targets, and is copied all the same.
+    /// Reports a source that is large for so many targets, and is copied all the same.
     pub async fn large_spread(&self, rule: &NamespacedName, what: String) {
         tracing::warn!(%rule, what, "a large spread");
         self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
     }
 
-    /// Restarts in a row have not become ready: said of the workload, and of the monitors that restart it.
+    /// Reports several restarts in a row that did not become ready, on the workload and on the monitors that
+    /// restart it.
     pub async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
         let note = format!(
             "{} {} has not become ready after any of its last restarts, and is not restarted for new content before it is, \
@@ -148,7 +149,7 @@ impl Reporter {
         }
     }
 
-    /// A workload has failed with changed content, so that others of its monitor wait.
+    /// Reports on a monitor that a workload has failed with changed content, so that others wait.
     pub async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
         let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
@@ -190,8 +191,7 @@ impl Reporter {
         }
     }
 
-    /// A rule; or the object that declares one by its annotations, which has no other place for what there is
-    /// to say.
+    /// The Event's object for a rule: the rule, or the object whose annotations declare it.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.rules().get(rule).map(|facts| &*facts.uid);
@@ -201,7 +201,7 @@ impl Reporter {
         }
     }
 
-    /// A monitor; or the object that declares one by an annotation.
+    /// The Event's object for a monitor: the monitor, or the object whose annotation declares it.
     pub(super) fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.monitors().get(monitor).map(|facts| &*facts.uid);
@@ -211,7 +211,7 @@ impl Reporter {
         }
     }
 
-    /// An object that is there.
+    /// The Event's object for a ConfigMap or Secret.
     pub(super) fn about(&self, object: &ObjectKey) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.object(object).map(|facts| facts.uid.to_string());

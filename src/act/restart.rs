@@ -1,4 +1,5 @@
-//! The only place that writes workloads and removes pods: one action, on the very version it was decided on.
+//! The only place that writes workloads and deletes pods: one action at a time, on the very version that it
+//! was planned for.
 
 use std::time::Duration;
 
@@ -26,22 +27,23 @@ use crate::{
     plan::restart::{Removal, RemovePod, RestartAction},
 };
 
-/// How an action of a restart ended.
+/// The result of a restart's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartOutcome {
-    /// A PodDisruptionBudget lets no pod go now: this pod has to wait, nobody else.
+    /// A PodDisruptionBudget forbids evicting a pod now. This pod waits, no other.
     Budget {
-        /// Not before this has passed, where the API server said so.
+        /// Not before this has passed, if the API server said so.
         after: Option<Duration>,
     },
-    /// The pod is under two budgets: no eviction will ever succeed, trying again would be hammering.
+    /// The pod has two PodDisruptionBudgets: no eviction will ever succeed, and trying again would be
+    /// hammering.
     TooManyBudgets,
-    /// As any other write.
+    /// As for any other write.
     Write(Outcome),
 }
 
 impl RestartOutcome {
-    /// A word for metrics.
+    /// The value of a metric label.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Budget { .. } => "budget",
@@ -50,7 +52,7 @@ impl RestartOutcome {
         }
     }
 
-    /// What people must know of; waiting for a budget is no failure.
+    /// The failure that people should know about. Waiting for a budget is none.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::TooManyBudgets => {
@@ -65,19 +67,19 @@ impl RestartOutcome {
     }
 }
 
-/// Writes restarts.
+/// Restarts workloads and deletes pods.
 #[derive(Clone)]
 pub struct Restarter {
     writer: Writer,
 }
 
 impl Restarter {
-    /// Writes through `writer`.
+    /// Sends every request through `writer`.
     pub fn new(writer: Writer) -> Self {
         Self { writer }
     }
 
-    /// Carries out one action on one workload, as it was when the action was decided.
+    /// Carries out one action on one workload, on the version that it was planned for.
     pub async fn act(
         &self,
         key: &WorkloadKey,
@@ -95,7 +97,7 @@ impl Restarter {
         }
     }
 
-    /// Removes pods, each of them whatever becomes of the others; says what became of the worst.
+    /// Deletes pods, each whatever happens to the others. Returns the worst result.
     pub async fn remove(&self, namespace: &str, pods: &[RemovePod], how: Removal) -> RestartOutcome {
         let mut worst = RestartOutcome::Write(Outcome::Done);
         for pod in pods {
@@ -120,8 +122,8 @@ impl Restarter {
         .await
     }
 
-    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server passes over,
-    /// and with them the precondition that it is this very pod.
+    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server ignores, and
+    /// with them the precondition that it is this very pod.
     async fn evict(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
         let path = format!("{}/{}/eviction", Pod::url_path(&(), Some(namespace)), pod.name);
         let request = Request::post(path).header("Content-Type", "application/json");
@@ -165,8 +167,8 @@ fn resource(kind: WorkloadKind) -> ApiResource {
     }
 }
 
-/// The complete intent of one manager: two partial ones under one name would delete each other's fields. The
-/// resource version alone would create a workload anew that has gone, the uid with it does not.
+/// The complete intent of one manager: two partial ones under one name would delete each other's fields.
+/// Without the uid, the resource version alone would create a workload again that was deleted.
 fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) -> Value {
     let resource = resource(key.kind);
     let mut body = json!({
@@ -192,8 +194,8 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
     body
 }
 
-/// Both managers carry all of the labels: what one has written and the other then leaves out would be
-/// deleted, and what it writes anew becomes its own.
+/// Both managers apply all of the labels: a label that one has written and the other leaves out would be
+/// deleted.
 fn labels(applied: &str, track: &TrackRecord) -> Value {
     let mut labels = json!({ APPLIED: applied });
     if let Some(brake) = track.brake() {

@@ -1,5 +1,5 @@
-//! Tells of restarts: on the workload why it restarted, on the changed object whom that restarts, and in
-//! numbers how often and how late.
+//! Reports restarts: on the workload why it restarted, on the changed object which workloads restart, and in
+//! metrics how often and how late.
 
 use std::{
     collections::HashMap,
@@ -16,34 +16,34 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{outcome::Outcome, report::Reporter, restart::RestartOutcome, said::Said};
+use super::{dedup::Dedup, outcome::Outcome, report::Reporter, restart::RestartOutcome};
 use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{Cause, Removal, RemovePod, RestartAction, because},
 };
 
-/// From within a quiet period to a weekend's downtime.
+/// Histogram buckets in seconds: from within a quiet period to the downtime of a weekend.
 const SECONDS: [f64; 14] =
     [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0, 259_200.0];
 
-/// Labels of the count of restarts: bounded, for both come from closed lists.
+/// Labels of the counter of restarts; both have closed lists of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RestartLabels {
     strategy: &'static str,
     outcome: &'static str,
 }
 
-/// What is kept between one restart and the next, to tell each thing once.
+/// What was reported already, to report each thing once.
 #[derive(Clone, Debug)]
 pub(super) struct Restarts {
     counts: Family<RestartLabels, Counter>,
     lag: Histogram,
-    /// The change of each object that people were told of.
+    /// The change of each object that was reported.
     told: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
-    /// What was said of each workload's annotation.
-    misspelt: Said<WorkloadKey>,
-    /// The same of each ConfigMap and Secret.
-    misspelt_objects: Said<ObjectKey>,
+    /// The last message about each workload's annotation.
+    misspelt: Dedup<WorkloadKey>,
+    /// The last message about the annotations of each ConfigMap and Secret.
+    misspelt_objects: Dedup<ObjectKey>,
 }
 
 impl Default for Restarts {
@@ -52,8 +52,8 @@ impl Default for Restarts {
             counts: Family::default(),
             lag: Histogram::new(SECONDS),
             told: Arc::default(),
-            misspelt: Said::default(),
-            misspelt_objects: Said::default(),
+            misspelt: Dedup::default(),
+            misspelt_objects: Dedup::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Restarts {
 pub struct Why {
     /// The objects that have changed.
     pub causes: Vec<Cause>,
-    /// Who asks for it, in words: `ConfigMonitor web`.
+    /// The monitors or annotations that ask for it, in words: `ConfigMonitor web`.
     pub asked_by: Vec<String>,
     /// How long ago content last changed, in seconds.
     pub lag: Option<f64>,
@@ -97,7 +97,7 @@ impl Why {
 }
 
 impl Reporter {
-    /// One restart, or the attempt at one.
+    /// Reports one restart, or a failed attempt.
     pub async fn restart(
         &self,
         workload: &WorkloadKey,
@@ -123,7 +123,7 @@ impl Reporter {
         }
     }
 
-    /// Pods that a monitor finds itself were removed, or could not be.
+    /// Reports that pods of a monitor's podSelector were deleted, or could not be.
     pub async fn pods(
         &self,
         monitor: &NamespacedName,
@@ -139,13 +139,13 @@ impl Reporter {
         self.restarted(outcome, note, why, &self.about_monitor(monitor)).await;
     }
 
-    /// Whether people have still to be told whom this change restarts.
+    /// Whether this change was not reported yet.
     pub fn is_news(&self, cause: &Cause) -> bool {
         let told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(&cause.object) != Some(&cause.changed_at)
     }
 
-    /// Says on the changed object whom the change restarts, once a change.
+    /// Reports on the changed object which workloads restart, once for each change.
     pub async fn change_restarts(&self, cause: &Cause, note: String) {
         {
             let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Reporter {
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
     }
 
-    /// A workload's annotation says something that we do not understand, or nothing (any more): told once.
+    /// Reports a workload's annotation that we do not understand; `None`: it is fine (again).
     pub async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
         let Some(what) = self.restarts.misspelt.is_new(workload, what) else { return };
         tracing::warn!(%workload, what, "an annotation is not understood");
@@ -167,7 +167,7 @@ impl Reporter {
             .await;
     }
 
-    /// The same of annotations of a ConfigMap or Secret that look like ours.
+    /// The same for annotations of a ConfigMap or Secret that look like ours.
     pub async fn misspelt_annotations(&self, object: &ObjectKey, what: Option<String>) {
         let Some(what) = self.restarts.misspelt_objects.is_new(object, what) else { return };
         self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about(object), None).await;
@@ -184,8 +184,8 @@ impl Reporter {
         }
     }
 
-    /// The recorder counts an Event that differs in nothing but its note as the same again, and keeps the
-    /// first note: a hash of it in the action keeps them apart.
+    /// The recorder counts an Event that differs in its note only as a repetition, and keeps the first note.
+    /// A hash of the note in the action distinguishes them.
     async fn event_of(
         &self,
         type_: EventType,

@@ -10,16 +10,17 @@ use serde_json::json;
 use super::{outcome::Outcome, writer::Writer};
 use crate::{marks::INDEX_MANAGER, names::ObjectKey, plan::copy::SourceIndex};
 
-/// The version of the index that a change was decided on.
+/// The version of the index that a change was planned for.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its UID.
+    /// The ConfigMap's UID.
     pub uid: Box<str>,
-    /// Its resource version.
+    /// The ConfigMap's resource version.
     pub resource_version: Box<str>,
 }
 
-/// Writes the index by server-side apply: on the version it was decided on, or where there is none yet.
+/// Writes the index by server-side apply: over the version that it was planned for, or where there is none
+/// yet.
 pub async fn write_source_index(
     writer: &Writer,
     at: &ObjectKey,
@@ -36,7 +37,7 @@ pub async fn write_source_index(
             metadata["uid"] = json!(version.uid);
             metadata["resourceVersion"] = json!(version.resource_version);
         }
-        // Taken only where nothing is there.
+        // Accepted only where there is no object.
         None => metadata["resourceVersion"] = json!("1"),
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});

@@ -1,7 +1,7 @@
-//! A dry run of something in another's name, which nobody sees: whether the API server keeps stamps honest. A
-//! rule cannot be written before its definition is there, and the policies with it; a ConfigMap can, so its
-//! stamp is worth nothing where nothing guards it. Where no hook of ours can be, a rule's may be unguarded
-//! too.
+//! Sends a dry run under a forged author, to see whether the API server keeps author annotations honest. A
+//! rule can only be written once its definition is there, and the policies with it. A ConfigMap can be
+//! written before, so its stamp is worth nothing until something guards it. Where no hook of ours is
+//! possible, a rule's stamp may be unguarded, too.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::O
 use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{canary, lead::WRITE_TIMEOUT, outcome::brief};
+use super::{canary, leader::WRITE_TIMEOUT, outcome::brief};
 use crate::marks::{AUTHOR, AUTHOR_GROUPS, DECLARES, DECLARES_VALUE, GRANT_MANAGER, RESTART_PODS};
 
 const NAME: &str = "copyrator-stamp-probe";
-/// Nobody's name: a forgery, if it comes through.
+/// The forged author, whose name belongs to nobody.
 const NOBODY: &str = "copyrator.dev:nobody";
 /// The policy that refuses forgeries (`webhook-config/policies/annotations-honest.yaml`).
 const HONEST: &str = "copyrator-annotations-honest";
 
-/// Whether a forged stamp on annotations is put right or refused.
+/// Whether a forged stamp on annotations is corrected or refused.
 ///
 /// # Errors
-/// Why that cannot be seen now.
+/// Why that cannot be tried now.
 pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
     is_put_right(&api, &forgery(), HONEST).await
 }
 
-/// Whether a forged stamp on a rule is put right or refused.
+/// Whether a forged stamp on a rule is corrected or refused.
 ///
 /// # Errors
-/// Why that cannot be seen now.
+/// Why that cannot be tried now.
 pub async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api = Api::namespaced(client.clone(), own_namespace);
     let mut forged = canary::harmless_rule();
@@ -54,7 +54,7 @@ where
 }
 
 fn forgery() -> ConfigMap {
-    // The annotation that was added last: what guards it is a policy that guards all of them.
+    // The newest of the annotations: a policy that guards it guards all of them.
     let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();

@@ -21,15 +21,15 @@ use crate::{
 /// The object whose status is written.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusOf<'a> {
-    /// Its namespace, if it has one.
+    /// The object's namespace; `None` for a policy.
     pub namespace: Option<&'a str>,
-    /// Its name.
+    /// The object's name.
     pub name: &'a str,
-    /// Its UID, so that a new object under the same name does not get an old one's status.
+    /// The object's UID, so that a new object of the same name does not get the old one's status.
     pub uid: &'a str,
 }
 
-/// The version of a monitor that something was decided on.
+/// The version of a monitor that a record was planned for.
 #[derive(Clone, Debug)]
 pub struct Version {
     uid: Box<str>,
@@ -37,7 +37,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// This one.
+    /// The version that the facts are of.
     pub fn of(facts: &MonitorFacts) -> Self {
         Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
     }
@@ -53,8 +53,8 @@ where
     apply::<K>(writer, of, STATUS_MANAGER, body).await
 }
 
-/// Records what the pods that a monitor finds itself run with: on the very version of the monitor that this
-/// was decided on, since a decision on an older one would take a change of content for its first sight.
+/// Records which content the selected pods run with, on the very version of the monitor that this was planned
+/// for: on an older one, a change of content would count as the first that we see.
 pub async fn record_pods(
     writer: &Writer,
     monitor: &NamespacedName,
@@ -92,9 +92,9 @@ where
     }
 }
 
-/// Takes those fields out of a status that the definition in the cluster lacks, since it is an earlier
-/// version's: every other write drops them, and an apply is refused as a whole. Whether there is something
-/// else to write.
+/// Removes from a status the fields that the cluster's definition lacks, since it is of an earlier version:
+/// other writes drop them silently, but an apply is refused as a whole. Returns whether anything else is left
+/// to write.
 fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
     let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
     if !said.message.contains("field not declared in schema") {

@@ -1,41 +1,41 @@
-//! The one way to write: each request only while we lead, asked immediately before it, and given up before
-//! another replica could lead (invariants 1 and 5 of ARCHITECTURE.md).
+//! The only way to write: it checks leadership immediately before each request, and gives up before another
+//! replica could lead (invariants 1 and 5 of ARCHITECTURE.md).
 
 use kube::Client;
 
 use super::{
-    lead::{Lead, WRITE_TIMEOUT},
+    leader::{LeaderCheck, WRITE_TIMEOUT},
     outcome::Outcome,
 };
 
-/// Writes to the API server while we lead. Clones share the connection.
+/// Writes to the API server while this process leads. Clones share the connection.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    lead: Lead,
+    lead: LeaderCheck,
 }
 
-/// Why a request was not made, or what came of it.
+/// Why a write did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// We do not lead: nothing was sent.
+    /// This process is not the leader: nothing was sent.
     #[error("not leading")]
     NotLeading,
-    /// No answer in time: it may have been carried out.
+    /// No answer in time: the write may have been carried out.
     #[error("no answer in {WRITE_TIMEOUT:?}")]
     Timeout,
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error(transparent)]
     Api(Box<kube::Error>),
 }
 
 impl Writer {
     /// Writes through `client` while `lead` holds.
-    pub fn new(client: Client, lead: Lead) -> Self {
+    pub fn new(client: Client, lead: LeaderCheck) -> Self {
         Self { client, lead }
     }
 
-    /// Makes one request: a second one asks again.
+    /// Sends one request. A second request checks leadership again.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -43,7 +43,7 @@ impl Writer {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        if !self.lead.leads() {
+        if !self.lead.is_leader() {
             return Err(WriteError::NotLeading);
         }
         match tokio::time::timeout(WRITE_TIMEOUT, request(self.client.clone())).await {
@@ -52,12 +52,12 @@ impl Writer {
         }
     }
 
-    /// Whether we lead at this moment, for what is only worth doing then.
-    pub(super) fn leads(&self) -> bool {
-        self.lead.leads()
+    /// Whether this process is the leader, for work that is only worth doing then.
+    pub(super) fn is_leader(&self) -> bool {
+        self.lead.is_leader()
     }
 
-    /// For what is read before a write, and for dry runs, which store nothing.
+    /// The client for reads before a write, and for dry runs, which store nothing.
     pub(super) fn reader(&self) -> &Client {
         &self.client
     }
@@ -88,13 +88,13 @@ mod tests {
     use kube::{Api, client::Body};
 
     use super::*;
-    use crate::act::lead::Leads;
+    use crate::act::leader::IsLeader;
 
-    /// Leads for so many questions.
+    /// Is the leader for this many checks.
     struct For(AtomicUsize);
 
-    impl Leads for For {
-        fn leads(&self) -> bool {
+    impl IsLeader for For {
+        fn is_leader(&self) -> bool {
             let less = |left: usize| left.checked_sub(1);
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
         }

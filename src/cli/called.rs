@@ -1,4 +1,5 @@
-//! By what name it is called: as a program of its own, as kubectl's plugin, or by kubectl to complete a word.
+//! The name under which the program was started: its own, that of kubectl's plugin, or the one by which
+//! kubectl completes words.
 
 use std::{ffi::OsString, path::Path};
 
@@ -11,8 +12,8 @@ const PLUGIN: &str = "kubectl-copyrator";
 /// What kubectl runs to complete a word of `kubectl copyrator`.
 const COMPLETER: &str = "kubectl_complete-copyrator";
 
-/// Does what the words of a command line ask for, the first of which is the name by which it was called.
-/// Words that make no sense end the process with exit code 2, `--help` and `--version` with 0.
+/// Runs the command line, whose first word is the name of the program. Wrong arguments end the process with
+/// exit code 2, `--help` and `--version` with 0.
 pub fn called(words: Vec<OsString>) -> Exit {
     let name = words.first().and_then(|name| Path::new(name).file_stem()).unwrap_or_default().to_owned();
     if name == COMPLETER {
@@ -22,12 +23,12 @@ pub fn called(words: Vec<OsString>) -> Exit {
     let matches = command.clone().get_matches_from(words);
     match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli.run(),
-        // As clap's own parse: with the usage of the command.
+        // As clap's own parse does: with the usage of the command.
         Err(error) => error.format(&mut command.clone()).exit(),
     }
 }
 
-/// The same command, whose usage and examples say `kubectl copyrator`: nobody types the plugin's file name
+/// The same command with usage and examples for `kubectl copyrator`: nobody types the plugin's file name
 /// (multi-tenancy#601).
 fn as_plugin() -> Command {
     let names: Vec<String> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! How a command runs that asks a cluster: its words are checked, the cluster is asked, the answer is printed.
+//! Runs a command that asks a cluster: checks its arguments, connects, and prints the answer.
 
 use kube::Client;
 
@@ -7,8 +7,8 @@ use super::{
     terminal::{Exit, Threads, block_on, fail, print},
 };
 
-/// Runs a command on the cluster that its words name. `words` checks the other words; `command` looks and prints, or has said
-/// what it stumbled over.
+/// Runs a command on the cluster that its arguments name. `words` checks the other arguments; `command` reads
+/// the cluster and prints, and has reported what failed.
 pub(super) fn run<W>(
     cluster: &ClusterArgs,
     words: impl FnOnce() -> Result<W, UsageError>,
@@ -27,7 +27,7 @@ pub(super) fn run<W>(
     })
 }
 
-/// Prints the answer, which has findings or not.
+/// Prints the answer; the exit code says whether it has findings.
 pub(super) fn answer(text: &str, has_findings: bool) -> Exit {
     match print(text) {
         Exit::Done if has_findings => Exit::Findings,

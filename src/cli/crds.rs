@@ -1,4 +1,4 @@
-//! `copyrator crds`
+//! `copyrator crds`: prints CustomResourceDefinitions, admission policies and JSON Schemas.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::crds::{KubeVersion, ManifestFile, json_schema, json_schemas, yaml};
 
-/// What is printed.
+/// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// The definitions and policies, for kubectl apply.
@@ -31,10 +31,11 @@ pub struct Args {
     /// does there.
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<KubeVersion>,
-    /// What is printed.
+    /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write JSON Schemas to this directory instead, which must be there: a file a kind, and all.json for all of them.
+    /// Write JSON Schemas to this existing directory instead: one file for each kind, and all.json for all of
+    /// them.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `copyrator hooks`
+//! `copyrator hooks`: prints the webhook configurations.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 
 use super::{
     arguments::{
-        Home, endpoint,
+        InstallNamespace, endpoint,
         manifests::{self, Document},
     },
     terminal::{Exit, fail, print},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{ConfigPolicy, ConfigPolicySpec},
     crds::KubeVersion,
-    hooks::{Frame, Stamper, Warned, render},
+    hooks::{Frame, Stamper, WarningScope, render},
     validate::CompiledPolicy,
 };
 
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, required = true)]
     print: bool,
     #[command(flatten)]
-    home: Home,
+    home: InstallNamespace,
     /// The Service by which the API server reaches the webhook.
     #[arg(
         long,
@@ -51,10 +51,11 @@ pub struct Args {
     /// --policy only.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The ConfigPolicies that are in the cluster: files, directories, or - for standard input. Other kinds are passed over.
+    /// The ConfigPolicies in the cluster: files, directories, or - for standard input. Other kinds are
+    /// ignored.
     #[arg(long = "policy", value_name = "FILE", requires = "ca")]
     policies: Vec<PathBuf>,
-    /// The server's version: before 1.36 a hook stamps authors, as it does not do by itself.
+    /// The server's version: before 1.36 a hook stamps authors, since the API server cannot.
     #[arg(long, value_name = "VERSION", requires = "ca")]
     kube_version: Option<KubeVersion>,
     /// As the webhook's --annotations.
@@ -81,9 +82,9 @@ impl Args {
             timeout: None,
         };
         let Some(ca) = self.ca else {
-            // Every kind of policy there could be, so that every hook is shown.
+            // Every possible kind of policy, so that every hook is shown.
             let policies = every_policy().map(|(name, policy)| (name.to_owned(), policy));
-            let warned = Warned::of_anything();
+            let warned = WarningScope::of_anything();
             return show(&policies, &warned, &frame(Stamper::Hook, ""));
         };
         let bundle = match bundle(&ca) {
@@ -102,12 +103,13 @@ impl Args {
             true => Stamper::ApiServer,
             false => Stamper::Hook,
         };
-        // Where writes have consequences hangs on every rule, monitor and workload: a reconciler knows.
-        show(&policies, &Warned::default(), &frame(stamper, &bundle))
+        // Which writes have consequences depends on all rules, monitors and workloads, which only a
+        // reconciler knows.
+        show(&policies, &WarningScope::default(), &frame(stamper, &bundle))
     }
 }
 
-fn show(policies: &[(String, ConfigPolicySpec)], warned: &Warned, frame: &Frame<'_>) -> Exit {
+fn show(policies: &[(String, ConfigPolicySpec)], warned: &WarningScope, frame: &Frame<'_>) -> Exit {
     let policies = policies.iter().map(|(name, policy)| (name.as_str(), policy));
     let (validating, mutating) = render(policies, warned, frame);
     match (serde_saphyr::to_string(&validating), serde_saphyr::to_string(&mutating)) {
@@ -121,7 +123,7 @@ fn unusable(message: &str) -> Exit {
     Exit::Usage
 }
 
-/// The certificates of a file. Without one, or with one that is none, every call would fail.
+/// The certificates in a file. Without any, every call to the webhook would fail.
 fn bundle(file: &std::path::Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file);
     let text = text.map_err(|error| format!("cannot read --ca {}: {error}", file.display()))?;
@@ -132,7 +134,7 @@ fn bundle(file: &std::path::Path) -> Result<String, String> {
     Ok(found.iter().map(Certificate::pem).collect())
 }
 
-/// The policies among documents: those that are not valid have no entries, and are refused here.
+/// The policies among the documents. An invalid one has no entries, and is refused here.
 fn policies(documents: Vec<Document>) -> Result<Vec<(String, ConfigPolicySpec)>, String> {
     let is_policy = |document: &Document| document.value["kind"] == "ConfigPolicy";
     let read = |Document { place, value, .. }: Document| {
@@ -191,7 +193,7 @@ mod tests {
         assert!(said.starts_with("f.yaml:7: is no ConfigPolicy: "), "{said}");
     }
 
-    /// Hooks with such a CA would refuse everything.
+    /// With such a CA, the hooks would refuse everything.
     #[test]
     fn a_file_without_a_certificate_is_no_ca() {
         let folder = tempfile::tempdir().unwrap();

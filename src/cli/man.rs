@@ -1,4 +1,4 @@
-//! `copyrator man`
+//! `copyrator man`: prints or writes manual pages.
 
 use std::path::PathBuf;
 
@@ -17,12 +17,12 @@ use super::{
     Exit codes: 0 done; 1 a file cannot be written; 2 usage."
 )]
 pub struct Args {
-    /// Where copyrator.1, copyrator-plan.1 and so on go; it must be there.
+    /// Write copyrator.1, copyrator-plan.1 and so on to this existing directory.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-/// Why there are no pages.
+/// Why no manual pages can be written.
 #[derive(Debug, thiserror::Error)]
 enum ManError {
     #[error("cannot write manual pages to {}", directory.display())]

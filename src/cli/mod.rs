@@ -1,4 +1,4 @@
-//! The command line: one file or folder a command. What commands share is in `command`, `arguments`,
+//! The command line: one file or folder for each command. What commands share is in `command`, `arguments`,
 //! `operator`, `survey`, `standing` and `terminal`.
 
 mod arguments;
@@ -8,10 +8,10 @@ mod command;
 mod completion;
 mod crds;
 mod doctor;
+#[cfg(test)]
+mod fake_cluster;
 mod get;
 mod hooks;
-#[cfg(test)]
-mod imagined;
 mod import;
 mod man;
 mod operator;
@@ -49,7 +49,7 @@ enum Command {
     Crds(crds::Args),
     /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
-    /// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
+    /// Show what would be made, changed, deleted, restarted and refused, and why. Changes nothing.
     Plan(plan::Args),
     /// Judge manifests as the webhook would, offline.
     Check(check::Args),
@@ -63,11 +63,12 @@ enum Command {
     WhyNot(why_not::Args),
     /// List nodes, namespaces, deployments or services.
     Get(get::Args),
-    /// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named.
+    /// Convert other tools' annotations and manifests to suspended rules and monitors, with every difference
+    /// named.
     Import(import::Args),
     /// Say what is wrong with this install, on which object, and the command that fixes it.
     Doctor(doctor::Args),
-    /// Print what completes these commands in a shell.
+    /// Print a completion script for bash, zsh or fish.
     Completion(completion::Args),
     /// Print the manual pages, or write them to a directory.
     Man(man::Args),

@@ -1,11 +1,11 @@
-//! `copyrator serve`
+//! `copyrator serve`: the flags of the webhook and the reconciler.
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use copyrator_certs::Times;
 
 use super::{
-    arguments::{Home, UsageError, duration, endpoint, namespaces, non_empty},
+    arguments::{InstallNamespace, UsageError, duration, endpoint, namespaces, non_empty},
     terminal::{Exit, Threads, block_on, fail},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     run::{self, LogFormat, ServeError, start_logging},
 };
 
-/// What the process does.
+/// A role of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 enum Role {
     /// Answer admission reviews.
@@ -32,11 +32,11 @@ enum Role {
     Exit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 nobody says where the cluster is."
 )]
 pub struct Args {
-    /// What to run.
+    /// The roles of this process.
     #[arg(long, env = "COPYRATOR_ROLES", value_delimiter = ',', default_value = "webhook,reconciler")]
     roles: Vec<Role>,
     #[command(flatten)]
-    home: Home,
+    home: InstallNamespace,
     /// Look at these namespaces only, with rights in each of them and none over the cluster: no hooks and no policies, so
     /// only with --roles reconciler.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
@@ -47,10 +47,10 @@ pub struct Args {
     /// Its name in the environment of the first Copyrator.
     #[arg(long, env = "RULE_NAME", hide = true)]
     seed_rule_name: Option<String>,
-    /// Where the webhook listens.
+    /// The address that the webhook listens on.
     #[arg(long, env = "COPYRATOR_WEBHOOK_ADDR", default_value = "0.0.0.0:8443", value_name = "ADDR")]
     webhook_addr: SocketAddr,
-    /// Where /livez, /readyz and /metrics are served, in plain HTTP.
+    /// The address for /livez, /readyz and /metrics, in plain HTTP.
     #[arg(long, env = "COPYRATOR_ADMIN_ADDR", default_value = "0.0.0.0:8080", value_name = "ADDR")]
     admin_addr: SocketAddr,
     /// The Service, in --namespace, by which the API server reaches the webhook.
@@ -64,8 +64,9 @@ pub struct Args {
     /// A URL by which the API server reaches the webhook, instead of a Service.
     #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
-    /// A directory with tls.crt, tls.key and ca.crt that others keep, a mounted Secret say: the webhook serves these, the
-    /// reconciler has them trusted, and no CA of our own is made or read.
+    /// A directory with tls.crt, tls.key and ca.crt that somebody else maintains, such as a mounted Secret:
+    /// the webhook serves these, the reconciler makes the hooks trust them, and Copyrator makes and reads no
+    /// CA of its own.
     #[arg(long, env = "COPYRATOR_TLS_DIR", value_name = "DIR")]
     tls_dir: Option<PathBuf>,
     /// How long a serving certificate of our own lasts; it is replaced after two thirds. For drills and tests.
@@ -86,7 +87,7 @@ pub struct Args {
         hide = true
     )]
     ca_lifetime: String,
-    /// How long API servers are given to take up a changed CA. For drills and tests.
+    /// How long API servers may take to use a changed CA. For drills and tests.
     #[arg(
         long,
         env = "COPYRATOR_CA_PROPAGATION",
@@ -105,46 +106,48 @@ pub struct Args {
         hide = true
     )]
     hook_timeout: i32,
-    /// Admission reviews in flight at most; more are shed at once.
+    /// The most admission reviews in flight; more are refused at once.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
     /// Demand client certificates that chain to this PEM bundle, which is read again when it changes.
     #[arg(long, env = "COPYRATOR_CLIENT_CA", value_name = "FILE")]
     client_ca: Option<PathBuf>,
-    /// Of those take only certificates with one of these as common name or as DNS, URI or mail SAN.
+    /// Of those, accept only certificates with one of these as common name or as DNS, URI or mail SAN.
     #[arg(long, env = "COPYRATOR_CLIENT_NAMES", value_delimiter = ',', value_name = "NAME,…")]
     client_names: Vec<String>,
-    /// Requests a second and address, and twice as many at once; more are turned away with 429. 0: no limit.
+    /// Requests per second and address, and twice as many at once; more are refused with 429. 0: no limit.
     #[arg(long, env = "COPYRATOR_PEER_RATE", default_value_t = 0, value_name = "N")]
     peer_rate: u32,
-    /// A source spreads to its copies at most so often; the time doubles, to 5m, while it keeps changing.
+    /// The least time between two spreads of one source to its copies; it doubles, to 5m, while the source
+    /// keeps changing.
     #[arg(long, env = "COPYRATOR_MIN_SPREAD_INTERVAL", default_value = "5s", value_name = "DURATION")]
     min_spread_interval: String,
-    /// Bytes of one source times its targets at most; of more nothing is written, and the rule says so.
+    /// The most bytes of one source times its targets; beyond it, nothing is written, and the rule's status
+    /// says so.
     #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
     max_spread_bytes: Bytes,
-    /// Copies that one rule may come to; of a rule that comes to more no new copy is made, and it says so. 0: no limit.
+    /// The most copies of one rule; a rule with more makes no new ones, and its status says so. 0: no limit.
     #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", default_value_t = 100_000, value_name = "N")]
     max_copies_per_rule: usize,
-    /// Requests of the reconciler under way at most, 1 to 32; fewer while the API server is busy. New namespaces have
-    /// a lane of 8 beside.
+    /// The most requests of the reconciler in flight, 1 to 32; fewer while the API server is busy. New
+    /// namespaces have 8 more of their own.
     #[arg(long, env = "COPYRATOR_MAX_WRITES_IN_FLIGHT", default_value_t = 16, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=32))]
     max_writes_in_flight: u8,
-    /// Restarts under way in the whole cluster at most, half of them in one namespace. One counts until its rollout is
-    /// through or stuck, ten minutes at most. 0: no limit.
+    /// The most restarts under way in the whole cluster, half of them in one namespace. A restart counts
+    /// until its rollout is complete or stuck, ten minutes at most. 0: no limit.
     #[arg(long, env = "COPYRATOR_MAX_ROLLOUTS", default_value_t = 200, value_name = "N")]
     max_rollouts: usize,
     /// How often everything is listed anew and every copy is compared with its source by content.
     #[arg(long, env = "COPYRATOR_SWEEP_INTERVAL", default_value = "1h", value_name = "DURATION")]
     sweep_interval: String,
-    /// How long a copy that nobody wants is kept, for rules that do not say.
+    /// How long an orphaned copy is kept, for rules without deletionGrace.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
     /// Namespaces that never get copies, beside kube-system, kube-public, kube-node-lease and --namespace.
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     system_namespaces: Vec<String>,
-    /// Writers that count although they are ServiceAccounts of other namespaces: USER or USER@NAMESPACE.
+    /// ServiceAccounts of other namespaces whose own rights count: USER or USER@NAMESPACE.
     #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "WRITER,…")]
     trusted_writers: Vec<String>,
     /// The ServiceAccount, of --namespace, that the reconciler writes with: its writes of copies, which it has judged, pass policies.
@@ -158,19 +161,19 @@ pub struct Args {
     /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
     #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     annotations: bool,
-    /// The ClusterRole that owns the webhook configurations, so that they go with it.
+    /// The ClusterRole that owns the webhook configurations, so that they are deleted with it.
     #[arg(long, env = "COPYRATOR_OWNER_CLUSTER_ROLE", value_name = "NAME")]
     owner_cluster_role: Option<String>,
     /// How long connections are accepted after SIGTERM.
     #[arg(long, env = "COPYRATOR_DRAIN_DELAY", default_value = "10s", value_name = "DURATION")]
     drain_delay: String,
-    /// Names this process in the lease and in Events. Default: the host's name.
+    /// The name of this process in the lease and in Events. Default: the host's name.
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pod_name: Option<String>,
-    /// How log lines look.
+    /// The format of log lines.
     #[arg(long, env = "COPYRATOR_LOG", value_enum, default_value_t)]
     log: LogFormat,
-    /// Which log lines: a level, or target=level,…
+    /// Which log lines to write: a level, or target=level,…
     #[arg(long, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
     log_filter: String,
     /// A kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's own account.
@@ -252,7 +255,7 @@ impl Args {
     }
 }
 
-/// Whether what is asked for can be done in some namespaces only.
+/// Whether these roles and flags work in some namespaces only.
 fn some_namespaces(
     namespaces: &BTreeSet<String>,
     roles: &[Role],
@@ -275,7 +278,7 @@ fn some_namespaces(
     }
 }
 
-/// A duration of a second at least.
+/// A duration of at least a second.
 fn lasting(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
     let span = duration(flag, text)?;
     if span < Duration::from_secs(1) {

@@ -1,6 +1,5 @@
-//! What the API server's answers say of how busy it is. They are read here, below everything that asks the
-//! API server for something: the body that carries a refusal for overload is plain text, and only the header
-//! says for how long (API priority and fairness).
+//! Observes how busy the API server is by its answers. This is a layer below all requests: the body of a
+//! refusal for overload is plain text, and only a header says how long to wait (API priority and fairness).
 
 use std::{
     sync::Arc,
@@ -17,21 +16,21 @@ use tower::{BoxError, Service};
 
 use super::throttle::Throttle;
 
-/// Passes requests on, and tells the throttle how they fared.
+/// Passes requests on, and tells the throttle how they went.
 #[derive(Clone)]
-pub struct Heard<S> {
+pub struct ObserveOverload<S> {
     inner: S,
     throttle: Arc<Throttle>,
 }
 
-impl<S> Heard<S> {
-    /// Passes requests on to `inner`.
+impl<S> ObserveOverload<S> {
+    /// Wraps the client stack `inner`.
     pub fn new(inner: S, throttle: Arc<Throttle>) -> Self {
         Self { inner, throttle }
     }
 }
 
-impl<S, R, B> Service<Request<R>> for Heard<S>
+impl<S, R, B> Service<Request<R>> for ObserveOverload<S>
 where
     S: Service<Request<R>, Response = Response<B>, Error = BoxError>,
     S::Future: Send + 'static,
@@ -47,7 +46,7 @@ where
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        // A watch that comes to its end, or is not wanted any more, says nothing.
+        // A watch that ends, or that nobody needs any more, says nothing about load.
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let waiting = Waiting((!is_watch).then(|| self.throttle.clone()));
         let (throttle, answer) = (self.throttle.clone(), self.inner.call(request));
@@ -59,8 +58,8 @@ where
     }
 }
 
-/// A request whose answer nobody waits for any more has taken too long, and one that fails has met a server
-/// that cannot be reached: unless it has ended, dropping it counts.
+/// A request in flight. Dropped before it ended, it counts as overload: it took so long that its caller gave
+/// up, or the server could not be reached.
 struct Waiting(Option<Arc<Throttle>>);
 
 impl Waiting {
@@ -113,8 +112,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Whether an answer of "too many requests" is about the object alone: a disruption budget or another webhook
-/// said it. Else the API server is too busy for anything.
+/// Whether a "too many requests" is about the object alone: it comes from a disruption budget or another
+/// webhook. Otherwise the API server is too busy for anything.
 pub(crate) fn is_refusal(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     status.message.starts_with("admission webhook")
@@ -129,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// The limit and the pause after one answer of 16 in flight.
+    /// The throttle's limit and pause (in seconds) after one answer with 16 requests in flight.
     async fn after(code: u16, retry_after: Option<u64>, body: &str) -> (usize, u64) {
         let throttle = Arc::new(Throttle::new(16));
         let body = body.to_owned();
@@ -141,7 +140,7 @@ mod tests {
             let response = response.body(Full::new(Bytes::from(body.clone())));
             async move { Ok::<_, BoxError>(response.unwrap()) }
         });
-        let answer = Heard::new(answer, throttle.clone()).oneshot(Request::new(())).await.unwrap();
+        let answer = ObserveOverload::new(answer, throttle.clone()).oneshot(Request::new(())).await.unwrap();
         assert_eq!(answer.status(), code);
         let pause = throttle.pause().map_or(0, |until| until.duration_since(Instant::now()).as_secs());
         (throttle.limit(), pause)
@@ -178,7 +177,7 @@ mod tests {
                 std::future::pending::<Result<Response<Full<Bytes>>, BoxError>>().await
             });
             let request = Request::get(path).body(()).unwrap();
-            let asked = Heard::new(never, throttle.clone()).oneshot(request);
+            let asked = ObserveOverload::new(never, throttle.clone()).oneshot(request);
             assert!(tokio::time::timeout(Duration::from_secs(4), asked).await.is_err());
             assert_eq!(throttle.limit(), limit, "{path}");
         }

@@ -12,59 +12,58 @@ use kube::{
 };
 use tower::{ServiceBuilder, layer::layer_fn};
 
-use super::{answers::Heard, target::Target, throttle::Throttle};
+use super::{answers::ObserveOverload, target::Target, throttle::Throttle};
 
-/// How long any request may wait for the head of its answer (a watch's comes at once): a last resort, for
-/// calls that must be faster have limits of their own.
+/// How long any request may wait for the head of its answer (a watch's head comes at once). It is a last
+/// resort: calls that must be faster have their own limits.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Why there is no client.
+/// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No configuration says where the cluster is.
+    /// No kubeconfig, address or in-cluster configuration was found.
     #[error(
         "cannot find out where the cluster is: set KUBECONFIG, --kubeconfig or --server, or run in a pod"
     )]
     Config(#[source] Box<kube::config::InferConfigError>),
-    /// The kubeconfig is unreadable or names no such context.
+    /// The kubeconfig cannot be read, or lacks the context.
     #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]
     Kubeconfig {
-        /// The context asked for.
+        /// The context that was asked for, if any.
         context: Option<String>,
-        /// The cause.
+        /// What kube found wrong.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// The kubeconfig has no such user.
+    /// The kubeconfig lacks the user that was asked for.
     #[error("the kubeconfig has no user {name}: kubectl config get-users lists them")]
     NoSuchUser {
-        /// Who was asked for.
+        /// Name of that user.
         name: String,
     },
-    /// What is to say whose certificates count does not.
+    /// The file with the CA certificates cannot be read.
     #[error("cannot read certificates of authorities from {}", path.display())]
     Authority {
-        /// The file.
+        /// The file's path, as given.
         path: std::path::PathBuf,
-        /// The cause.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The configuration cannot be used.
+    /// Kube cannot build a client from the configuration.
     #[error("cannot make a client from the configuration")]
     Build(#[source] Box<kube::Error>),
 }
 
-/// A client with a User-Agent of ours; what its answers say of how busy the API server is, the throttle is
-/// told.
+/// A client with our User-Agent, whose answers tell the throttle how busy the API server is.
 ///
 /// Kube's stock stack lacks `TCP_NODELAY`, so that the first request on each new connection waits some 40 ms
-/// for a delayed acknowledgement (measured), and retries inside the call while a worker waits. This one does
-/// neither.
+/// for a delayed acknowledgement (measured), and it retries inside the call while a worker waits. This one
+/// does neither.
 ///
 /// # Errors
-/// No usable configuration.
+/// There is no usable configuration.
 pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
     let mut config = target.config().await?;
     config.headers.push((
@@ -76,7 +75,7 @@ pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client,
         .map_err(|error| ClientError::Build(Box::new(error)))
 }
 
-/// There is no connection to the API server.
+/// No connection to the API server; names its address.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to {address}")]
 struct Unconnected {
@@ -85,7 +84,7 @@ struct Unconnected {
     source: tower::BoxError,
 }
 
-/// Names the address that could not be connected to; other errors are as they were.
+/// Adds the address to an error about connecting; other errors stay as they were.
 fn with_address(address: &str, error: tower::BoxError) -> tower::BoxError {
     let is_unconnected =
         error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|error| error.is_connect());
@@ -100,14 +99,14 @@ fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    // A connection whose other end is gone without a word: idle ones (watches) and busy ones.
+    // Detects connections whose other end disappeared silently: idle ones (watches) and busy ones.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
     let service = ServiceBuilder::new()
-        .layer(layer_fn(|inner| Heard::new(inner, throttle.clone())))
+        .layer(layer_fn(|inner| ObserveOverload::new(inner, throttle.clone())))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

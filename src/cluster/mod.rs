@@ -1,4 +1,5 @@
-//! The way to the API server: which cluster, as whom, over which client, and how much it can bear at once.
+//! The connection to the API server: which cluster, with which identity, by which client, and how many
+//! requests at once.
 
 mod answers;
 mod client;

@@ -1,4 +1,5 @@
-//! Which cluster is asked, as whom: a kubeconfig, and what a command line says otherwise, as kubectl has it.
+//! Which API server to connect to and with which identity: a kubeconfig, and flags that override it as
+//! kubectl's do.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 
@@ -11,77 +12,78 @@ use secrecy::SecretString;
 
 use super::client::ClientError;
 
-/// Which cluster, as whom, and how patiently. The kubeconfig says the rest.
+/// Which API server to connect to, with which identity and timeout. The kubeconfig supplies what is not set
+/// here.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of it; else the current one.
+    /// A context of the kubeconfig; else the current one.
     pub context: Option<String>,
-    /// A cluster of it; else the context's.
+    /// A cluster of the kubeconfig; else the context's.
     pub cluster: Option<String>,
-    /// A user of it, whose credentials are shown; else the context's.
+    /// A user of the kubeconfig, whose credentials are used; else the context's.
     pub credentials: Option<String>,
-    /// Where the API server answers. No kubeconfig is needed then.
+    /// The API server's address. No kubeconfig is needed then.
     pub server: Option<http::Uri>,
-    /// How its certificate is checked.
+    /// How to check its certificate.
     pub trust: Trust,
-    /// What is shown in place of the kubeconfig's credentials, all of them.
+    /// Credentials to use instead of all of the kubeconfig's.
     pub identity: Option<Identity>,
-    /// As whom it is asked, by the right to impersonate.
+    /// The user to impersonate, if any.
     pub impersonated: Option<Impersonated>,
     /// How long any request may wait for the head of its answer; else 30 seconds.
     pub request_timeout: Option<Duration>,
 }
 
-/// How the API server's certificate is checked.
+/// How to check the API server's certificate.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// A PEM file of the CAs that count; else the kubeconfig's.
+    /// A PEM file with the trusted CAs; else the kubeconfig's.
     pub authority: Option<PathBuf>,
-    /// The name that must be in it; else the address's.
+    /// The name that the certificate must have; else the host of the address.
     pub server_name: Option<String>,
-    /// Not at all.
+    /// Whether any certificate is accepted (`--insecure-skip-tls-verify`).
     pub is_blind: bool,
 }
 
-/// By what a request is known. `Debug` shows no token.
+/// The credentials of a client. `Debug` shows no token.
 #[derive(Clone, Debug)]
 pub enum Identity {
-    /// A bearer token.
+    /// A bearer token, kept secret.
     Token(SecretString),
-    /// PEM files.
+    /// A client certificate, in PEM files.
     Certificate {
-        /// The certificate.
+        /// Path of the certificate.
         certificate: PathBuf,
-        /// Its key.
+        /// Path of its private key.
         key: PathBuf,
     },
 }
 
-/// Somebody in whose place a request is made.
+/// The user to impersonate, as in kubectl's `--as` flags.
 #[derive(Clone, Debug)]
 pub struct Impersonated {
-    /// The name.
+    /// The user name (`--as`).
     pub user: String,
-    /// The UID.
+    /// The UID (`--as-uid`), where one is given.
     pub uid: Option<String>,
-    /// The groups, which replace those that the name has.
+    /// The groups (`--as-group`), which replace those of the user name.
     pub groups: Vec<String>,
-    /// What an authenticator says of them besides.
+    /// Further attributes (`--as-user-extra`), by key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Target {
-    /// The configuration of a client.
+    /// The client configuration.
     ///
     /// # Errors
-    /// No configuration says where the cluster is, or one that is asked for is unusable.
+    /// No configuration says where the cluster is, or the chosen one is unusable.
     pub async fn config(&self) -> Result<Config, ClientError> {
         let mut config = self.found().await?;
         if let Some(server) = &self.server {
             config.cluster_url = server.clone();
-            // A name that was right for the other address (client-go's overrides do the same).
+            // The name fitted the kubeconfig's address (client-go's overrides drop it, too).
             config.tls_server_name = None;
         }
         self.trust.put(&mut config)?;
@@ -105,14 +107,14 @@ impl Target {
         Ok(config)
     }
 
-    /// What is written, by the flags that choose among it.
+    /// The configuration from files and environment, with the chosen context, cluster and user.
     async fn found(&self) -> Result<Config, ClientError> {
         let chosen = (&self.kubeconfig, &self.context, &self.cluster, &self.credentials);
         match (chosen, &self.server) {
             ((None, None, None, None), None) => {
                 Config::infer().await.map_err(|error| ClientError::Config(Box::new(error)))
             }
-            // The pod's own account is not for the server that answers there.
+            // The pod's own account is not sent to another server.
             ((None, None, None, None), Some(server)) => match self.written().await {
                 Err(ClientError::Kubeconfig { source, .. }) if is_missing(&source) => {
                     Ok(Config::new(server.clone()))
@@ -132,7 +134,7 @@ impl Target {
         };
         let kubeconfig = kubeconfig.map_err(failed)?;
         let is_there = |name: &String| kubeconfig.auth_infos.iter().any(|one| one.name == *name);
-        // Kube would go on as nobody.
+        // Kube would go on as an anonymous user.
         if let Some(name) = self.credentials.as_ref().filter(|name| !is_there(name)) {
             return Err(ClientError::NoSuchUser { name: name.clone() });
         }
@@ -253,7 +255,7 @@ users:
         assert_eq!(other.impersonate_groups.as_deref(), Some(&["people".to_owned()][..]));
     }
 
-    /// Kube takes a user that is not there for nobody, and asks on without credentials.
+    /// Kube treats a missing user as none, and sends requests without credentials.
     #[test]
     fn a_user_that_is_not_in_the_kubeconfig_is_named() {
         let error = config(|target| target.credentials = Some("other".into())).unwrap_err();

@@ -1,5 +1,5 @@
-//! How much may be under way at once: additively more while the API server answers, half where it is too
-//! busy, and nothing for as long as it says so.
+//! Limits the requests in flight (AIMD): the limit grows by addition while the API server answers, halves
+//! when it is too busy, and is 0 for as long as the server says.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -8,14 +8,14 @@ use std::{
 
 use tokio::time::Instant;
 
-/// More in flight only adds latency (measured: the rate is flat from 16 on).
+/// More in flight only adds latency (measured: throughput is flat from 16 on).
 const USUAL: usize = 16;
-/// The answers to what was sent together come together, and halve the limit once.
+/// Requests that were sent together are answered together, and halve the limit only once.
 const ONE_CRISIS: Duration = Duration::from_secs(1);
-/// However long a server says that nothing may be sent, it is asked again after this.
+/// The longest pause: however long a server wants no requests, it is tried again after this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Bounds what is under way.
+/// Limits the requests in flight. Clones of the `Arc` share the limit.
 #[derive(Debug)]
 pub struct Throttle {
     most: f64,
@@ -37,19 +37,20 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// At most so many at once.
+    /// Allows at most this many requests at once.
     pub fn new(most: usize) -> Self {
         let most = most.max(1) as f64;
         Self { most, state: Mutex::new(State { limit: most, halved: None, pause: None, busy: 0 }) }
     }
 
-    /// The API server has answered.
+    /// Notes that the API server has answered.
     pub fn answered(&self) {
         let mut state = self.lock();
         state.limit = (state.limit + 1.0 / state.limit).min(self.most);
     }
 
-    /// It was too busy, or did not answer in time; nothing is to be sent for so long, where it said so.
+    /// Notes that the API server was too busy, or did not answer in time. `pause` is how long it wants no
+    /// requests, where it said so.
     pub fn busy(&self, pause: Option<Duration>) {
         let (mut state, now) = (self.lock(), Instant::now());
         state.busy += 1;
@@ -61,12 +62,12 @@ impl Throttle {
         state.pause = state.pause.max(until);
     }
 
-    /// How many may be under way now.
+    /// How many requests may be in flight now.
     pub fn limit(&self) -> usize {
         self.lock().limit as usize
     }
 
-    /// Until when nothing is to be sent.
+    /// Until when no request may be sent; `None` where that is over.
     pub fn pause(&self) -> Option<Instant> {
         self.lock().pause.filter(|until| *until > Instant::now())
     }

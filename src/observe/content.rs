@@ -1,6 +1,6 @@
-//! Content of ConfigMaps and Secrets: fetched only for sources and used objects, reduced to digests. Content
-//! that is written somewhere is kept for no longer than a fan-out takes, and within a budget; no other
-//! content is kept.
+//! The content of ConfigMaps and Secrets. It is fetched for sources and used objects only, and reduced to
+//! digests. Content that is about to be written is kept for no longer than a fan-out takes, and within a
+//! budget; no other content is kept.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,104 +17,105 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{fingerprint::fingerprint, kept::Kept};
+use super::{content_cache::ContentCache, fingerprint::fingerprint};
 use crate::{
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
     names::{Kind, ObjectKey},
 };
 
-/// Bytes of a body that is read without waiting for a turn.
+/// A body of at most this many bytes is read without waiting for a turn.
 const SMALL: usize = 64 << 10;
-/// How many larger ones are in memory at a time until they are decoded or reduced.
+/// How many larger bodies are in memory at a time, until they are decoded or reduced.
 const LARGE_AT_A_TIME: usize = 2;
 /// How long one fetch may take.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The content of one version of one object. Has no `Debug`, no `Serialize`: it cannot reach a formatter.
+/// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
+/// formatter.
 pub struct Content {
-    /// Its UID.
+    /// The object's UID.
     pub uid: Box<str>,
-    /// Its resource version.
+    /// The resource version that was read.
     pub resource_version: Box<str>,
-    /// Its annotations, but for those that are never carried over.
+    /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,
-    /// A Secret's type.
+    /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
     /// Whether it is immutable.
     pub immutable: bool,
-    /// Values by key.
+    /// The values of `data` and `binaryData`, by key.
     pub values: BTreeMap<String, Value>,
 }
 
-/// One value.
+/// The value of one key.
 pub struct Value {
-    /// The bytes.
+    /// The decoded bytes.
     pub bytes: Vec<u8>,
-    /// Lives in `binaryData`, or would have to in a ConfigMap.
+    /// Whether it is in `binaryData`, or would have to be in a ConfigMap.
     pub binary: bool,
 }
 
-/// Why content could not be had.
+/// Why content could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// The object is gone.
+    /// The object does not exist.
     #[error("{0} is gone")]
     Gone(ObjectKey),
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot read {object}")]
     Fetch {
-        /// The object.
+        /// The object that was asked for.
         object: ObjectKey,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The answer was no such object. The decoder's own message could quote values, so it is not kept.
+    /// The answer is not such an object. The decoder's message could quote values, so it is not kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
-    /// A page of objects could not be had.
+    /// A page of objects could not be read.
     #[error("cannot read a page of {kind}")]
     Page {
-        /// ConfigMaps, Secrets or Namespaces.
+        /// The plural kind: ConfigMaps, Secrets or Namespaces.
         kind: &'static str,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No page in time, or none that can be decoded.
+    /// A page did not arrive in time, or cannot be decoded.
     #[error("cannot read a page of {0}: no valid answer in {FETCH_TIMEOUT:?}")]
     Pages(&'static str),
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot read {0}: no answer in {FETCH_TIMEOUT:?}")]
     Timeout(ObjectKey),
 }
 
 impl ContentError {
-    /// Where a list goes on that has taken longer than the API server remembers where it began (410): as
-    /// things are now.
+    /// The token with which a list continues that took longer than the API server remembers its beginning
+    /// (410). The rest of the list is then as the objects are now.
     pub fn goes_on_from(&self) -> Option<String> {
         let Self::Page { source, .. } = self else { return None };
         goes_on_from(source)
     }
 }
 
-/// The same of the API server's answer.
+/// The same, from the API server's answer.
 pub(crate) fn goes_on_from(answer: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = answer else { return None };
     let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
     token.filter(|token| !token.is_empty())
 }
 
-/// Fetches content, once for all who ask for the same object at the same time.
+/// Fetches content, once for all callers who ask for the same object at the same time.
 pub struct Contents {
     client: Client,
-    kept: Mutex<Kept>,
+    kept: Mutex<ContentCache>,
     turns: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<()>>>>,
     large: Arc<Semaphore>,
 }
 
-/// An object as the API server wrote it, in the place that a large one takes.
+/// An object as the API server sent it, with the turn that a large one holds.
 struct Body {
     text: Vec<u8>,
     _place: Option<OwnedSemaphorePermit>,
@@ -127,13 +128,13 @@ impl fmt::Debug for Contents {
 }
 
 impl Contents {
-    /// Reads through `client`.
+    /// Reads objects with this client.
     pub fn new(client: Client) -> Self {
         let large = Arc::new(Semaphore::new(LARGE_AT_A_TIME));
         Self { client, kept: Mutex::default(), turns: Mutex::default(), large }
     }
 
-    /// The content of an object in a version the caller wants, or in whatever version it now has. It is kept
+    /// The content of an object: in the wanted version if it is cached, else in the current one. It is cached
     /// for the task that writes it next.
     ///
     /// # Errors
@@ -153,14 +154,14 @@ impl Contents {
         drop(mine);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::strong_count(&turn) == 2 {
-            // Nobody else waits for it.
+            // Nobody else waits for this object.
             turns.remove(key);
         }
         content
     }
 
-    /// What an object comes down to, in a version the caller wants, or in whatever version it now has.
-    /// Nothing is kept.
+    /// The fingerprint of an object: in the wanted version if it is cached, else in the current one. Nothing
+    /// is cached.
     ///
     /// # Errors
     /// The object is gone, or the API server did not give it.
@@ -177,7 +178,7 @@ impl Contents {
         fingerprint(object.kind, &body.text, key).ok_or_else(|| ContentError::Decode(object.clone()))
     }
 
-    /// The content of an object in the version it now has, read anew and not kept.
+    /// The content of an object in its current version, read anew and not cached.
     ///
     /// # Errors
     /// The object is gone, or the API server did not give it.
@@ -187,23 +188,23 @@ impl Contents {
         text.and_then(|text| decode(key.kind, text)).ok_or_else(|| ContentError::Decode(key.clone()))
     }
 
-    /// Drops what no fan-out can be using any more.
+    /// Drops cached content that no fan-out can be using any more.
     pub fn expire(&self) {
         self.kept().expire(Instant::now());
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, ContentCache> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads an object. A large one waits for its place when the first of it is there: the connection holds
+    /// Reads an object. A large one waits for its turn once its first bytes are here; the connection holds
     /// back the rest.
     async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
         let path = format!("/api/v1/namespaces/{}/{}/{}", key.namespace, plural(key.kind), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
         let request =
             Request::get(path).body(Vec::new()).map_err(|error| failed(kube::Error::HttpError(error)))?;
-        // A stream and our own decoder: `request` would log an undecodable body as a whole.
+        // A stream and our own decoder are used, since `request` would log a body that cannot be decoded.
         let stream = tokio::time::timeout(FETCH_TIMEOUT, self.client.request_stream(request))
             .await
             .map_err(|_| ContentError::Timeout(key.clone()))?
@@ -227,7 +228,7 @@ impl Contents {
     }
 }
 
-/// Reads on until there is no more, or more than so many bytes; whether there is no more.
+/// Reads on, up to this many bytes. Returns whether the body has ended.
 async fn fill(
     mut stream: Pin<&mut impl AsyncBufRead>,
     text: &mut Vec<u8>,
@@ -253,7 +254,7 @@ impl Content {
         values.chain(annotations).sum()
     }
 
-    /// Reduces the content to digests.
+    /// The content reduced to digests.
     pub fn fingerprint(&self, key: &DigestKey) -> Fingerprint {
         let print = |value: &Value| KeyPrint {
             digest: key.value(&value.bytes),
@@ -301,7 +302,7 @@ pub(super) struct RawMeta {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// Reads an object as the API server writes it; `None` where it is none.
+/// Decodes an object as the API server writes it; `None` where it is no such object.
 pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
     let Raw { metadata, data, binary_data, immutable, type_ } = serde_json::from_str(text).ok()?;
     let mut values = BTreeMap::new();

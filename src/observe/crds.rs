@@ -1,6 +1,6 @@
-//! Are our own kinds there to stay? `kubectl delete crd` looks like every rule being deleted. A process that
-//! may not read definitions sees it in what the API server publishes of each kind: of a kind that is going,
-//! nothing can be created.
+//! Whether the definitions of our own kinds are there to stay: `kubectl delete crd` looks like the deletion
+//! of every rule. A process that may not read definitions uses the published API resources: nothing of a kind
+//! can be created while its definition is being deleted.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The definitions that must be there while anything is removed.
+/// The definitions that must be there for any deletion.
 pub const DEFINITIONS: [&str; 3] =
     ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
 
-/// The definition of rules.
+/// The CustomResourceDefinition of rules.
 pub const RULES: &str = DEFINITIONS[0];
 
 /// The kinds that must be there, in the plural, where policies are not served.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
 
-/// What is published follows the definitions a moment later.
+/// The published API resources follow the definitions with this delay.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(1);
 
-/// How long an answer serves the removals that follow.
+/// How long an answer is reused for the deletions that follow.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// Looks after our own kinds' definitions; many removals at a time share an answer.
+/// Watches over the definitions of our own kinds; concurrent deletions share one answer.
 pub struct Definitions {
     client: Client,
-    /// Definitions may not be read.
+    /// Whether the published API resources are read, for an account that may not read definitions.
     published: bool,
     last: Mutex<Option<Answer>>,
 }
@@ -45,20 +45,19 @@ struct Answer {
 }
 
 impl Definitions {
-    /// Looks through `client`.
+    /// Reads definitions with this client.
     pub fn new(client: Client) -> Self {
         Self { client, published: false, last: Mutex::default() }
     }
 
-    /// Looks through `client`, which everybody may, at what is published.
+    /// Reads the published API resources with this client; everybody may.
     pub fn published(client: Client) -> Self {
         Self { published: true, ..Self::new(client) }
     }
 
-    /// What keeps us from removing anything: the first definition that is absent, terminating or not served,
-    /// an API server that does not say, or rules that were listed under another definition than the present
-    /// one. `rules_gone` is how many rules have gone so far: an answer from before the last of them says
-    /// nothing about why it went.
+    /// Why nothing may be deleted now: a definition that is absent, terminating or not served, an API server
+    /// that does not say, or rules that were listed under another definition. `rules_gone` counts the rules
+    /// deleted so far: an answer from before the last deletion does not explain it.
     pub async fn missing(&self, rules_gone: u64, listed_under: Option<&Definition>) -> Option<String> {
         let mut last = self.last.lock().await;
         let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
@@ -104,7 +103,7 @@ pub async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definit
     }))
 }
 
-/// The UID of the definition of rules, where every definition of ours is there to stay; else what is missing.
+/// The UID of the definition of rules, if every definition of ours is there to stay; else what is missing.
 async fn uid_of_rules(client: &Client) -> Result<String, String> {
     let mut uid = String::new();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -173,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// How often it was asked, and whether the definitions are going.
+    /// Counts requests, and says whether the definitions are being deleted.
     #[derive(Clone, Default)]
     struct Server {
         asked: Arc<AtomicUsize>,
@@ -202,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A thousand copies that go together are no reason for three thousand questions; a rule that has gone is
+    /// A thousand deletions at once do not need three thousand requests; each rule that was deleted needs
     /// one.
     #[tokio::test(start_paused = true)]
     async fn removals_share_an_answer_but_none_from_before_a_rule_went() {
@@ -237,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The API server says of a definition that is going that nothing of it can be created.
+    /// While a definition is being deleted, the API server publishes that nothing of its kind can be created.
     #[tokio::test(start_paused = true)]
     async fn what_is_published_tells_of_a_definition_that_goes() {
         let missing = |resources: serde_json::Value| async move {

@@ -1,5 +1,5 @@
-//! An object, as the API server writes it, reduced to digests while it is decoded: one value at a time, so
-//! that of a large object no second copy comes to be.
+//! Reduces an object to digests while it is decoded, one value at a time, so that no second copy of a large
+//! object exists.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -13,7 +13,7 @@ use crate::{
     names::Kind,
 };
 
-/// What an object comes down to; `None` where the text is none.
+/// The fingerprint of an object in JSON; `None` where the text is no such object.
 pub(super) fn fingerprint(kind: Kind, text: &[u8], key: &DigestKey) -> Option<Fingerprint> {
     serde_json::Deserializer::from_slice(text).deserialize_map(Object { kind, key }).ok()
 }
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// One section of the content.
+/// The map `data`, `stringData` or `binaryData`.
 struct Values<'a> {
     kind: Kind,
     key: &'a DigestKey,
@@ -116,7 +116,7 @@ impl Visitor<'_> for OneValue<'_> {
         if is_data && kind == Kind::ConfigMap {
             return print(text.as_bytes(), false);
         }
-        // What is wrong with it is not said: it could quote a value.
+        // The decoder's message is dropped: it could quote a value.
         let bytes = STANDARD.decode(text).map_err(|_| E::custom("not in base64"))?;
         print(&bytes, !is_data || std::str::from_utf8(&bytes).is_err())
     }

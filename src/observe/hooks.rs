@@ -1,4 +1,4 @@
-//! The webhook configurations as they are in the cluster, no matter who wrote them.
+//! The webhook configurations in the cluster, whoever wrote them.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::hooks::NAME;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is there.
+/// Both webhook configurations of ours, as read.
 #[derive(Debug)]
 pub struct LiveHooks {
-    /// The validating ones.
+    /// The validating configuration, if there is one.
     pub validating: Option<ValidatingWebhookConfiguration>,
-    /// The mutating ones.
+    /// The mutating configuration, if there is one.
     pub mutating: Option<MutatingWebhookConfiguration>,
 }
 
 impl LiveHooks {
-    /// Whom the callers of each hook trust.
+    /// The CA bundle of each hook.
     pub fn carried(&self) -> Vec<Carried> {
         let validating = self.validating.iter().flat_map(|it| it.webhooks.iter().flatten());
         let mutating = self.mutating.iter().flat_map(|it| it.webhooks.iter().flatten());
@@ -38,27 +38,27 @@ fn bundle(config: &WebhookClientConfig) -> String {
     config.ca_bundle.as_ref().map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
 }
 
-/// Why they could not be read.
+/// Why the configurations could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveHooksError {
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot read {kind} {NAME}")]
     Api {
-        /// The kind.
+        /// Kind of the configuration.
         kind: String,
-        /// The cause.
+        /// What the API server or the client reported.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot read {kind} {NAME}: no answer in {TIMEOUT:?}")]
     Timeout {
-        /// The kind.
+        /// Kind of the configuration.
         kind: String,
     },
 }
 
-/// Reads both.
+/// Reads both configurations.
 ///
 /// # Errors
 /// One of them could not be read; an absent configuration is no error.

@@ -1,4 +1,4 @@
-//! One kind, listed once, in pages: for a command that looks once and ends.
+//! Lists one kind once, in pages, for a command that reads once and ends.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
@@ -8,22 +8,22 @@ use crate::{
     model::NamespaceFacts,
 };
 
-/// Objects a page. Larger than a watch's first list takes: this process does not stay.
+/// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
 const PAGE: u32 = 500;
-/// How often a list whose pages have expired is begun anew.
+/// How often a list is started again after its continue token has expired.
 const TRIES: usize = 3;
 
 /// Why a kind could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// The API server said no.
+    /// The API server refused for lack of a right.
     #[error("cannot look at {resource} in {scope}: {message}")]
     Refused {
-        /// What was to be listed.
+        /// The resource to list.
         resource: String,
-        /// Where.
+        /// In which namespace, or in all, in words.
         scope: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
     /// The API server does not know the kind.
@@ -32,23 +32,23 @@ pub enum ListError {
          copyrator crds | kubectl apply --server-side -f -"
     )]
     NotServed {
-        /// What was to be listed.
+        /// The resource to list.
         resource: String,
     },
-    /// Another answer than a list.
+    /// The API server answered with another error.
     #[error("cannot list {resource}: {message}")]
     Failed {
-        /// What was to be listed.
+        /// The resource to list.
         resource: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// No answer.
+    /// The API server did not answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
 }
 
-/// Lists every object of a kind, with this field selector.
+/// Lists all objects of a kind that this field selector matches.
 ///
 /// # Errors
 /// The API server refused, or did not answer.
@@ -56,7 +56,7 @@ pub async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<V
     all(Api::all(client.clone()), "all namespaces", fields).await
 }
 
-/// The same of one namespace.
+/// The same in one namespace.
 ///
 /// # Errors
 /// The API server refused, or did not answer.
@@ -67,7 +67,7 @@ where
     all(Api::namespaced(client.clone(), namespace), &format!("namespace {namespace}"), fields).await
 }
 
-/// What counts of a namespace, read by its name; `None` where it is not there.
+/// The facts of a namespace; `None` where it does not exist.
 ///
 /// # Errors
 /// The API server refused, or did not answer.
@@ -90,7 +90,7 @@ async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Resu
     for _ in 0..TRIES {
         match pages(&api, &first).await {
             Ok(all) => return Ok(all),
-            // The rest of the list is of a version that the API server has forgotten.
+            // The API server no longer remembers the version of this list.
             Err(kube::Error::Api(status)) if status.code == 410 => {}
             Err(kube::Error::Api(status)) => {
                 let message = status.message.clone();

@@ -1,8 +1,8 @@
-//! Certificates that others keep for us, in a directory: a Secret of type `kubernetes.io/tls`, mounted.
+//! Certificates that somebody else maintains, in a directory: a mounted Secret of type `kubernetes.io/tls`.
 //!
-//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it, so names
-//! never change and neither does anything a watch on a file would see: it is read anew each time, and
-//! compared by content.
+//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it. The files
+//! keep their names, and a watch on them would notice nothing, so they are read again each time and compared
+//! by content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,46 +17,46 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 const CHAIN: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const AUTHORITIES: &str = "ca.crt";
-/// A swap between two files is met once; in a row only by somebody who writes all the time.
+/// A swap between two reads happens once; several in a row mean that somebody writes all the time.
 const TRIES: usize = 3;
 
-/// Why nothing usable is mounted. Never quotes a key.
+/// Why nothing usable is mounted. Messages never quote a key.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}; the mounted Secret needs tls.crt, tls.key and ca.crt", .path.display())]
     Read {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A file holds no certificate.
+    /// A file contains no certificate.
     #[error("cannot use {}: {source}", .path.display())]
     Certificate {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with its content.
         source: CertError,
     },
 }
 
-/// A serving certificate as it is mounted.
+/// A mounted serving certificate.
 pub struct Mounted {
-    /// `tls.crt` as it is.
+    /// The content of `tls.crt`.
     pub chain_pem: String,
-    /// The same, decoded; the leaf is the first.
+    /// The same, decoded; the first one is the leaf.
     pub chain: Vec<Certificate>,
-    /// `tls.key`, unread.
+    /// The content of `tls.key`, not decoded.
     pub key: PrivateKeyPem,
-    /// `ca.crt`: whom callers are to trust.
+    /// The certificates in `ca.crt`, which callers should trust.
     pub authorities: Vec<Certificate>,
 }
 
-/// All that is mounted, of one version.
+/// Reads all three files in one version.
 ///
 /// # Errors
-/// A file is missing, or holds no certificate.
+/// A file is missing, or contains no certificate.
 pub fn pair(dir: &Path) -> Result<Mounted, MountError> {
     let [chain_pem, key, authorities] = texts(dir, [CHAIN, KEY, AUTHORITIES])?;
     Ok(Mounted {
@@ -67,19 +67,19 @@ pub fn pair(dir: &Path) -> Result<Mounted, MountError> {
     })
 }
 
-/// Whom callers are to trust.
+/// Reads the certificates that callers should trust.
 ///
 /// # Errors
-/// The file is missing, or holds no certificate.
+/// The file is missing, or contains no certificate.
 pub fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
     let [text] = texts(dir, [AUTHORITIES])?;
     certificates(dir, AUTHORITIES, &text)
 }
 
-/// Whether a client that trusts these authorities accepts this chain for this name at `now`.
+/// Checks that a client that trusts these authorities accepts this chain for this name at `now`.
 ///
 /// # Errors
-/// Why not.
+/// Why the client does not.
 pub fn accepts(
     authorities: &[Certificate],
     chain: &[Certificate],
@@ -102,7 +102,7 @@ pub fn accepts(
     accepted.map(drop).map_err(|error| error.to_string())
 }
 
-/// These files, of one version: where the version changes meanwhile, once more.
+/// Reads these files in one version: again, if the version changes meanwhile.
 fn texts<const N: usize>(dir: &Path, names: [&str; N]) -> Result<[String; N], MountError> {
     let mut tried = read_all(&version(dir), dir, names);
     for _ in 1..TRIES {
@@ -114,7 +114,7 @@ fn texts<const N: usize>(dir: &Path, names: [&str; N]) -> Result<[String; N], Mo
     tried
 }
 
-/// Where the version lies that is mounted now.
+/// The directory of the mounted version.
 fn version(dir: &Path) -> PathBuf {
     fs::canonicalize(dir.join("..data")).unwrap_or_else(|_| dir.to_owned())
 }

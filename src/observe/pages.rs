@@ -1,5 +1,5 @@
-//! Objects with their content, a page at a time: copies for the sweep that compares every one with its
-//! source, and what policies judge.
+//! Objects with their content, page by page: copies for the sweep, which compares each with its source, and
+//! objects that policies judge.
 
 use kube::{
     Client,
@@ -17,11 +17,11 @@ use crate::{
     names::{Kind, ObjectKey},
 };
 
-/// A page of copies.
+/// A page of copies with their content.
 pub struct Page {
-    /// What they hold. An object that cannot be read is left out: its own look will say so.
+    /// The copies. An object that cannot be decoded is left out; planning its slot will report it.
     pub copies: Vec<(ObjectKey, Content)>,
-    /// Where the next page begins, if there is one.
+    /// The token of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl List<'_> {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NameOnly {
     metadata: Name,
 }
 
@@ -50,10 +50,10 @@ struct Name {
     name: String,
 }
 
-/// This many copies of one kind at most, from where the last page ended; of one namespace, or of all.
+/// At most this many copies of one kind, from where the last page ended; in one namespace or in all.
 ///
 /// # Errors
-/// The API server did not give it, or not in time; 410 where the last page is too long ago.
+/// The API server did not give it in time; 410 where the last page is too old.
 pub async fn page(
     client: &Client,
     kind: Kind,
@@ -65,7 +65,7 @@ pub async fn page(
     let text = fetched(client, plural(kind), namespace, params, most, from).await?;
     let list: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural(kind)))?;
     let copy = |item: &&RawValue| {
-        let Named { metadata } = serde_json::from_str(item.get()).ok()?;
+        let NameOnly { metadata } = serde_json::from_str(item.get()).ok()?;
         Some((ObjectKey::new(kind, metadata.namespace, metadata.name), decode(kind, item.get())?))
     };
     Ok(Page { copies: list.items.iter().filter_map(copy).collect(), next: list.next() })
@@ -79,21 +79,21 @@ fn plural_of(kind: PolicyKind) -> &'static str {
     }
 }
 
-/// Objects as the API server writes them, content and all. Has no `Debug`: it cannot reach a formatter.
+/// Objects as the API server writes them, with content. It has no `Debug`, so it cannot reach a formatter.
 pub struct Objects {
     kind: PolicyKind,
     text: String,
-    /// Where the next page begins, if there is one.
+    /// The token of the next page, if there is one.
     pub next: Option<String>,
 }
 
 impl Objects {
-    /// Bytes of all of them.
+    /// Bytes of all objects together.
     pub fn size(&self) -> u64 {
         self.text.len() as u64
     }
 
-    /// Each as its own JSON, with the kind that a list leaves out.
+    /// Each object as its own JSON, with the kind, which a list omits.
     pub fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {
@@ -103,11 +103,11 @@ impl Objects {
     }
 }
 
-/// A page of what policies judge: everything of one kind, also what is of a type that other lists leave out,
-/// since a type is its writer's choice.
+/// A page of the objects of one kind, for policies to judge. It includes the Secret types that watches leave
+/// out, since a writer chooses the type.
 ///
 /// # Errors
-/// The API server did not give it, or not in time; 410 where the last page is too long ago.
+/// The API server did not give it in time; 410 where the last page is too old.
 pub async fn listed(
     client: &Client,
     kind: PolicyKind,
@@ -143,7 +143,7 @@ async fn fetched(
 mod tests {
     use super::*;
 
-    /// Items of a list have no kind, and policies judge by it as in a review.
+    /// Items of a list have no kind, which policies need, as in a review.
     #[test]
     fn each_object_has_its_kind() {
         let text = r#"{"kind":"SecretList","metadata":{},"items":[ {"metadata":{"name":"a"}},{"data":{}}]}"#;
@@ -152,7 +152,8 @@ mod tests {
         assert_eq!(page.each().map(kind).collect::<Vec<_>>(), ["Secret", "Secret"]);
     }
 
-    /// In a cluster whose objects take longer than five minutes to read, the end would never be reached.
+    /// Otherwise the end would never be reached in a cluster whose objects take longer than five minutes to
+    /// read.
     #[test]
     fn a_list_that_took_too_long_goes_on_as_things_are() {
         let goes_on = |status: &str| {

@@ -1,4 +1,4 @@
-//! Pods, listed when a restart looks due: watching them all would cost more than everything else together.
+//! Lists pods when a restart seems due. Watching all pods would cost more than everything else together.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,29 +24,29 @@ use crate::{
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many pods a page holds.
 const PAGE: u32 = 500;
-/// Annotation of a static pod's image in the API.
+/// Annotation of a static pod's mirror in the API.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// This many restarts of a container that is not ready are a crash loop.
+/// A container that is not ready after this many restarts is in a crash loop.
 const CRASHES: i32 = 3;
-/// Label that the Deployment controller gives to ReplicaSets and pods; the ReplicaSet's name ends with its
+/// Label that the Deployment controller sets on ReplicaSets and pods. The ReplicaSet's name ends with its
 /// value.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Why pods could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum PodsError {
-    /// A selector that the API server would not have taken either.
+    /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
-    /// The API server refused or could not be reached.
+    /// The API server refused, or could not be reached.
     #[error("cannot list pods")]
     List(#[from] kube::Error),
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot list pods: no answer in {LIST_TIMEOUT:?}")]
     Timeout(#[from] tokio::time::error::Elapsed),
 }
 
-/// The pods of one workload. `now` is when the list is asked for.
+/// The pods of one workload. `now` is the time of the request.
 ///
 /// # Errors
 /// The API server gave no list.
@@ -62,7 +62,7 @@ pub async fn of_workload(
     Ok(PodsSeen { at: now, resource_version: facts.resource_version.clone(), pods })
 }
 
-/// The pods that a monitor's podSelector finds. `now` is when the list is asked for.
+/// The pods that a monitor's podSelector selects. `now` is the time of the request.
 ///
 /// # Errors
 /// The API server gave no list.
@@ -93,7 +93,7 @@ async fn list(client: &Client, namespace: &str, selector: &LabelSelector) -> Res
     }
 }
 
-/// A pod, reduced while it is decoded.
+/// A pod, reduced to facts while it is decoded.
 #[derive(Clone, Debug)]
 struct Pod {
     meta: ObjectMeta,
@@ -102,10 +102,10 @@ struct Pod {
 }
 
 impl Pod {
-    /// The pod as one of this workload's. A selector can match pods of others, so the owner decides.
+    /// The facts, if the pod belongs to this workload. A selector can match other pods, so the owner decides.
     fn of(mut self, key: &WorkloadKey) -> Option<PodFacts> {
-        // A ReplicaSet whose pods lost their hash label is still known by the Deployment's name before its
-        // own.
+        // A ReplicaSet whose pods lost their hash label is recognised by the Deployment's name at the
+        // beginning of its own.
         let by_name = self.facts.workload.is_none() && key.kind == WorkloadKind::Deployment;
         let prefix = format!("{}-", key.name);
         if by_name && self.replica_set.is_some_and(|name| name.starts_with(&prefix)) {
@@ -211,8 +211,8 @@ struct Waiting {
 }
 
 impl Container {
-    /// The kubelet waits ever longer before it starts it again; between two of these waits only the count
-    /// tells.
+    /// The kubelet waits longer and longer before it restarts a container. Between two waits, only the count
+    /// shows the crash loop.
     fn is_crashing(&self) -> bool {
         let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
         waiting == Some("CrashLoopBackOff") || (!self.ready && self.restart_count >= CRASHES)
@@ -237,7 +237,7 @@ impl Object {
             crashing: containers.into_iter().any(Container::is_crashing),
             workload: owner.and_then(|owner| workload(owner, &metadata)),
             controlled: owner.is_some(),
-            // A node owns its static pods' images; deleting one stops nothing.
+            // A node owns its static pods' mirrors; deleting one stops nothing.
             untouchable: is_mirror || owned_by("Node") || owned_by("Job"),
             name: metadata.name.clone(),
             uid: metadata.uid,
@@ -251,8 +251,8 @@ impl Object {
     }
 }
 
-/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash,
-/// which saves us from watching ReplicaSets; one that carries no such hash belongs to nobody we know.
+/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash, so
+/// ReplicaSets need not be watched. A ReplicaSet without such a hash belongs to no workload that we know.
 fn workload(owner: &OwnerReference, metadata: &Metadata) -> Option<WorkloadKey> {
     if !owner.api_version.starts_with("apps/") {
         return None;

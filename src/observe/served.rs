@@ -1,7 +1,7 @@
-//! Does the API server serve our kinds with all the fields that this build knows? It drops what its
-//! definitions lack without a word: a rule would be stored without what makes it safe, and a status would be
-//! written again and again. Asked of the published schema, which everybody may read, so it takes no right
-//! over definitions.
+//! Whether the API server's definitions have all fields that this build knows. The API server silently drops
+//! fields that its definitions lack: a rule would be stored without the field that makes it safe, and a
+//! status would be written again and again. This reads the published schema, which everybody may read, so it
+//! needs no right to definitions.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use crate::{api::GROUP, crds};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const VERSION: &str = "v1alpha1";
-/// How many fields are named.
+/// How many fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// Why it is not known.
+/// Why the published schema is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ServedError {
-    /// No answer in time.
+    /// The API server did not answer in time.
     #[error("cannot read the published schema of {GROUP}/{VERSION} in {} s", TIMEOUT.as_secs())]
     TimedOut,
-    /// Refused, or not there.
+    /// The API server refused, or publishes no schema.
     #[error("cannot read the published schema of {GROUP}/{VERSION}")]
     Failed(#[source] Box<kube::Error>),
-    /// No request can be made of the path.
+    /// The path of the schema makes no valid request.
     #[error("cannot ask for the published schema of {GROUP}/{VERSION}")]
     Request(#[source] http::Error),
 }
 
-/// What is missing, in a sentence with the way out; `None` where the definitions are as new as this build, or
-/// newer.
+/// The fields that the definitions lack, in a sentence with the way out; `None` where the definitions are as
+/// new as this build, or newer.
 ///
 /// # Errors
-/// It cannot be told.
+/// The published schema is not known.
 pub async fn older_definitions(client: &Client) -> Result<Option<String>, ServedError> {
     let path = format!("/openapi/v3/apis/{GROUP}/{VERSION}");
     let request = http::Request::get(path).body(Vec::new()).map_err(ServedError::Request)?;
@@ -55,7 +55,7 @@ fn told(lacking: &[String]) -> Option<String> {
     })
 }
 
-/// Fields that our definitions have and the published schema has not, as in
+/// The fields that our definitions have and the published schema lacks, as in
 /// `ConfigPolicy.spec.data[].schema`.
 fn lacking(definitions: &[Value], served: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// What an API server publishes of these definitions.
+    /// The schema that an API server publishes for these definitions.
     fn published(definitions: &[Value]) -> Value {
         let mut schemas = json!({});
         for definition in definitions.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
@@ -128,7 +128,7 @@ mod tests {
         spec.remove("limits").unwrap();
         let rule = spec["data"]["items"]["properties"].as_object_mut().unwrap();
         rule.remove("format").unwrap();
-        // What an API server of a later build has more is no matter.
+        // Fields that a later build adds do not matter.
         spec.insert("later".into(), json!({ "type": "string" }));
         let told = told(&lacking(&ours, &served)).unwrap();
         assert!(

@@ -1,5 +1,5 @@
-//! One watch: events in, facts out, keys into the queue. No I/O but the watch itself happens here: a slow
-//! consumer would be cut off by the API server (reflector#468).
+//! Runs one watch: events in, facts out, keys into the queue. It does no other I/O: the API server would cut
+//! off a slow consumer (reflector#468).
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::crds::definition_of_rules;
 use crate::{
     intake::watched::Watched,
-    model::{Definition, Look, Store, World},
+    model::{Definition, NamespaceRead, Store, World},
     plan::{Changed, Key, affected},
 };
 
@@ -30,38 +30,37 @@ mod anew;
 #[cfg(test)]
 mod lists;
 
-/// Where watches write to: the world, and the receiver that is told what to look at again.
+/// Where watches write: the world, and the queue of keys to look at again.
 #[derive(Clone)]
 pub struct Observer {
-    /// The world.
+    /// The world that watches write.
     pub world: Arc<RwLock<World>>,
-    /// Told of keys to look at.
+    /// The queue of keys to look at.
     pub requests: Arc<dyn Requests>,
-    /// Counts what watches bring, errors too.
+    /// Counts events, including errors.
     pub events: Counter,
 }
 
-/// When a watch that was refused is tried again.
+/// How soon a refused watch is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
-/// When a watch of a kind of ours that has failed is begun anew: where its definition has gone, and has come
-/// back, rules are taken up in seconds.
+/// How soon a failed watch of one of our own kinds is started again. If its definition was deleted and
+/// created again, rules are then known within seconds.
 const FAILED_AGAIN: Duration = Duration::from_secs(2);
-/// How long to wait for a definition.
+/// How long reading a definition may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Takes keys to be looked at.
+/// Accepts keys to be looked at.
 pub trait Requests: Send + Sync {
-    /// Looks at these soon, because of this change.
+    /// Asks to look at these keys soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Every store is complete, and one of them has just been listed: what came and went before that, unseen,
-    /// is found only by looking at everything.
+    /// Says that every store is complete and one of them was just listed. Objects that appeared or
+    /// disappeared unnoticed before are only found by looking at everything.
     fn complete(&self);
 }
 
-/// Watches one kind until told to stop. The watch is dropped and begun anew after `relist`, so that whatever
-/// it missed is found (a watch can stay silent after an etcd restore): of each kind a little later, for a
-/// list takes memory. `place` is the only namespace that `api` is of, where it is of one that has to be known
-/// by itself.
+/// Watches one kind until told to stop. After `relist`, the watch is dropped and started again, to find what
+/// it missed (a watch can stay silent after an etcd restore). Each kind does so at another time, since a list
+/// takes memory. `place` is the namespace that `api` is limited to, where namespaces are watched one by one.
 pub async fn watch<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
@@ -86,7 +85,7 @@ pub async fn watch<W: Watched>(
     }
 }
 
-/// Looks at the definition of what is listed first, and follows from there; says for how long to pause.
+/// Reads the definition of what is listed first, then follows the watch. Returns how long to pause.
 async fn begin<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
@@ -102,8 +101,9 @@ async fn begin<W: Watched>(
     follow(api, config, intake, told).await
 }
 
-/// Ends, and says for how long, where only a whole list tells how things are: where one place is refused, and
-/// where the watch of a kind of ours fails, since what it told last may have been its definition going.
+/// Follows events. Returns, with the time to pause, when only a new list can tell the state: after a refusal
+/// in a single namespace, and after a failed watch of one of our own kinds, since the last thing it reported
+/// may have been the deletion of its definition.
 async fn follow<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
@@ -139,7 +139,7 @@ async fn follow<W: Watched>(
     FAILED_AGAIN
 }
 
-/// What the API server says to a client that lacks a right.
+/// The API server's message, if an error says that the client lacks a right.
 fn refusal(error: &watcher::Error) -> Option<&str> {
     let (watcher::Error::InitialListFailed(error)
     | watcher::Error::WatchStartFailed(error)
@@ -156,18 +156,18 @@ fn refusal(error: &watcher::Error) -> Option<&str> {
 /// Takes in the events of one watch, one after the other, without waiting for anything.
 pub struct Intake<W> {
     observer: Observer,
-    /// The only namespace that is told of, where each is known by itself.
+    /// The only namespace of this watch, where namespaces are watched one by one.
     place: Option<Arc<str>>,
-    /// Objects that were known when a list began and have not come up in it: at its end, those have gone
-    /// while nobody looked.
+    /// Objects that were known when a list began and have not appeared in it so far. At its end, those were
+    /// deleted unnoticed.
     unseen: BTreeSet<Changed>,
-    /// What rules are listed under.
+    /// The definition under which rules are listed.
     definition: Option<Definition>,
     kind: PhantomData<fn(W)>,
 }
 
 impl<W: Watched> Intake<W> {
-    /// For a watch that has told nothing yet.
+    /// For a watch that has not reported anything yet.
     pub fn new(observer: Observer) -> Self {
         Self::within(observer, None)
     }
@@ -176,8 +176,8 @@ impl<W: Watched> Intake<W> {
         Self { observer, place, unseen: BTreeSet::new(), definition: None, kind: PhantomData }
     }
 
-    /// Objects that are known may have gone: nothing is removed until the next list is through. This is told
-    /// once.
+    /// Notes that known objects may have been deleted: nothing is removed until the next list is complete.
+    /// Logs an error once.
     fn fail(&self, error: String, told: &mut Option<String>) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         world.begin_doubt(W::STORE, self.place.clone());
@@ -189,12 +189,12 @@ impl<W: Watched> Intake<W> {
         *told = Some(error);
     }
 
-    /// Reads the definition of what is about to be listed, where copies are kept and it may be read: if it is
-    /// still the same when something is removed, it was the same all the while.
+    /// Reads the definition of what will be listed, if copies are managed and it may be read. If it is still
+    /// the same when something is removed, it was the same all the time.
     async fn look_at_definition(&mut self, client: kube::Client) -> Result<(), String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
-            world.places().is_none() && world.settings().stores.contains(&Store::ConfigMaps)
+            world.namespace_scope().is_none() && world.settings().stores.contains(&Store::ConfigMaps)
         };
         if !is_read {
             return Ok(());
@@ -208,14 +208,14 @@ impl<W: Watched> Intake<W> {
         Ok(())
     }
 
-    /// Whether its place is not to be looked at; then that is told.
+    /// Whether the API server refuses this watch's namespace; notes it if so.
     fn is_refused(&self, error: &watcher::Error) -> bool {
         let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
-        // What is out of sight is left alone anyway.
+        // What cannot be read is left alone anyway.
         world.end_doubt(W::STORE, self.place.clone());
         drop(world);
-        self.observer.look(place, Look::Refused(W::STORE, why.to_owned()));
+        self.observer.look(place, NamespaceRead::Refused(W::STORE, why.to_owned()));
         true
     }
 
@@ -238,10 +238,10 @@ impl<W: Watched> Intake<W> {
 }
 
 impl Observer {
-    /// Takes one object in.
+    /// Takes one object into the world.
     fn put<W: Watched>(&self, object: W) {
         let changed = object.changed();
-        // Each list tells of everything once more.
+        // Each list reports everything once more.
         if object.is_known(&self.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
@@ -249,7 +249,7 @@ impl Observer {
         self.change(&changed, put);
     }
 
-    /// Forgets one object.
+    /// Removes a deleted object from the world.
     fn forget<W: Watched>(&self, changed: &Changed) {
         self.change(changed, |world| {
             W::forget(changed, world);
@@ -257,21 +257,21 @@ impl Observer {
         });
     }
 
-    /// Every object of the kind that is known, or what is known of it in one place.
+    /// Every known object of the kind; in one namespace only, if given.
     fn known<W: Watched>(&self, place: Option<&str>) -> BTreeSet<Changed> {
         let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
         let is_here = |changed: &Changed| place.is_none() || changed.namespace() == place;
         known.into_iter().filter(is_here).collect()
     }
 
-    /// Takes in what came of reading one kind in one place.
-    pub(super) fn look(&self, place: &Arc<str>, look: Look) {
-        let is_list = matches!(look, Look::Listed(_));
+    /// Notes the result of reading one kind in one namespace.
+    pub(super) fn look(&self, place: &Arc<str>, look: NamespaceRead) {
+        let is_list = matches!(look, NamespaceRead::Listed(_));
         let was_complete = self.world.read().unwrap_or_else(PoisonError::into_inner).is_complete();
         let mut moved = false;
         self.change(&Changed::Namespace(place.clone()), |world| {
             let before = world.namespaces().get(place).cloned();
-            moved = world.look(place, look);
+            moved = world.note_read(place, look);
             world.namespaces().get(place) != before.as_ref()
         });
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -285,16 +285,16 @@ impl Observer {
         }
         let complete = world.is_complete();
         drop(world);
-        // What rules of other places want there is not among the keys of the namespace alone.
+        // The keys of the namespace do not include copies that rules of other namespaces want there.
         if complete && (moved || is_list || !was_complete) {
             self.requests.complete();
         }
     }
 
-    /// A list is through. What was not in it has gone while nobody looked (kubert's index loses such removals
-    /// when a list is interrupted; here only a complete one says that something has gone).
+    /// Completes a list. Objects that were not in it were deleted unnoticed (kubert's index loses such
+    /// deletions when a list is interrupted; here only a complete list says that something is gone).
     ///
-    /// Objects were taken in as they came: to keep the whole list until here cost 20 MB with 28,000 of them
+    /// Objects were taken in as they came. Keeping the whole list until here cost 20 MB for 28,000 objects
     /// (measured), most of which the heap never gave back.
     fn complete<W: Watched>(
         &self,
@@ -313,7 +313,7 @@ impl Observer {
             world.end_doubt(W::STORE, place.cloned());
         }
         if let Some(place) = place {
-            self.look(place, Look::Listed(W::STORE));
+            self.look(place, NamespaceRead::Listed(W::STORE));
             return;
         }
         let complete = {
@@ -321,13 +321,13 @@ impl Observer {
             world.set_listed(W::STORE);
             world.is_complete()
         };
-        // A copy that we made and somebody deleted while the watch was cut is neither in the list nor known.
+        // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
         if complete {
             self.requests.complete();
         }
     }
 
-    /// Makes one change, and asks on both sides of it what must be looked at again.
+    /// Makes one change, and asks before and after it which keys must be looked at again.
     fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
         if !world.is_complete() {
@@ -336,7 +336,7 @@ impl Observer {
         }
         let mut keys = affected(&world, changed);
         if make(&mut world) {
-            // Others may read meanwhile.
+            // Others may read the world from here on.
             let world = RwLockWriteGuard::downgrade(world);
             keys.extend(affected(&world, changed));
             drop(world);
@@ -373,7 +373,7 @@ mod tests {
         fn complete(&self) {}
     }
 
-    /// A server whose lists tell more each time, and whose watches never say a word.
+    /// A server whose lists grow each time, and whose watches never report anything.
     fn silent_server(lists: Vec<Value>) -> Client {
         let lists = Arc::new(Mutex::new(lists.into_iter()));
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -398,7 +398,7 @@ mod tests {
         json!({"metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": version}})
     }
 
-    /// After an etcd restore a watch can go on without ever telling anything.
+    /// After an etcd restore a watch can go on without ever reporting anything.
     #[tokio::test(start_paused = true)]
     async fn what_a_silent_watch_missed_is_found_by_the_next_list() {
         let lists = vec![

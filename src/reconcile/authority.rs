@@ -152,7 +152,7 @@ impl<'a> Asking<'a> {
 
     /// Where no hook of ours can be, not even a rule's stamp is worth anything without the policies.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
-        if world.places().is_some() && self.of.annotated().is_none() {
+        if world.namespace_scope().is_some() && self.of.annotated().is_none() {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
                            wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
                            spec again";
@@ -231,7 +231,7 @@ pub(super) fn can_be_withdrawn(rule: &NamespacedName, facts: &RuleFacts) -> bool
 /// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot
 /// be written before their policies are there.
 fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
-    of.annotated().is_some() || world.places().is_some()
+    of.annotated().is_some() || world.namespace_scope().is_some()
 }
 
 /// The same about a monitor.

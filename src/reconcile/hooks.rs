@@ -13,8 +13,8 @@ use crate::{
         hooks::{CANARY_AGAIN, HookError},
     },
     api::ConfigPolicySpec,
-    hooks::{Warned, off},
-    model::Hooked,
+    hooks::{WarningScope, off},
+    model::HookCoverage,
     observe::hooks::{LiveHooks, live_hooks},
     plan::Key,
 };
@@ -40,7 +40,7 @@ impl Reconciler {
                 generation: facts.generation,
                 spec: facts.spec.clone(),
             });
-            (wanted.collect::<Vec<_>>(), Warned::of(&world))
+            (wanted.collect::<Vec<_>>(), WarningScope::of(&world))
         };
         *self.warned() = Some(warned.clone());
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
@@ -70,13 +70,13 @@ impl Reconciler {
         if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
             return;
         }
-        let one = Warned::of_one(&self.world(), key);
+        let one = WarningScope::of_one(&self.world(), key);
         if self.warned().as_ref().is_some_and(|warned| !warned.covers(&one)) {
             self.queue.add(Key::Hooks, Lane::Change);
         }
     }
 
-    fn warned(&self) -> MutexGuard<'_, Option<Warned>> {
+    fn warned(&self) -> MutexGuard<'_, Option<WarningScope>> {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Reconciler {
                 }
                 Err(why) => Some(why.clone()),
             };
-            let seen = Hooked { uid: uid.clone(), generation: *generation, off };
+            let seen = HookCoverage { uid: uid.clone(), generation: *generation, off };
             if world.set_hooked(name, seen) {
                 self.queue.add(Key::Policy(name.clone()), Lane::Change);
             }

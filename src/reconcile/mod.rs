@@ -55,7 +55,7 @@ use crate::{
         writer::Writer,
     },
     authority::TrustedWriters,
-    hooks::Warned,
+    hooks::WarningScope,
     model::{Authority, World},
     names::NamespacedName,
     observe::{content::Contents, crds::Definitions},
@@ -105,7 +105,7 @@ pub struct Reconciler {
     /// When each status was last written.
     pub status_written: Mutex<HashMap<Key, Instant>>,
     /// Which writes the hooks were last to tell the consequences of.
-    pub warned: Mutex<Option<Warned>>,
+    pub warned: Mutex<Option<WarningScope>>,
 }
 
 impl Reconciler {
@@ -137,7 +137,11 @@ impl Reconciler {
     pub async fn look_at_stamps(&self) -> Result<bool, String> {
         let (annotations, unhooked, own_namespace) = {
             let world = self.world();
-            (world.settings().annotations, world.places().is_some(), world.settings().own_namespace.clone())
+            (
+                world.settings().annotations,
+                world.namespace_scope().is_some(),
+                world.settings().own_namespace.clone(),
+            )
         };
         if !annotations && !unhooked {
             return Ok(true);
@@ -221,7 +225,9 @@ impl Reconciler {
     fn is_out_of_sight(&self, key: &Key) -> bool {
         let world = self.world();
         let of_ours = *key == Key::DigestKey;
-        world.places().is_some() && !of_ours && key.namespace().is_none_or(|namespace| !world.sees(namespace))
+        world.namespace_scope().is_some()
+            && !of_ours
+            && key.namespace().is_none_or(|namespace| !world.sees(namespace))
     }
 
     fn world(&self) -> RwLockReadGuard<'_, World> {

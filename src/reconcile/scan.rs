@@ -112,7 +112,7 @@ impl Reconciler {
             "what is there was held against the policies"
         );
         let told: Vec<_> = standing.keys().cloned().collect();
-        self.world_mut().set_standing(standing);
+        self.world_mut().set_scan_results(standing);
         for name in told {
             self.queue.add(Key::Policy(name), Lane::Change);
         }

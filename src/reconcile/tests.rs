@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     access::AskError,
-    act::{keys::KeyKeeper, lead::Leads},
+    act::{keys::KeyKeeper, leader::IsLeader},
     api::ConfigMonitorSpec,
     authority::Question,
     cluster::Target,
@@ -84,8 +84,8 @@ impl Server {
 
 struct Always;
 
-impl Leads for Always {
-    fn leads(&self) -> bool {
+impl IsLeader for Always {
+    fn is_leader(&self) -> bool {
         true
     }
 }

@@ -32,7 +32,7 @@ impl Reconciler {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.world();
-            match world.places() {
+            match world.namespace_scope() {
                 None => vec![None],
                 Some(_) => world.namespaces().keys().cloned().map(Some).collect(),
             }

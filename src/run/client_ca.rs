@@ -1,5 +1,5 @@
-//! The bundle of `--client-ca`: read again and again, since a mounted file is replaced by swapping a symlink
-//! above it, which nothing that watches the file itself would see twice.
+//! Reads the bundle of `--client-ca` again and again: a mounted file is replaced by swapping a symlink above
+//! it, which a watch on the file itself would notice once at most.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::leaf::with_causes;
 use crate::serve::{ClientTrust, Condition};
 
-/// How often the file is read. It is small, and compared with what was read last.
+/// How often the file is read. It is small, and compared with the previous content.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Keeps `trust` at what the file says until told to stop; the last good bundle stays where it says nothing
-/// usable. Each content and each failure is told of once.
+/// Keeps `trust` up to date with the file until told to stop. If the file has nothing usable, the last good
+/// bundle stays. Each content and each failure is logged once.
 pub(super) async fn keep_client_ca(
     file: PathBuf,
     trust: ClientTrust,
@@ -65,7 +65,7 @@ mod tests {
         Authority::issue(name, SystemTime::now(), Duration::from_secs(3600)).unwrap().cert_pem()
     }
 
-    /// As the kubelet does: a new folder, and one rename of the symlink to it.
+    /// As the kubelet does it: a new folder, and one rename of the symlink to it.
     fn publish(folder: &Path, version: &str, content: &str) {
         fs::create_dir(folder.join(version)).unwrap();
         fs::write(folder.join(version).join("ca.crt"), content).unwrap();
@@ -79,7 +79,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        // By the paused clock, which goes on when nothing else does.
+        // With the paused clock, which advances when nothing else happens.
         tokio::time::timeout(Duration::from_secs(600), wait)
             .await
             .unwrap_or_else(|_| panic!("never: {what}"));

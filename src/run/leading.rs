@@ -1,4 +1,5 @@
-//! While the lease is ours: the queue is open, workers work, and everything is looked at now and then.
+//! Work while this process leads: the queue is open, workers take keys, and everything is looked at from time
+//! to time.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -8,16 +9,17 @@ use tokio_util::sync::CancellationToken;
 use super::lease::Leader;
 use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
-/// How often content that no fan-out uses any more, and what else is of the moment, is dropped.
+/// How often expired content and other short-lived records are dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// How soon it is noticed that the policies for annotations are gone, or there.
+/// How often to check whether the policies that guard annotations are there.
 const GUARD_EVERY: Duration = Duration::from_secs(60);
-/// The same, while they are not (they take a moment to come into force), or while it cannot be seen.
+/// The same while they are not there (they take a moment to come into force), or while that cannot be
+/// checked.
 const GUARD_AGAIN: Duration = Duration::from_secs(2);
-/// How long a worker may take to finish the key it is at, when we stop.
+/// How long a worker may take to finish its current key when the process stops.
 const FINISH: Duration = Duration::from_secs(5);
 
-/// Opens and closes the queue with the lease, until told to stop.
+/// Opens and closes the queue with leadership, until told to stop.
 pub(super) async fn lead(
     reconciler: Arc<Reconciler>,
     leader: Leader,
@@ -58,7 +60,7 @@ pub(super) async fn lead(
     }
 }
 
-/// Looks at everything: now by metadata, later by content too.
+/// Looks at everything: first by metadata, then each interval by content, too.
 async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
     reconciler.sweep();
     loop {
@@ -68,7 +70,7 @@ async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
     }
 }
 
-/// Looks whether stamps on annotations are kept honest, each minute.
+/// Checks each minute whether author annotations are kept honest.
 async fn guard(reconciler: &Reconciler) -> Infallible {
     let mut told = None;
     loop {
@@ -87,8 +89,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
     }
 }
 
-/// Works on so many keys at once, and a few of new namespaces beside, until told to stop; finishes what is
-/// under way, and then lets go of the lease: only now may another write.
+/// Works on this many keys at once, with a few more for new namespaces, until told to stop. It finishes the
+/// current keys and then releases the lease, since only then another replica may write.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
     in_flight: usize,
@@ -106,7 +108,7 @@ pub(super) async fn work(
         ended = workers.join_next() => ended,
         () = &mut finished => None,
     } {
-        // A worker ends only when told to: anything else is a panic, and ends the process.
+        // A worker that ends before it was told to has panicked, which ends the process.
         if let Err(panicked) = ended {
             outcome = Err(panicked);
             break;

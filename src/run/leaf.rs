@@ -1,10 +1,11 @@
-//! The webhook's own leaf certificate: minted in memory from the CA, or mounted; looked at by the wall clock
-//! (a sleep over the leaf's lifetime would stand still while the machine is suspended: cert-manager PR 8464).
+//! The webhook's leaf certificate: issued in memory from the CA, or mounted. Its age is checked by the wall
+//! clock (a sleep over the leaf's lifetime would stand still while the machine is suspended: cert-manager PR
+//! 8464).
 
-mod found;
+mod source;
 mod trust;
 
-pub(super) use found::{Carriers, Found, carriers, find};
+pub(super) use source::{Carriers, LeafSource, carriers, find};
 
 use std::{
     net::IpAddr,
@@ -23,50 +24,54 @@ use crate::{
     serve::{Condition, ServingCert},
 };
 
-/// How often CA and leaf are looked at once there is one.
+/// How often CA and leaf are checked once there is a leaf.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How often they are looked for before.
 const LOOK_FOR: Duration = Duration::from_millis(500);
-/// How often mounted files are looked at: reading them asks nobody.
+/// How often mounted files are read, which costs the API server nothing.
 const LOOK_AT_FILES: Duration = Duration::from_secs(2);
-/// How often the clock is looked at.
+/// How often the clock is checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Keeps a good leaf in use; the last good one stays when a look finds none.
+/// Keeps a good leaf in use. The last good one stays if none can be found.
 pub(super) struct LeafKeeper {
     serving: Arc<ServingCert>,
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     times: Times,
-    /// There is a leaf that is valid now.
+    /// Whether there is a leaf that is valid now.
     certificate: Condition,
-    /// What is amiss although there is one.
+    /// Problems beside a valid leaf.
     amiss: Condition,
     /// Fingerprint of the CA that signed the leaf.
     signed_by: Option<String>,
-    /// Which CAs callers trust, for mounted leaves.
+    /// Which CAs callers trust, where the leaf is mounted.
     trust: Trust,
-    /// Whether they trust the leaf in use. Once they do they go on, since the hooks keep a CA for longer than
-    /// it is mounted.
+    /// Whether callers trust the leaf in use. Once they do, they keep trusting it, since the hooks keep a CA
+    /// for longer than it is mounted.
     trusted: bool,
 }
 
-/// What the leaf is kept by.
+/// What the keeper reads.
 pub(super) struct Sources<F, C, R, T> {
-    /// Looks for what there is to serve with.
+    /// Finds what to serve with.
     pub(super) find: F,
-    /// Asks the API server whom the hooks carry: only while what is mounted is not settled.
+    /// Reads the CA bundles of the hooks; only called while it is unclear whether callers trust the mounted
+    /// leaf.
     pub(super) carriers: C,
-    /// How many callers have refused what is served: they may trust another CA already.
+    /// How many callers have refused the certificate: they may trust another CA already.
     pub(super) refusals: R,
-    /// The wall's clock, but in tests.
+    /// The wall clock, except in tests.
     pub(super) clock: T,
 }
 
-/// Looks until told to stop: also as soon as the clock shows that the machine has slept past the leaf's end,
-/// or has gone back, and as soon as a caller refuses the leaf. Any client that connects can do that: it makes
-/// us look twice a second at most.
-pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Future<Output = Carriers>>(
+/// Checks the leaf until told to stop. It also does so as soon as the clock shows that the machine has slept
+/// past the leaf's end or was set back, and as soon as a caller refuses the leaf. Any client that connects
+/// can do that, so it causes two checks per second at most.
+pub(super) async fn keep_leaf<
+    F: Future<Output = Result<LeafSource, String>>,
+    C: Future<Output = Carriers>,
+>(
     mut keeper: LeafKeeper,
     sources: Sources<impl Fn() -> F, impl Fn() -> C, impl Fn() -> u64, impl Fn() -> SystemTime>,
     stop: CancellationToken,
@@ -76,7 +81,7 @@ pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Futu
         let refused = refusals();
         let all = async {
             let mut found = find().await;
-            if let Ok(Found::Mounted(mounted, asked)) = &mut found
+            if let Ok(LeafSource::Mounted(mounted, asked)) = &mut found
                 && keeper.asks(mounted, clock())
             {
                 *asked = carriers().await;
@@ -103,8 +108,8 @@ pub(super) async fn keep_leaf<F: Future<Output = Result<Found, String>>, C: Futu
 }
 
 impl LeafKeeper {
-    /// Keeps `serving` and tells both conditions how it stands: `certificate`, whether there is a valid leaf;
-    /// `amiss`, what should be better all the same.
+    /// Keeps `serving` up to date, and reports to both conditions: to `certificate` whether there is a valid
+    /// leaf, to `amiss` other problems.
     pub(super) fn new(
         config: &Config,
         serving: Arc<ServingCert>,
@@ -126,13 +131,13 @@ impl LeafKeeper {
         }
     }
 
-    /// One look, at `now`: uses what was found where that is better than what is in use. When to look again.
-    /// Every fault is logged once.
-    pub(super) fn look(&mut self, found: Result<Found, String>, now: SystemTime) -> Duration {
-        let by_files = matches!(found, Ok(Found::Mounted(..)));
+    /// Takes what was found at `now` into use if it is better than what is in use. Returns when to look
+    /// again. Every fault is logged once.
+    pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
+        let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {
-            Found::Ca(ca) => self.mint(&ca, now),
-            Found::Mounted(mounted, carriers) => self.load(&mounted, &carriers, now),
+            LeafSource::Ca(ca) => self.mint(&ca, now),
+            LeafSource::Mounted(mounted, carriers) => self.load(&mounted, &carriers, now),
         });
         let in_use = self.serving.leaf().map(|leaf| leaf.validity()).filter(|leaf| leaf.contains(now));
         match (used, in_use) {
@@ -160,12 +165,12 @@ impl LeafKeeper {
         match in_use {
             None => LOOK_FOR,
             Some(_) if by_files => LOOK_AT_FILES,
-            // Between two thirds of its life, when it is due, and its end there are always two looks.
+            // There are always two checks between two thirds of the leaf's life, when it is due, and its end.
             Some(_) => LOOK_EVERY.min(self.times.leaf_lifetime / 8),
         }
     }
 
-    /// Whether what is served is valid at `now`.
+    /// Whether the leaf in use is valid at `now`.
     fn is_valid(&self, now: SystemTime) -> bool {
         self.serving.leaf().is_some_and(|leaf| leaf.validity().contains(now))
     }
@@ -191,7 +196,7 @@ impl LeafKeeper {
         Ok(())
     }
 
-    /// Whether what the hooks carry needs to be known to judge this.
+    /// Whether judging this leaf needs the CA bundles of the hooks.
     fn asks(&self, mounted: &Mounted, now: SystemTime) -> bool {
         let is_valid = mounted.chain.first().is_some_and(|leaf| leaf.validity().contains(now));
         is_valid && !self.trust.is_settled(mounted, now)
@@ -208,8 +213,8 @@ impl LeafKeeper {
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A leaf that callers trust is kept to its end, or until they trust the next. Anything is better than
-            // nothing, though not ready.
+            // A leaf that callers trust is kept to its end, or until they trust the next one. Any leaf is
+            // better than none, though not ready.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.trusted {
                 own.clone().and_then(|()| trusted.clone())?;
@@ -223,7 +228,7 @@ impl LeafKeeper {
     }
 }
 
-/// What the API server will look for in the certificate.
+/// The names and addresses that the API server looks for in the certificate.
 fn subjects(endpoint: &Endpoint) -> (Vec<String>, Vec<IpAddr>) {
     match endpoint {
         Endpoint::Service { name, namespace, .. } => (service_names(name, namespace).to_vec(), Vec::new()),
@@ -241,7 +246,7 @@ fn subjects(endpoint: &Endpoint) -> (Vec<String>, Vec<IpAddr>) {
     }
 }
 
-/// An error with what caused it, in one line.
+/// An error with its causes, in one line.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

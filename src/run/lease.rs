@@ -1,8 +1,8 @@
-//! Leader election over a `coordination.k8s.io` Lease.
+//! Leader election with a `coordination.k8s.io` Lease.
 //!
-//! [`decide`] says who may lead when, [`leadership`] is the right itself, and here is the loop that calls the
-//! API server. Every write is a replace with the version it is based on, so only one of two candidates
-//! succeeds; an election never patches.
+//! [`decide`] says when a candidate may lead, [`leadership`] is the resulting right, and the loop here calls
+//! the API server. Every write replaces the version that it is based on, so only one of two candidates
+//! succeeds; the election never patches.
 
 pub mod decide;
 pub mod leadership;
@@ -24,37 +24,37 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use decide::{Seen, State, Step, Terms, holder};
+pub use decide::{LeaseTimings, ObservedLease, State, Step, holder};
 pub use leadership::{Leader, Leadership, NotLeader};
 
-/// The server ends the Lease's watch after so many seconds, so that a dead connection is noticed then.
+/// The API server ends the Lease's watch after this many seconds, so that a dead connection is noticed then.
 const WATCH_SECONDS: u32 = 60;
 
-/// Longest wait before taking a released Lease, in milliseconds. Every candidate waits differently.
+/// The longest wait before taking a released Lease, in milliseconds. Each candidate waits differently.
 const JITTER_MS: u32 = 500;
 
-/// Why an election could not be set up. While it runs, no error ends it.
+/// Why an election could not be set up. Once it runs, no error ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The operating system gives no random bytes.
     #[error("cannot make an identity for the Lease `{name}`: no random bytes")]
     Random {
-        /// Name of the Lease.
+        /// Name of the Lease object.
         name: String,
     },
 }
 
-/// A candidate. Dropping it ends the candidacy without a release: others wait for the lease to expire.
+/// A candidate. Dropping it ends the candidacy without releasing the Lease: others wait until it expires.
 pub struct Elector {
     api: Api<Lease>,
     name: String,
     identity: String,
-    terms: Terms,
+    terms: LeaseTimings,
     jitter: Duration,
     state: State,
-    seen: Seen,
+    seen: ObservedLease,
     leadership: watch::Sender<Option<Leadership>>,
-    /// The term of the token that was given last.
+    /// The term of the latest token.
     term: u64,
 }
 
@@ -69,7 +69,7 @@ impl Elector {
         namespace: &str,
         name: &str,
         host: &str,
-        terms: Terms,
+        terms: LeaseTimings,
     ) -> Result<(Self, Leader), LeaseError> {
         let mut random = [0; 8];
         SystemRandom::new().fill(&mut random).map_err(|_| LeaseError::Random { name: name.to_owned() })?;
@@ -82,22 +82,22 @@ impl Elector {
             terms,
             jitter: Duration::from_millis((u32::from_be_bytes([a, b, c, d]) % JITTER_MS).into()),
             state: State { renewed: None, not_before: Instant::now(), stale: true },
-            seen: Seen::Absent(None),
+            seen: ObservedLease::Absent(None),
             leadership,
             term: 0,
         };
         Ok((elector, leader))
     }
 
-    /// What the Lease calls us.
+    /// The candidate's identity in the Lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Stands for election until `release` is cancelled, then gives the Lease back. Cancel it only once
-    /// nothing writes any more: from then on another replica may.
+    /// Runs for election until `release` is cancelled, then releases the Lease. Cancel it only once nothing
+    /// writes any more: from then on another replica may.
     pub async fn run(mut self, release: CancellationToken) {
-        // Seeing the Lease change at once makes a clean hand-over a matter of milliseconds.
+        // A watch notices a change of the Lease at once, so a clean hand-over takes milliseconds.
         let config = Config::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
         let mut events = watcher(self.api.clone(), config).default_backoff().boxed();
         let mut listed = false;
@@ -105,7 +105,7 @@ impl Elector {
             let now = Instant::now();
             match decide::next(&self.identity, &self.terms, self.jitter, self.state, &self.seen, now) {
                 Step::StepDown => self.step_down(),
-                Step::Look => self.look().await,
+                Step::Read => self.look().await,
                 Step::Create | Step::Take => self.take(now).await,
                 Step::Wait(until) => tokio::select! {
                     () = release.cancelled() => {}
@@ -133,17 +133,17 @@ impl Elector {
         }
     }
 
-    /// Writes us in as the holder; `begun` is from when the right counts if it succeeds.
+    /// Writes this candidate as the holder; `begun` is when the right begins if that succeeds.
     async fn take(&mut self, begun: Instant) {
         let params = PostParams::default();
         let written = match &self.seen {
-            Seen::Absent(_) => {
+            ObservedLease::Absent(_) => {
                 let mut fresh = Lease { spec: Some(self.claim(None)), ..Lease::default() };
                 fresh.metadata.name = Some(self.name.clone());
                 self.call(self.api.create(&params, &fresh)).await
             }
-            // The rest of the object stays as it is: above all the version the write is based on.
-            Seen::Present(lease, _) => {
+            // The rest of the object stays as it is: above all the version that the write is based on.
+            ObservedLease::Present(lease, _) => {
                 let mut ours = Lease::clone(lease);
                 ours.spec = Some(self.claim(ours.spec.as_ref()));
                 self.call(self.api.replace(&self.name, &params, &ours)).await
@@ -157,7 +157,7 @@ impl Elector {
                 }
                 self.lead_until(begun + self.terms.give_up);
             }
-            // Somebody was faster. Nothing is wrong, but what we knew is outdated.
+            // Another candidate was faster. Nothing is wrong, but our knowledge is outdated.
             Err(CallError::Api(kube::Error::Api(status)))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {
@@ -167,10 +167,10 @@ impl Elector {
         }
     }
 
-    /// A renewal that came after the right had lapsed begins a new term: writes in between were not made.
+    /// A renewal after the right had expired begins a new term, since writes were refused in between.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
-        // The clock is read while nobody can be told no by the token before.
+        // The clock is read while nobody can see the token before.
         self.leadership.send_modify(|token| {
             if !token.is_some_and(|token| token.is_valid(Instant::now())) {
                 *term += 1;
@@ -179,7 +179,8 @@ impl Elector {
         });
     }
 
-    /// The Lease's content with us as holder. Its times are for people; no candidate of ours reads them.
+    /// The Lease's content with this candidate as holder. Its times are for people; no candidate of ours
+    /// reads them.
     fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let before = before.cloned().unwrap_or_default();
@@ -210,22 +211,22 @@ impl Elector {
                 self.seen = self.seen.after(None, now);
             }
             Ok(Event::Init) => *listed = false,
-            // The list may be older than a Lease we have created since: look.
+            // The list may be older than a Lease that we have created since, so read it.
             Ok(Event::InitDone) => self.state.stale |= !*listed,
             Ok(Event::Delete(_)) => {}
-            // Without the watch we only learn of a release later; the stream tries again by itself.
+            // Without the watch, we only learn of a release later; the stream recovers by itself.
             Err(failure) => debug!(lease = self.name, error = %failure, "cannot watch the Lease"),
         }
     }
 
-    /// Gives the Lease back if it is ours. The right goes first, whatever the API server says.
+    /// Releases the Lease if it is ours. The right ends first, whatever the API server answers.
     async fn release(mut self) {
         self.leadership.send_replace(None);
         for _ in 0..2 {
             if self.state.stale {
                 self.look().await;
             }
-            let Seen::Present(lease, _) = &self.seen else { return };
+            let ObservedLease::Present(lease, _) = &self.seen else { return };
             if holder(lease) != Some(&self.identity) {
                 return;
             }
@@ -260,7 +261,7 @@ enum CallError {
     Api(#[from] kube::Error),
 }
 
-/// The API server's answer without its prose, which kube would print twice.
+/// The API server's answer without its message, which kube would print twice.
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}", status.code, status.reason),

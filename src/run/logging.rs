@@ -2,13 +2,13 @@
 
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// One JSON object a line.
     #[default]
     Json,
-    /// For people.
+    /// Text for people.
     Text,
 }
 
@@ -29,7 +29,7 @@ pub fn start_logging(format: LogFormat, filter: &str) {
         LogFormat::Text => registry.with(layer).try_init(),
     };
     drop(started);
-    // A panic's message can quote what it choked on; only the place is told.
+    // A panic's message can quote the value that caused it, so only its location is logged.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panicked");

@@ -1,12 +1,12 @@
-//! The life of the process: tasks, lease, certificate, client, drain.
+//! The life of the process: tasks, leader election, certificates, shutdown.
 
 mod client_ca;
 mod leading;
 mod leaf;
 pub mod lease;
 mod logging;
+mod namespace_scope;
 mod serve;
-mod sight;
 pub mod tasks;
 mod watches;
 

@@ -1,4 +1,4 @@
-//! `copyrator serve`: everything wired together, once.
+//! `copyrator serve`: creates and connects everything, once.
 
 use std::{
     convert::Infallible,
@@ -15,8 +15,8 @@ use super::{
     client_ca::keep_client_ca,
     leading,
     leaf::{LeafKeeper, Sources, carriers, find, keep_leaf, with_causes},
-    lease::{Elector, Leader, LeaseError, Terms},
-    sight::tell_sight,
+    lease::{Elector, Leader, LeaseError, LeaseTimings},
+    namespace_scope::report_unreadable,
     tasks::{Tasks, TasksError, signals},
     watches,
 };
@@ -49,52 +49,52 @@ use crate::{
     webhook::{self, AdmitState, Shedding},
 };
 
-/// Name of the lease that only one reconciler holds.
+/// Name of the Lease of the reconciler.
 const LEASE: &str = "copyrator-reconciler";
-/// The runtime is stuck if its heartbeat is older.
+/// The runtime is stuck if its heartbeat is older than this.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often missing things are looked for at the start.
+/// How often missing objects are looked for at the start.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often definitions are compared with this build, while they are older and once they are not.
+/// How often definitions are compared with this build: while they are older, and afterwards.
 const LOOK_SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// Why serving ended badly.
+/// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// No client.
+    /// No client could be made.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// An address cannot be listened on.
+    /// The process cannot listen on an address.
     #[error("cannot listen on {address} for {purpose}")]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: std::net::SocketAddr,
-        /// What for.
+        /// The listener's purpose, such as `webhook`.
         purpose: &'static str,
-        /// The cause.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// Signals cannot be caught.
+    /// Handlers for signals cannot be installed.
     #[error("cannot catch signals")]
     Signals(#[source] std::io::Error),
-    /// TLS cannot be set up.
+    /// TLS cannot be configured.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// No candidate for the lease.
+    /// The leader election cannot be set up.
     #[error(transparent)]
     Lease(#[from] LeaseError),
-    /// A task ended that must not.
+    /// A task failed, or ended too early.
     #[error(transparent)]
     Tasks(#[from] TasksError),
 }
 
-/// Serves until a signal comes or a task fails.
+/// Serves until a signal arrives or a task fails.
 ///
 /// # Errors
-/// Nothing can be served, or a task ended that must not.
+/// Nothing can be served, or a task failed or ended too early.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
     let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
@@ -110,9 +110,9 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
     watches::start(&mut tasks, &client, &config, &observer);
-    if let Some(places) = watches::places(&config) {
+    if let Some(places) = watches::namespace_scope(&config) {
         tracing::info!("looking at {} only: no ConfigPolicy is in force, and no hook is kept", places.said());
-        tell_sight(&mut tasks, &world, &readiness);
+        report_unreadable(&mut tasks, &world, &readiness);
     }
     tell_completeness(&mut tasks, &world, &readiness);
     tell_older_definitions(&mut tasks, &client, &readiness);
@@ -142,11 +142,12 @@ fn world(config: &Config) -> World {
         only_rule: config.rule_name.as_ref().map(only),
         annotations: config.annotations,
     });
-    world.set_places(watches::places(config));
+    world.set_namespace_scope(watches::namespace_scope(config));
     world
 }
 
-/// A process that serves one rule only shares the work with nobody, so it competes with nobody but its like.
+/// The Lease's name. A process that serves one rule only has another Lease: it shares no work with other
+/// processes.
 fn lease(config: &Config) -> String {
     config.rule_name.as_ref().map_or_else(|| LEASE.to_owned(), |rule| format!("{LEASE}-{rule}"))
 }
@@ -165,13 +166,18 @@ fn reconcile(
     metrics: &mut Registry,
 ) -> Result<(), ServeError> {
     let Reconciling { client, config, world, queue } = parts;
-    let (elector, leader): (Elector, Leader) =
-        Elector::new(client.clone(), &config.namespace, &lease(config), &config.host, Terms::default())?;
+    let (elector, leader): (Elector, Leader) = Elector::new(
+        client.clone(),
+        &config.namespace,
+        &lease(config),
+        &config.host,
+        LeaseTimings::default(),
+    )?;
     let writer = Writer::new(client.clone(), Arc::new(leader.clone()));
     let contents = Arc::new(Contents::new(client.clone()));
     let reporter = Reporter::new(client.clone(), &config.host, world.clone());
-    // Where this process also answers, calls arrive only once it is ready: hooks must not keep it from being
-    // so.
+    // A process with both roles only gets calls once it is ready, so its readiness must not depend on the
+    // hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
     let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
@@ -180,7 +186,7 @@ fn reconcile(
     metrics.register_collector(Box::new(snapshot));
     let (definitions, authorizer): (_, Arc<dyn Authorizer>) = match config.namespaces.is_empty() {
         true => (Definitions::new(client.clone()), Arc::new(ReviewAuthorizer::new(client.clone()))),
-        // What needs no right over the cluster.
+        // What works without rights over the cluster.
         false => (Definitions::published(client.clone()), Arc::new(LocalAuthorizer::new(client.clone()))),
     };
     let reconciler = Arc::new(Reconciler {
@@ -210,7 +216,7 @@ fn reconcile(
         status_written: Mutex::default(),
         warned: Mutex::default(),
     });
-    // The lease is released only when no worker writes any more.
+    // The Lease is released only when no worker writes any more.
     let release = CancellationToken::new();
     tasks.spawn(
         "workers",
@@ -224,7 +230,7 @@ fn reconcile(
     Ok(())
 }
 
-/// Reads the key of digests, or makes it; until then nothing is decided.
+/// Reads the key of digests, or creates it; until then nothing is decided.
 fn load_digest_key(
     tasks: &mut Tasks,
     client: &Client,
@@ -259,7 +265,7 @@ fn load_digest_key(
     });
 }
 
-/// Tells readiness which stores are missing.
+/// Reports in readiness which stores are not complete.
 fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.require("stores"), tasks.shutdown());
     tasks.spawn("completeness", async move {
@@ -272,7 +278,7 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
             let missing: Vec<String> = {
                 let world = world.read().unwrap_or_else(PoisonError::into_inner);
                 let stores = world.unlisted().map(|store| format!("{store:?}"));
-                let places = world.places().into_iter().flat_map(|places| places.unsettled());
+                let places = world.namespace_scope().into_iter().flat_map(|places| places.unsettled());
                 stores.chain(places.map(|name| format!("namespace {name}"))).collect()
             };
             if missing.is_empty() {
@@ -285,8 +291,8 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
-/// Tells readiness of definitions older than this build. They keep nobody waiting: we serve those of the
-/// build before, and a pod that was not ready for them would leave hooks that fail without an answer.
+/// Reports definitions that are older than this build. They do not affect readiness: we serve fields of the
+/// earlier build, and a pod that is not ready would leave hooks with `failurePolicy: Fail` without an answer.
 fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
     let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
     tasks.spawn("definitions", async move {
@@ -362,12 +368,12 @@ async fn answer(
     Ok(())
 }
 
-/// The user name that copies are written with.
+/// The user name that writes copies.
 fn reconciler_user(config: &Config) -> String {
     format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account)
 }
 
-/// Demands client certificates, where the configuration says of whom.
+/// Demands client certificates, if the configuration names a bundle.
 fn trust_clients(tasks: &mut Tasks, config: &Config, readiness: &Readiness) -> Option<ClientTrust> {
     let file = config.client_ca.clone()?;
     let trust = ClientTrust::new(config.client_names.iter().cloned());

@@ -1,4 +1,4 @@
-//! Every task of the process, by name: none is detached, and none can die unnoticed.
+//! All tasks of the process, by name: none is detached, and none can end unnoticed.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,36 +11,36 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-/// What a task's failure is told with.
+/// The error that a task ends with.
 pub type TaskError = Box<dyn Error + Send + Sync>;
 
-/// Why the process has to end with a failure. Names the task.
+/// Why the process ends with a failure. Names the task.
 #[derive(Debug, thiserror::Error)]
 pub enum TasksError {
-    /// A task returned although nobody had asked it to.
+    /// A task returned before the shutdown.
     #[error("task `{name}` ended by itself")]
     Ended {
-        /// The task.
+        /// Name of the task.
         name: &'static str,
     },
     /// A task returned an error.
     #[error("task `{name}` failed: {source}")]
     Failed {
-        /// The task.
+        /// Name of the task.
         name: &'static str,
-        /// Its error.
+        /// The error that it returned.
         source: TaskError,
     },
-    /// A task panicked. The panic hook has told the message.
+    /// A task panicked. The panic hook has logged where.
     #[error("task `{name}` panicked")]
     Panicked {
-        /// The task.
+        /// Name of the task.
         name: &'static str,
     },
     /// The shutdown took too long, or a second signal ended it.
     #[error("tasks aborted during the shutdown: {}", .names.join(", "))]
     Aborted {
-        /// The tasks that were still running, sorted.
+        /// Names of the tasks that were still running, sorted.
         names: Vec<&'static str>,
     },
 }
@@ -54,18 +54,18 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// An empty set. `shutdown` is cancelled when all of them have to end, and is for the tasks to heed.
+    /// An empty set. Tasks must end when `shutdown` is cancelled.
     pub fn new(shutdown: CancellationToken) -> Self {
         Self { set: JoinSet::new(), names: HashMap::new(), shutdown }
     }
 
-    /// The token that says when to end.
+    /// The token that is cancelled for the shutdown.
     pub fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
-    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled, and
-    /// not before: anything else ends the process.
+    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled, and not
+    /// before: anything else ends the process.
     pub fn spawn<F, E>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -75,11 +75,11 @@ impl Tasks {
         self.names.insert(started.id(), name);
     }
 
-    /// Runs until a signal arrives or a task ends, then lets the others finish for at most `grace`. A
-    /// second signal aborts what is left at once.
+    /// Runs until a signal arrives or a task ends, then lets the others finish for at most `grace`. A second
+    /// signal aborts the rest at once.
     ///
     /// # Errors
-    /// The first thing that went wrong.
+    /// The first failure.
     pub async fn run(
         mut self,
         signals: impl Stream<Item = &'static str>,
@@ -115,7 +115,8 @@ impl Tasks {
         first.or(aborted).map_or(Ok(()), Err)
     }
 
-    /// What the end of one task means; `None` for a good one. Logged here, for only the first is returned.
+    /// The failure that the end of one task means; `None` for a good one. It is logged here, since only the
+    /// first one is returned.
     fn outcome(&mut self, ended: Result<(Id, Result<(), TaskError>), JoinError>) -> Option<TasksError> {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let name = self.names.remove(&id).unwrap_or("?");
@@ -140,8 +141,8 @@ impl Tasks {
     }
 }
 
-/// SIGTERM and SIGINT as a stream of their names. From here on neither kills the process by itself, also
-/// as PID 1, where the kernel ignores a signal without a handler: call it before anything else starts.
+/// SIGTERM and SIGINT as a stream of their names. From here on neither ends the process by itself, also as
+/// PID 1, where the kernel ignores a signal without a handler: call it before anything else starts.
 ///
 /// # Errors
 /// The kernel refused a handler.

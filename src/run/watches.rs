@@ -1,4 +1,4 @@
-//! Which kinds are watched, and how little of each is asked for.
+//! Starts the watches: which kinds, and which few fields of each.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,25 +20,25 @@ use crate::{
         workload::Workload,
     },
     marks::SOURCE_INDEX,
-    model::{Places, Store},
+    model::{NamespaceScope, Store},
     observe::{
-        place::look_after,
+        namespace::poll,
         watch::{Observer, watch},
     },
 };
 
-/// Objects a page of a first list: memory at start grows with it.
+/// Objects per page of a first list; memory at start grows with it.
 const PAGE: u32 = 100;
 
-/// The only namespaces that are looked at, where the configuration names some.
-pub(super) fn places(config: &Config) -> Option<Places> {
-    (!config.namespaces.is_empty()).then(|| Places::new(config.namespaces.iter().map(String::as_str)))
+/// The only namespaces to look at, if the configuration names some.
+pub(super) fn namespace_scope(config: &Config) -> Option<NamespaceScope> {
+    (!config.namespaces.is_empty()).then(|| NamespaceScope::new(config.namespaces.iter().map(String::as_str)))
 }
 
 /// The stores that a process with these roles keeps.
 pub(super) fn stores(config: &Config) -> Vec<Store> {
     if !config.namespaces.is_empty() {
-        // The rest is known place by place.
+        // The others are read namespace by namespace.
         return vec![Store::DigestKey];
     }
     let mut stores = vec![
@@ -100,12 +100,12 @@ impl Watches<'_> {
         self.run(name, Api::<W>::all(self.client.clone()), None, fields);
     }
 
-    /// Everything of one namespace, with rights in it alone.
+    /// Watches everything in one namespace, with rights in it alone.
     fn start_in(&mut self, place: &Arc<str>) {
         let (client, name, observer) = (self.client.clone(), place.clone(), self.observer.clone());
         let stop: CancellationToken = self.tasks.shutdown();
         self.tasks.spawn("look after a namespace", async move {
-            look_after(client, name, observer, stop).await;
+            poll(client, name, observer, stop).await;
             Ok::<(), std::convert::Infallible>(())
         });
         self.start_one::<Workload<Deployment>>("watch deployments", place, None);

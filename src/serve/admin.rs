@@ -1,4 +1,4 @@
-//! Probes and metrics, on a plain port of their own.
+//! Probes and metrics, on a plain HTTP port of their own.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use super::readiness::Readiness;
 /// Content type of the OpenMetrics text format, version 1.0.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Says whether the process makes progress: `Err` with what is stuck, which gets it restarted. It must
-/// never depend on the API server, or an outage there restarts us too.
+/// Whether the process makes progress: `Err` with what is stuck, after which the kubelet restarts the pod. It
+/// must never depend on the API server, or an outage there would restart us too.
 pub type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What the admin port shows.
+/// What the admin port serves.
 #[derive(Clone)]
 pub struct Admin {
-    /// Shown by `/readyz`.
+    /// The conditions behind `/readyz`.
     pub readiness: Readiness,
-    /// Asked by `/livez`.
+    /// The check behind `/livez`.
     pub live: Live,
-    /// Shown by `/metrics`.
+    /// The registry behind `/metrics`.
     pub metrics: Arc<Registry>,
 }
 
-/// A router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200 or 503 with the reasons as
-/// plain text, a line each.
+/// A router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200, or 503 with one reason per
+/// line as plain text.
 pub fn admin_router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))

@@ -1,7 +1,7 @@
-//! Who may call: whose client certificates are taken, replaceable while serving.
+//! Client certificates: which CAs and names a listener accepts, replaceable while serving.
 //!
-//! A connection that was let in outlives the bundle it was let in by, so each asks again at its next request
-//! once the bundle has changed. Sessions are not resumed, since a resumed one is not verified.
+//! A connection outlives the bundle that accepted it, so each one checks again at its next request after the
+//! bundle has changed. Sessions are not resumed, since a resumed one is not verified.
 
 use std::{
     collections::BTreeSet,
@@ -25,42 +25,42 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Why a bundle was not installed; the one before goes on being trusted.
+/// Why a bundle was not installed; the previous one stays in use.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// Something in it begins like PEM and is none, such as the first half of a file.
+    /// The text contains an incomplete PEM block, such as the first half of a file.
     #[error("the bundle is no PEM text, or ends too early")]
     Torn,
-    /// There is no certificate in it.
+    /// The text contains no certificate.
     #[error("the bundle holds no certificate")]
     Empty,
-    /// A certificate of it cannot be trusted as an authority.
+    /// A certificate in it cannot be a trusted authority.
     #[error("certificate {number} of the bundle cannot be used as an authority")]
     Unusable {
-        /// Which one, from 1.
+        /// The position of the certificate, from 1.
         number: usize,
         /// What is wrong with it.
         #[source]
         source: Error,
     },
-    /// The verifier cannot be made.
+    /// rustls could not build the verifier.
     #[error("the bundle cannot be used")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// A certificate of a trusted authority that names nobody we know.
+/// A certificate of a trusted authority whose names are all unknown.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a client certificate for {0:?} is trusted, but neither its common name nor a SAN is one of --client-names"
 )]
 struct Stranger(BTreeSet<String>);
 
-/// Whose client certificates are taken. Clones share it.
+/// The accepted client certificates. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ClientTrust(Arc<Gate>);
 
 struct Gate {
-    /// Empty: every client with a certificate of the authority.
+    /// The accepted names; empty: every certificate of the authorities.
     names: BTreeSet<String>,
     provider: Arc<CryptoProvider>,
     installed: RwLock<Installed>,
@@ -68,23 +68,23 @@ struct Gate {
 
 #[derive(Clone, Default)]
 struct Installed {
-    /// Grows with each bundle; 0 while there is none.
+    /// The number of the bundle, from 1; 0 while there is none.
     generation: u64,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl ClientTrust {
-    /// Trusts nobody yet. Later it trusts only clients whose certificate has one of these names (empty: all)
-    /// as common name or as DNS, URI or mail SAN.
+    /// Accepts nobody yet. Later it only accepts clients whose certificate has one of these names (empty:
+    /// any) as common name or as DNS, URI or mail SAN.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self(Arc::new(Gate { names: names.into_iter().collect(), provider, installed: RwLock::default() }))
     }
 
-    /// Trusts these authorities, and no others, from now on: how many they are.
+    /// Accepts these authorities, and no others, from now on. Returns how many they are.
     ///
     /// # Errors
-    /// What is wrong with the bundle, which then changes nothing.
+    /// What is wrong with the bundle; the previous one stays in use.
     pub fn install(&self, bundle_pem: &[u8]) -> Result<usize, TrustError> {
         let mut roots = RootCertStore::empty();
         for (index, certificate) in CertificateDer::pem_slice_iter(bundle_pem).enumerate() {
@@ -102,50 +102,50 @@ impl ClientTrust {
         Ok(count)
     }
 
-    /// Whether there is a bundle to trust.
+    /// Whether a bundle is installed.
     pub fn is_installed(&self) -> bool {
         self.generation() > 0
     }
 
-    /// How many bundles there have been.
+    /// The number of the installed bundle, from 1.
     pub fn generation(&self) -> u64 {
         self.0.now().generation
     }
 
-    /// What asks for certificates in a handshake.
+    /// The verifier that demands certificates in a handshake.
     pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         self.0.clone()
     }
 
-    /// Has a listener verify every handshake.
+    /// Makes a listener verify every handshake.
     pub(super) fn forbid_resumption(config: &mut rustls::ServerConfig) {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
 
-    /// A connection about to be made.
+    /// The caller of a new connection.
     pub(super) fn caller(&self) -> Caller {
         let generation = AtomicU64::new(self.generation());
         Caller { trust: self.clone(), generation, chain: Vec::new() }
     }
 }
 
-/// Who is at the other end of one connection.
+/// The caller at the other end of one connection.
 pub(super) struct Caller {
     trust: ClientTrust,
-    /// The bundle that it was verified by.
+    /// The number of the bundle that its certificate was last verified with.
     generation: AtomicU64,
     chain: Vec<CertificateDer<'static>>,
 }
 
 impl Caller {
-    /// With what it presented in the handshake.
+    /// Sets the certificates that it presented in the handshake.
     pub(super) fn presented(self, chain: Option<&[CertificateDer<'_>]>) -> Self {
         let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
         Self { chain: chain.unwrap_or_default().iter().map(owned).collect(), ..self }
     }
 
-    /// Whether it would still be let in, by the bundle of now.
+    /// Whether the current bundle would accept it.
     pub(super) fn is_trusted(&self) -> bool {
         let installed = self.trust.0.now();
         if self.generation.load(Ordering::Relaxed) == installed.generation {
@@ -162,7 +162,7 @@ impl Caller {
 
 impl Gate {
     fn now(&self) -> Installed {
-        // Replaced whole, so a panic elsewhere cannot have torn it.
+        // The value is replaced as a whole, so a panic elsewhere cannot have left it half-written.
         self.installed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -188,7 +188,7 @@ impl Gate {
     }
 }
 
-/// The common names of a certificate, and its SANs that are texts.
+/// The common names of a certificate, and its textual SANs.
 fn names(certificate: &CertificateDer<'_>) -> Option<BTreeSet<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
@@ -203,7 +203,7 @@ fn names(certificate: &CertificateDer<'_>) -> Option<BTreeSet<String>> {
 
 impl ClientCertVerifier for Gate {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // No hint: a client with one certificate sends it, and what is trusted can change.
+        // No hint: a client with one certificate sends it, and the accepted authorities can change.
         &[]
     }
 

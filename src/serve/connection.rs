@@ -31,22 +31,22 @@ use super::slow_header::{Phase, SlowHeader};
 /// How often the log says that a client certificate is refused, at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// Who may call, and how fast. By default anybody, at any rate.
+/// Which callers are accepted, and how fast they may send requests. By default any caller, at any rate.
 #[derive(Clone, Debug, Default)]
 pub struct Callers {
-    /// Whose certificates are demanded; `None`: nobody's.
+    /// The client certificates that callers need; `None`: none is demanded.
     pub trust: Option<ClientTrust>,
-    /// How fast one address may ask; `None`: no limit.
+    /// The rate limit for each address; `None`: no limit.
     pub rate: Option<PeerRate>,
 }
 
-/// How bytes become HTTP.
+/// How bytes become HTTP: TLS or plain.
 pub(super) enum Transport {
     Plain,
     Tls(TlsAcceptor),
 }
 
-/// What every connection of a listener shares.
+/// What all connections of a listener share.
 pub(super) struct Connections {
     pub(super) transport: Transport,
     pub(super) router: Router,
@@ -54,15 +54,15 @@ pub(super) struct Connections {
     pub(super) callers: Callers,
     pub(super) limits: Limits,
     pub(super) metrics: ConnectionMetrics,
-    /// Cancelled when the listener has closed: finish the request under way, then end.
+    /// Cancelled when the listener has closed: connections finish the current request and end.
     pub(super) finish: CancellationToken,
-    /// Whose the open connections are.
+    /// The number of open connections by address.
     pub(super) open: OpenByPeer,
-    /// When the log last told of a refused certificate.
+    /// When the log last reported a refused certificate.
     pub(super) told: Mutex<Option<Instant>>,
 }
 
-/// One connection: what it is doing, and who is at its other end.
+/// One connection: its phase, and its caller.
 struct Client {
     phase: Phase,
     peer: IpAddr,
@@ -70,15 +70,15 @@ struct Client {
 }
 
 impl Connections {
-    /// Serves one client until it or we have had enough. Failures are its own affair: counted, not returned.
+    /// Serves one connection until either side ends it. Failures are counted, not returned.
     pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr) {
-        // A response is one small write; waiting to fill a packet only delays it.
+        // A response is one small write; waiting to fill a packet would only delay it.
         if let Err(error) = socket.set_nodelay(true) {
             debug!(%error, "cannot set TCP_NODELAY");
         }
         let client = |caller| Client { phase: Phase::default(), peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
-        // Before the handshake: a bundle that comes in the middle of it is asked once more.
+        // Before the handshake, so that a bundle installed during it is checked at the next request.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
         match tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)).await {
             Ok(Ok(stream)) => {
@@ -105,7 +105,7 @@ impl Connections {
         }
     }
 
-    /// Anybody who can connect can fail, and must not fill the log.
+    /// Anybody who can connect can fail a handshake, and must not fill the log.
     fn may_tell(&self) -> bool {
         let (mut told, now) = (self.told.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         let may = told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
@@ -140,7 +140,7 @@ impl Connections {
         client.phase.serving();
         let mut response = match self.turned_away(client) {
             Some(response) => response,
-            // A router is always ready and cheap to clone; what sheds load is a layer inside it.
+            // A router is always ready and cheap to clone; a layer inside it sheds load.
             None => self.router.clone().call(request).await?,
         };
         self.drain.mark(&mut response);
@@ -148,7 +148,7 @@ impl Connections {
         Ok(response)
     }
 
-    /// The answer to a caller who is not trusted any more, or asks too fast.
+    /// The answer to a caller who is no longer accepted, or exceeds the rate limit.
     fn turned_away(&self, client: &Client) -> Option<Response> {
         if client.caller.as_ref().is_some_and(|caller| !caller.is_trusted()) {
             self.metrics.untrusted.inc();

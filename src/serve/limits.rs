@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-/// Bounds of a listener. Bodies and requests in flight are bounded by its router.
+/// Limits of a listener. Its router limits bodies and requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once; one more is closed as soon as it is accepted. The API server opens about
-    /// as many as it has calls in flight.
+    /// Open connections; one more is closed as soon as it is accepted. The API server opens about as many as
+    /// it has calls in flight.
     pub max_connections: usize,
-    /// Of those, how many one address may have, so that an address that hoards them leaves room for others.
-    /// Behind NAT all API servers can be one address.
+    /// How many of them one address may have, so that an address that hoards connections leaves some for
+    /// others. Behind NAT, all API servers can be one address.
     pub max_connections_a_peer: usize,
-    /// From accepting to the end of the TLS handshake.
+    /// Time from accepting to the end of the TLS handshake.
     pub handshake: Duration,
-    /// From a request's first byte to the end of its header.
+    /// Time from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// From one request to the next on a kept connection. Must be longer than the API server's own idle limit
-    /// of about 90 s: the side that closes first must be the client, else a call can be lost on the way.
+    /// Time between two requests on a kept connection. It must be longer than the API server's own idle limit
+    /// of about 90 s: the client must close first, or a call could be lost on its way.
     pub idle: Duration,
-    /// Read buffer of a connection, and so the largest header, in bytes. hyper wants at least 8,192.
+    /// The read buffer of a connection in bytes, and so the largest header. hyper needs at least 8,192.
     pub buffer: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(10),
             idle: Duration::from_secs(120),
-            // hyper's own default of 400 KiB times the connections would be a way to fill our memory.
+            // hyper's default of 400 KiB for each connection would let callers fill our memory.
             buffer: 64 * 1024,
         }
     }

@@ -19,19 +19,19 @@ use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
 use super::peers::OpenByPeer;
 
-/// Pause after `accept` failed for a reason of our own (no file descriptor, no memory): it would fail
-/// again at once, and a loop that spins makes it worse.
+/// The pause after `accept` failed for a local reason (no file descriptor, no memory): it would fail again at
+/// once, and a busy loop would make it worse.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How a listener ended.
+/// The result of closing a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Connections that were still busy when the drain's limit was over. Zero means that no call was lost.
+    /// Connections that were still busy at the drain's limit. Zero means that no call was lost.
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS, HTTP/1.1, until drained. Nothing it starts outlives it, also when dropped. Where
-/// `callers` have to show certificates, `tls` is one that [asks for them](super::ServingCert::server_config).
+/// Serves a router over TLS and HTTP/1.1 until drained. Nothing that it starts outlives it, also when it is
+/// dropped. Where `callers` need certificates, `tls` must [demand them](super::ServingCert::server_config).
 pub async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -97,7 +97,7 @@ async fn serve(
             report(ended);
         }
     };
-    // On a timeout the set still holds the rest; it is told by number, and aborted.
+    // On a timeout, the set still holds the remaining connections: they are counted and aborted.
     let _ = tokio::time::timeout(drain.limit, all_ended).await;
     let cut_off = connections.len();
     connections.shutdown().await;
@@ -119,7 +119,7 @@ fn admit(
         shared.metrics.refused.inc();
         return;
     };
-    // A handshake costs more than a request, and a client that fails it never gets to make one.
+    // A handshake costs more than a request, and a client that fails it never gets to send one.
     if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
         shared.metrics.limited.inc();
         return;
@@ -132,7 +132,7 @@ fn admit(
     });
 }
 
-/// Counts a connection as open for as long as it lives, also when its task panics or is aborted.
+/// Counts a connection as open while it lives, also if its task panics or is aborted.
 struct Open(ConnectionMetrics);
 
 impl Open {
@@ -150,7 +150,7 @@ impl Drop for Open {
 
 async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
     metrics.accepts_failed.inc();
-    // The client gave up between its SYN and our accept: nothing is wrong here.
+    // The client gave up between its SYN and our accept, which is harmless.
     if matches!(failure.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
         return;
     }
@@ -159,7 +159,7 @@ async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
 }
 
 fn report(ended: Result<(), JoinError>) {
-    // Handlers have a catch layer of their own; a panic here is one of ours, and ends one connection only.
+    // Handlers catch their own panics; a panic here is one of the listener's, and ends one connection only.
     if let Err(failure) = ended.as_ref()
         && failure.is_panic()
     {

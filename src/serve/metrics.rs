@@ -1,30 +1,30 @@
-//! What a listener counts. Without labels, so bounded.
+//! The counters of a listener. They have no labels, so they are bounded.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Counters of one listener; clones count together.
+/// The counters of one listener; clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
-    /// Connections open now, handshakes included.
+    /// Open connections, including handshakes.
     pub open: Gauge,
-    /// Connections closed at once because there were too many, of all or of one address.
+    /// Connections that were closed at once because of a limit, of all or of one address.
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
-    /// Those of them that the caller ended, as a caller that does not trust our certificate does.
+    /// Those of them that the caller ended, for example because it does not trust our certificate.
     pub certificates_refused: Counter,
-    /// Requests and connections turned away since their address asks too fast.
+    /// Requests and connections refused by the rate limit of their address.
     pub limited: Counter,
-    /// Requests refused since the certificate of their connection is not trusted any more.
+    /// Requests refused because the certificate of their connection is no longer accepted.
     pub untrusted: Counter,
-    /// Errors of `accept` itself, such as no file descriptor left.
+    /// Errors of `accept` itself, such as no free file descriptor.
     pub accepts_failed: Counter,
 }
 
 impl ConnectionMetrics {
-    /// Adds them to a registry; give it a prefix that names the listener.
+    /// Registers the counters; give a registry with a prefix that names the listener.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("connections", "Connections open now", self.open.clone());
         registry.register(

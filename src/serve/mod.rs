@@ -1,4 +1,4 @@
-//! Listening: TLS for the webhook, plain HTTP for probes and metrics, and a way out that loses no call.
+//! Listeners: TLS for the webhook, plain HTTP for probes and metrics, and a shutdown that loses no call.
 
 pub mod admin;
 mod client_trust;

@@ -1,5 +1,5 @@
-//! How fast one address may ask and how many connections it may have, so that nobody is an oracle's customer
-//! for long, nor keeps the API server waiting.
+//! A rate limit and a connection limit for each address, so that one address can neither probe the webhook
+//! for long nor keep the API server waiting.
 
 use std::{
     collections::HashMap,
@@ -8,38 +8,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Addresses remembered at once. Those beyond share one allowance.
+/// How many addresses have their own limit at once. All others share one.
 const MOST: usize = 4096;
-/// How often the table is looked through for those who have been quiet, at most.
+/// How often quiet addresses are removed from the table, at most.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How much of its allowance an address can save up.
 const SAVED: Duration = Duration::from_secs(2);
 
-/// How fast one address may ask. Clones share it.
+/// The rate limit of each address. Clones share it.
 #[derive(Clone, Debug)]
 pub struct PeerRate {
-    /// What one request costs of an address's time.
+    /// How much of an address's time one request uses.
     price: Duration,
     table: Arc<Mutex<Table>>,
 }
 
-/// Until when each address has used up its time: the generic cell rate algorithm, one instant an address.
+/// Until when each address has used up its time: the generic cell rate algorithm, one instant per address.
 #[derive(Debug, Default)]
 struct Table {
     used: HashMap<IpAddr, Instant>,
-    /// The same for all addresses that are not in the table, once it is full.
+    /// The same for all addresses beyond a full table.
     others: Option<Instant>,
     swept: Option<Instant>,
 }
 
 impl PeerRate {
-    /// This many requests a second and address, twice as many at once after a pause; `None` for 0: no limit.
+    /// This many requests per second and address, and twice as many at once after a pause; `None` for 0: no
+    /// limit.
     pub fn new(per_second: u32) -> Option<Self> {
         let price = Duration::from_secs(1).checked_div(per_second)?;
         Some(Self { price, table: Arc::default() })
     }
 
-    /// Whether an address may ask now; if so, it has.
+    /// Whether an address may send a request now; if so, it is counted.
     pub(super) fn admits(&self, peer: IpAddr, now: Instant) -> bool {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let used = table.used_by(network(peer), now);
@@ -66,18 +67,19 @@ impl Table {
     }
 }
 
-/// How many connections each address has open. Clones share it; as large as there are connections.
+/// The number of open connections of each address. Clones share it; it has no more entries than there are
+/// connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenByPeer(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One of them, until dropped.
+/// One open connection, counted until it is dropped.
 pub(super) struct OpenOfPeer {
     all: OpenByPeer,
     peer: IpAddr,
 }
 
 impl OpenByPeer {
-    /// One more for this address, unless it has `most`.
+    /// Counts one more for this address; `None` if it has `most` already.
     pub(super) fn take(&self, peer: IpAddr, most: usize) -> Option<OpenOfPeer> {
         let peer = network(peer);
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +103,7 @@ impl Drop for OpenOfPeer {
     }
 }
 
-/// What one machine has for itself: an address of IPv4, a /64 of IPv6.
+/// What one machine can use: one IPv4 address, or a /64 of IPv6.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -117,7 +119,7 @@ mod tests {
         std::net::Ipv4Addr::from_bits(number).into()
     }
 
-    /// How many of `tries` get through.
+    /// How many of `tries` are admitted.
     fn admitted(rate: &PeerRate, peer: IpAddr, now: Instant, tries: usize) -> usize {
         (0..tries).filter(|_| rate.admits(peer, now)).count()
     }

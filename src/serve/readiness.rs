@@ -1,5 +1,5 @@
-//! What is still missing before we can answer correctly, by name; and what is not in order but keeps nobody
-//! from answering.
+//! The conditions that must hold before we can answer correctly, by name, and remarks that do not affect
+//! readiness.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
-/// Says whether something holds at this moment, and why not.
+/// Says whether a condition holds at this moment: `Err` with why it does not.
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// A registry of named conditions, all of which must hold; draining is one of them. Clones share it.
+/// Named conditions that must all hold; not draining is one of them. Clones share them.
 #[derive(Clone)]
 pub struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
@@ -27,13 +27,13 @@ pub struct Condition {
 }
 
 impl Readiness {
-    /// A registry without conditions, ready until `drain` is cancelled.
+    /// No conditions yet: ready until `drain` is cancelled.
     pub fn new(drain: CancellationToken) -> Self {
         Self { missing: Arc::default(), remarks: Arc::default(), checks: Arc::default(), drain }
     }
 
-    /// Adds a condition that is looked at whenever somebody asks: for conditions that end by themselves, even
-    /// while the task that keeps them hangs.
+    /// Adds a condition that is evaluated for each request: for conditions that can end while the task that
+    /// maintains them hangs.
     pub fn check(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.checks.write().unwrap_or_else(PoisonError::into_inner).push((name, Arc::new(holds)));
     }
@@ -45,8 +45,8 @@ impl Readiness {
         condition
     }
 
-    /// A condition that is told of, and keeps nobody waiting. For what can only come to hold once we are
-    /// ready.
+    /// Adds a remark, which is shown and does not affect readiness: for conditions that can only hold once we
+    /// are ready.
     pub fn remark(&self, name: &'static str) -> Condition {
         Condition { name, register: self.remarks.clone() }
     }
@@ -56,9 +56,9 @@ impl Readiness {
         self.missing().is_empty()
     }
 
-    /// What does not hold and why, ordered by name.
+    /// The conditions that do not hold, with reasons, by name.
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
-        // A map of texts is whole at any moment, so a panic elsewhere cannot have torn it.
+        // A map of texts is always whole, so a panic elsewhere cannot have left it half-written.
         let mut missing = self.missing.read().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, check) in &*self.checks.read().unwrap_or_else(PoisonError::into_inner) {
             if let Err(reason) = check() {
@@ -73,20 +73,20 @@ impl Readiness {
 }
 
 impl Condition {
-    /// It holds. Whether that is news: what is told once, and not each time one looks, is told then.
+    /// Notes that the condition holds. Returns whether that is news, to log it once.
     pub fn holds(&self) -> bool {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
 
-    /// It does not hold, because of `reason`. Shown to anybody who asks: no Secret values. Whether that is
-    /// news.
+    /// Notes that the condition does not hold, because of `reason`. Anybody can read it, so it contains no
+    /// Secret values. Returns whether that is news.
     pub fn missing(&self, reason: impl Into<String>) -> bool {
         let reason = reason.into();
         let mut register = self.register.write().unwrap_or_else(PoisonError::into_inner);
         register.insert(self.name, reason.clone()).as_ref() != Some(&reason)
     }
 
-    /// It holds if `result` is good, and is missing for the error's reason otherwise.
+    /// The condition holds if `result` is `Ok`; otherwise the error is the reason.
     pub fn set<E: fmt::Display>(&self, result: Result<(), E>) {
         match result {
             Ok(()) => self.holds(),
@@ -96,7 +96,7 @@ impl Condition {
 }
 
 impl fmt::Display for Readiness {
-    /// `ready`, or one line for each thing missing; then the remarks.
+    /// `ready`, or one line for each condition that does not hold; then the remarks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.missing();
         if missing.is_empty() {
@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(readiness.to_string(), "drain: shutting down\n");
     }
 
-    /// A CA that cannot be read holds up the task that renews the certificate, and that task says nothing of
-    /// the day that passes.
+    /// A CA that cannot be read blocks the task that renews the certificate, and that task does not notice
+    /// that a day passes.
     #[test]
     fn a_check_is_made_whenever_somebody_asks() {
         let (readiness, ended) = (Readiness::new(CancellationToken::new()), Arc::new(AtomicBool::new(false)));

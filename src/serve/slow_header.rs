@@ -1,8 +1,8 @@
-//! A bound on slow headers that leaves idle connections alone.
+//! Limits slow headers without affecting idle connections.
 //!
-//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. Here the
-//! time counts from a request's first byte, so it can be short: a client that trickles its header is cut
-//! off, one that waits with its next request is not.
+//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. Here the time
+//! counts from a request's first byte, so it can be short: a client that sends its header in a trickle is cut
+//! off, a client that waits before its next request is not.
 
 use std::io;
 use std::pin::Pin;
@@ -18,17 +18,17 @@ const IDLE: u8 = 0;
 const RECEIVING: u8 = 1;
 const SERVING: u8 = 2;
 
-/// What a connection is doing, told by its service.
+/// The phase of a connection, as its service reports it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// The header is complete; the handler works.
+    /// The header is complete, and the handler works.
     pub(super) fn serving(&self) {
         self.0.store(SERVING, Ordering::Relaxed);
     }
 
-    /// The response is made; the next byte begins another request.
+    /// The response is complete, and the next byte begins another request.
     pub(super) fn idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl Phase {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }
 
-    /// Whether these bytes are a request's first.
+    /// Whether these bytes are the first of a request.
     fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, RECEIVING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests, their set-up functions too
-//! Listeners against clients that behave well, badly, and while we leave.
+//! Listeners with clients that behave well, behave badly, or are connected while we shut down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use super::{Callers, ConnectionMetrics, Drain, Drained, Limits, ServingCert, ser
 
 mod callers;
 
-/// Far more than anything here takes: reaching it means that the condition never comes.
+/// Far longer than anything here takes: reaching it means that the condition never comes.
 const DEADLINE: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -116,7 +116,7 @@ async fn connect(connector: &TlsConnector, address: std::net::SocketAddr) -> std
     Ok(BufReader::new(connector.connect(ServerName::try_from("hook.test").unwrap(), socket).await?))
 }
 
-/// One request on a connection; the answer's body, and whether the connection may be used again.
+/// Sends one request. Returns the body of the answer, and whether the connection may be used again.
 async fn ask(client: &mut Client, path: &str) -> std::io::Result<(String, bool)> {
     client.write_all(format!("GET {path} HTTP/1.1\r\nHost: hook.test\r\n\r\n").as_bytes()).await?;
     let (mut line, mut length, mut keep) = (String::new(), 0, true);
@@ -164,7 +164,7 @@ async fn a_trickled_header_is_cut_off_and_an_idle_connection_is_not() {
 
     let mut slow = soon(server.connect()).await.unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nHost:").await.unwrap();
-    // hyper may say 408 first; then the connection is over, whatever more we would send.
+    // hyper may answer 408 first; then the connection is over, whatever more we would send.
     soon(slow.read_to_end(&mut Vec::new())).await.ok();
     until(|| server.metrics.open.get() == 1).await;
 
@@ -173,7 +173,7 @@ async fn a_trickled_header_is_cut_off_and_an_idle_connection_is_not() {
     server.drained().await;
 }
 
-/// hyper alone would take 400 KiB of each connection.
+/// hyper alone would accept 400 KiB on each connection.
 #[tokio::test]
 async fn a_header_beyond_64_kib_is_refused_and_a_shorter_one_is_not() {
     let server = Server::start(Limits::default(), Duration::ZERO).await;
@@ -185,7 +185,7 @@ async fn a_header_beyond_64_kib_is_refused_and_a_shorter_one_is_not() {
     assert_eq!(line, "HTTP/1.1 200 OK\r\n");
 
     let mut longer = soon(server.connect()).await.unwrap();
-    // The server may leave before it has all, and then its answer can be lost.
+    // The server may close before it has everything, and then its answer can be lost.
     soon(longer.write_all(header(200 << 10).as_bytes())).await.ok();
     let mut answer = String::new();
     soon(longer.read_line(&mut answer)).await.ok();
@@ -209,7 +209,7 @@ async fn one_connection_too_many_is_refused_at_once() {
     server.drained().await;
 }
 
-/// One pod that opens connections and keeps them would shut the API server out.
+/// A pod that opens connections and keeps them would otherwise shut out the API server.
 #[tokio::test]
 async fn one_address_cannot_have_all_connections() {
     let limits = Limits { max_connections: 10, max_connections_a_peer: 2, ..Limits::default() };
@@ -280,9 +280,9 @@ async fn a_request_beyond_the_limit_is_cut_off_and_told() {
     assert_eq!(metrics.open.get(), 0);
 }
 
-/// Clients that keep connections as the API server does, and stop coming once their endpoints have changed,
-/// which is after they have seen the drain and before the propagation delay is over. Each comes anew once
-/// after it has seen it; the delay is long, for a machine with more to do.
+/// Clients that keep connections as the API server does, and stop connecting once their endpoints have
+/// changed: after they have seen the drain, and before the propagation delay is over. Each connects once more
+/// after it has seen the drain; the delay is long, for busy machines.
 #[tokio::test]
 async fn a_drain_under_load_fails_no_request() {
     let server = Server::start(Limits::default(), Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! The certificate being served, replaceable while serving.
+//! The serving certificate, replaceable while serving.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,22 +15,22 @@ use rustls_pki_types::pem::PemObject;
 
 use super::client_trust::ClientTrust;
 
-/// Why a certificate was not installed; the one before goes on being served. Says nothing of the key.
+/// Why a certificate was not installed; the previous one stays in use. Messages say nothing of the key.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The chain has no certificate, or a damaged one.
     #[error("cannot serve the certificate: {0}")]
     Chain(#[from] CertError),
-    /// The key's text has no private key, or one of an unsupported kind.
+    /// The text contains no private key, or one of an unsupported kind.
     #[error("cannot serve the certificate of `{subject}`: its private key cannot be loaded")]
     Key {
-        /// Subject of the leaf.
+        /// Subject of the leaf certificate.
         subject: String,
     },
-    /// The key is not the leaf's.
+    /// The private key does not belong to the leaf.
     #[error("cannot serve the certificate of `{subject}`: the private key is not its own")]
     Mismatch {
-        /// Subject of the leaf.
+        /// Subject of the leaf certificate.
         subject: String,
     },
 }
@@ -59,30 +59,31 @@ impl Default for ServingCert {
 }
 
 impl ServingCert {
-    /// Nothing to serve yet: handshakes fail until [`install`](Self::install) succeeded once.
+    /// Without a certificate: handshakes fail until [`install`](Self::install) has succeeded.
     pub fn new() -> Self {
-        // Given explicitly, so that no process-wide default has to be set for us.
+        // Passed explicitly, so that no process-wide default has to be set for us.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self { slot: Arc::default(), provider, ends: Gauge::default() }
     }
 
-    /// Shows when the certificate ends; give a registry with a prefix that names the listener.
+    /// Registers a metric with the certificate's end; give a registry with a prefix that names the listener.
     pub fn register(&self, registry: &mut Registry) {
         let help = "When the serving certificate ends, in seconds since 1970; 0 while there is none";
         registry.register("certificate_not_after_timestamp_seconds", help, self.ends.clone());
     }
 
-    /// Serves another certificate from the next handshake on. The pair is loaded and compared first.
+    /// Uses another certificate from the next handshake on, after checking that chain and key belong
+    /// together.
     ///
     /// # Errors
-    /// What is wrong with it; what was served before goes on being served.
+    /// What is wrong with it; the previous certificate stays in use.
     pub fn install(&self, chain_pem: &str, key_pem: &PrivateKeyPem) -> Result<(), InstallError> {
         let chain = Certificate::all_from_pem(chain_pem)?;
         let leaf = chain.first().cloned().ok_or(CertError::NoCertificate)?;
         let subject = || leaf.subject().to_owned();
         let key = PrivateKeyDer::from_pem_slice(key_pem.expose().as_bytes())
             .map_err(|_| InstallError::Key { subject: subject() })?;
-        // The source is dropped: what a parser says of a key may quote it.
+        // The parser's message is dropped: it may quote the key.
         let signer = self
             .provider
             .key_provider
@@ -98,15 +99,15 @@ impl ServingCert {
         Ok(())
     }
 
-    /// Last second of the certificate being served; `None` before the first.
+    /// The last second of the certificate in use; `None` before the first one.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.slot.installed().map(|installed| installed.leaf.validity().not_after())
     }
 
-    /// Whether there is a certificate that callers can take at this time.
+    /// Whether callers can accept the certificate at this time.
     ///
     /// # Errors
-    /// Why not.
+    /// Why they cannot.
     pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
         let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
         match leaf.validity().contains(now) {
@@ -119,14 +120,14 @@ impl ServingCert {
         }
     }
 
-    /// The leaf being served; `None` before the first.
+    /// The leaf certificate in use; `None` before the first one.
     pub fn leaf(&self) -> Option<Certificate> {
         self.slot.installed().map(|installed| installed.leaf)
     }
 
-    /// How to listen with it: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server uses no HTTP/2 to webhooks
-    /// (kubernetes/kubernetes pull 82090), so what HTTP/2 can be attacked with need not be offered. With
-    /// `clients`, every client must show a certificate that they trust.
+    /// The TLS configuration of a listener: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server does not use
+    /// HTTP/2 for webhooks (kubernetes/kubernetes pull 82090), so attacks by HTTP/2 need not be possible.
+    /// With `clients`, every client needs a certificate that they accept.
     ///
     /// # Errors
     /// Only if the built-in provider lacked those versions.
@@ -151,14 +152,14 @@ impl ServingCert {
 
 impl Slot {
     fn installed(&self) -> Option<Installed> {
-        // Replaced whole or not at all, so a panic elsewhere cannot have torn it.
+        // The value is replaced as a whole, so a panic elsewhere cannot have left it half-written.
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ResolvesServerCert for Slot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // Whatever name was asked for: API servers ask for the Service's name, people for others.
+        // Whatever name the client asks for: API servers ask for the Service's name, people for others.
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.key.clone())
     }
 }
@@ -217,7 +218,7 @@ mod tests {
         let good = leaf("good.test");
         serving.install(&good.chain_pem, &good.key_pem).unwrap();
         serving.is_valid_at(now).unwrap();
-        // A clock that jumps is no reason to say that all is well.
+        // A clock that jumps must not make the certificate look valid.
         for wrong in [now + day, now - day] {
             assert!(serving.is_valid_at(wrong).unwrap_err().contains("it ends 20"), "{wrong:?}");
         }

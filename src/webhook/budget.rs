@@ -1,6 +1,6 @@
-//! How many questions to the API server reviews may cost: a user who writes much in one namespace, or claims
-//! to, takes nothing from the others, and all reviews together ask no more than an API server bears beside
-//! its work.
+//! A budget for the questions that reviews ask the API server. A user who writes much in one namespace, or
+//! claims to, leaves the other namespaces' budgets alone, and all reviews together ask no more than an API
+//! server bears beside its work.
 
 use std::{
     collections::HashMap,
@@ -15,11 +15,11 @@ use crate::{
     authority::Question,
 };
 
-/// For one namespace: a folder of two hundred rules at once, and then some thirty rules a second.
+/// For one namespace: a folder of two hundred rules at once, and then some thirty rules per second.
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
-/// For all of them.
+/// For all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
-/// How many namespaces are told apart; a place is free again as soon as its namespace has all of its budget.
+/// How many namespaces have their own bucket. A bucket is dropped once it is full again.
 const MOST_NAMESPACES: usize = 1024;
 
 #[derive(Clone, Copy)]
@@ -28,14 +28,14 @@ struct Rate {
     a_second: f64,
 }
 
-/// What is left to ask, as of a moment.
+/// The questions that are left at a certain time.
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct TokenBucket {
     questions: f64,
     at: Instant,
 }
 
-impl Left {
+impl TokenBucket {
     fn full(rate: Rate, now: Instant) -> Self {
         Self { questions: rate.at_once, at: now }
     }
@@ -48,12 +48,12 @@ impl Left {
 
 #[derive(Debug, Default)]
 struct Budgets {
-    all: Option<Left>,
-    namespaces: HashMap<Box<str>, Left>,
+    all: Option<TokenBucket>,
+    namespaces: HashMap<Box<str>, TokenBucket>,
 }
 
 impl Budgets {
-    /// Takes one question of a namespace's budget; `false`: there is none left.
+    /// Takes one question from a namespace's budget; `false` if none is left.
     fn take(&mut self, namespace: &str, now: Instant) -> bool {
         if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
             self.namespaces.retain(|_, left| left.at(OF_NAMESPACE, now).questions < OF_NAMESPACE.at_once);
@@ -61,8 +61,8 @@ impl Budgets {
                 return false;
             }
         }
-        let left = self.namespaces.entry(namespace.into()).or_insert(Left::full(OF_NAMESPACE, now));
-        let all = self.all.get_or_insert(Left::full(OF_ALL, now));
+        let left = self.namespaces.entry(namespace.into()).or_insert(TokenBucket::full(OF_NAMESPACE, now));
+        let all = self.all.get_or_insert(TokenBucket::full(OF_ALL, now));
         (*left, *all) = (left.at(OF_NAMESPACE, now), all.at(OF_ALL, now));
         if left.questions < 1.0 || all.questions < 1.0 {
             return false;
@@ -73,12 +73,12 @@ impl Budgets {
     }
 }
 
-/// The budgets of all namespaces.
+/// The budgets of all namespaces. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget(Arc<Mutex<Budgets>>);
 
 impl Budget {
-    /// Asks on behalf of one namespace.
+    /// Questions on behalf of one namespace.
     pub(super) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
         Metered { budget: self, namespace, authorizer }
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(taken(&mut budgets, "loud", start), 1024);
         assert_eq!(taken(&mut budgets, "quiet", start), 1024);
         assert_eq!(taken(&mut budgets, "loud", start + Duration::from_secs(1)), 128);
-        // All together.
+        // All namespaces together.
         let many = (0..100).map(|at| taken(&mut budgets, &format!("n-{at}"), start + Duration::from_secs(1)));
         assert_eq!(many.sum::<usize>(), 4096 - 2 * 1024 + 1024 - 128);
     }

@@ -1,4 +1,4 @@
-//! One request: its limits, its deadline, its panics.
+//! Handles one request: its limits, its deadline, its panics.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     AdmitState, PathLabels, ReviewLabels, inquiry,
-    pace::{Decided, decided},
+    judge::{Decided, decided},
 };
 use crate::{
     access::AskError,
@@ -27,13 +27,13 @@ use crate::{
     api::Span,
 };
 
-/// The API server's own default.
+/// The API server's default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a body may take. The API server has the whole body before it asks; a body that trickles holds a
-/// place.
+/// How long receiving a body may take. The API server has the whole body before it calls; a slow body would
+/// hold a permit.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why there is no verdict.
+/// Why a request has no verdict.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HandleError {
     #[error(transparent)]
@@ -54,24 +54,24 @@ pub(super) enum HandleError {
     Panic,
 }
 
-/// Counts a request while it is under way, also where its caller hangs up in the middle.
-struct UnderWay(Gauge);
+/// Counts a request as in flight, also if its caller hangs up before the answer.
+struct InFlight(Gauge);
 
-impl UnderWay {
+impl InFlight {
     fn begin(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-/// What the counters say of a request.
-struct Seen {
+/// The metric labels of a request.
+struct Counted {
     operation: &'static str,
     kind: &'static str,
     verdict: &'static str,
@@ -84,8 +84,8 @@ pub(super) async fn handle(
     request: Request,
 ) -> Response {
     let start = Instant::now();
-    let mut seen = Seen { operation: "none", kind: "other", verdict: "fault" };
-    let _under_way = UnderWay::begin(&state.metrics.in_flight);
+    let mut seen = Counted { operation: "none", kind: "other", verdict: "fault" };
+    let _under_way = InFlight::begin(&state.metrics.in_flight);
     let deadline = start + patience(request.uri().query());
     let work = AssertUnwindSafe(answer(&state, purpose, request, &mut seen)).catch_unwind();
     let result = match tokio::time::timeout_at(deadline, work).await {
@@ -106,7 +106,7 @@ pub(super) async fn handle(
         }
         plain(status, &error.to_string())
     });
-    let Seen { operation, kind, verdict } = seen;
+    let Counted { operation, kind, verdict } = seen;
     state.metrics.reviews.get_or_create(&ReviewLabels { path, operation, kind, verdict }).inc();
     state.metrics.duration.get_or_create(&PathLabels { path }).observe(start.elapsed().as_secs_f64());
     response
@@ -116,7 +116,7 @@ async fn answer(
     state: &Arc<AdmitState>,
     purpose: Purpose,
     request: Request,
-    seen: &mut Seen,
+    seen: &mut Counted,
 ) -> Result<Response, HandleError> {
     let (parts, body) = request.into_parts();
     check_content_type(parts.headers.get(header::CONTENT_TYPE))?;
@@ -147,7 +147,7 @@ async fn answer(
     Ok(response)
 }
 
-/// To be tried again: that is no fault of ours that a failure policy should wave through.
+/// The user should try again: a failure policy of Ignore must not let this write pass.
 fn too_much_asked(namespace: &str) -> Verdict {
     let message = format!(
         "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
@@ -155,7 +155,7 @@ fn too_much_asked(namespace: &str) -> Verdict {
     Verdict::refuse(429, "TooManyRequests", &message)
 }
 
-/// The body in one piece of memory: collected, the pieces and the whole would be there at the same time.
+/// The body in one piece of memory; collecting it in pieces would need twice as much.
 async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError> {
     let room = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(BODY_LIMIT);
     let (mut body, mut bytes) = (Limited::new(body, BODY_LIMIT), Vec::with_capacity(room));
@@ -169,7 +169,7 @@ async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError>
     Ok(bytes.into())
 }
 
-/// How long the caller waits, less what the way back takes.
+/// How long the caller waits, less the time for the way back.
 fn patience(query: Option<&str>) -> Duration {
     let asked =
         query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("timeout="));

@@ -1,4 +1,4 @@
-//! The one question a verdict may hang on: may the writer do what the object declares?
+//! Asks the API server what a verdict depends on: may the writer do what the object declares?
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     authority::{Subject, listing_namespaces, refusal, too_many},
 };
 
-/// How long a question may take on which only a warning hangs: the write waits for it.
+/// How long a question may take that only decides about a warning: the write waits for it.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Asks, and turns the answers into a verdict.
@@ -27,7 +27,7 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
         }
     }
     let mut verdict = inquiry.allow;
-    // The account's rights may come later, with the rest of a release: no reason to refuse.
+    // The ServiceAccount may get its rights later, with the rest of a release, so this refuses nothing.
     match refused(authorizer, &inquiry.expected, MOST_QUESTIONS).await? {
         Answers::Refused(missing) => match missing.first() {
             Some(question) => {
@@ -50,8 +50,8 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
     Ok(verdict)
 }
 
-/// Warns of what a rule will not do as things stand. Which namespaces there are is told to nobody who may not
-/// list them, and no write fails because that cannot be asked.
+/// Warns of what a rule will not do for now. Users who may not list namespaces are not told which exist, and
+/// no write fails because that cannot be asked.
 async fn tell(authorizer: &dyn Authorizer, author: &Subject, foresight: Foresight, verdict: &mut Verdict) {
     let Foresight { told, of_namespaces } = foresight;
     told.into_iter().for_each(|said| verdict.warn(said));

@@ -1,4 +1,4 @@
-//! What the webhook counts. No label names an object or a namespace.
+//! The webhook's metrics. No label names an object or a namespace.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -6,43 +6,43 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// From 5 µs to 5 s.
+/// Histogram buckets in seconds, from 5 µs to 5 s.
 const BUCKETS: [f64; 17] = [
     5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
 
-/// What a review was and came to.
+/// Labels of an answered review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReviewLabels {
-    /// The path asked.
+    /// The path that was called.
     pub path: &'static str,
-    /// CREATE, UPDATE, DELETE or none.
+    /// One of CREATE, UPDATE, DELETE and none.
     pub operation: &'static str,
-    /// The kind of the object, where it is one that we know; else other.
+    /// The object's kind if it is one that we know, else `other`.
     pub kind: &'static str,
-    /// allowed, warned, patched, refused, malformed, fault, shed, panic, deadline.
+    /// One of allowed, warned, patched, refused, malformed, fault, shed, panic and deadline.
     pub verdict: &'static str,
 }
 
-/// The path asked.
+/// Labels of a path's metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PathLabels {
-    /// The path asked.
+    /// The path that was called.
     pub path: &'static str,
 }
 
-/// What the webhook counts.
+/// The webhook's metrics. Clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Reviews answered.
+    /// Answered reviews, by path, operation, kind and verdict.
     pub reviews: Family<ReviewLabels, Counter>,
-    /// How long an answer took, body included.
+    /// How long an answer took, including receiving the body.
     pub duration: Family<PathLabels, Histogram, fn() -> Histogram>,
-    /// Requests under way.
+    /// How many requests are in flight.
     pub in_flight: Gauge,
-    /// Requests turned away since too many were under way.
+    /// Requests that were refused because too many were in flight.
     pub shed: Counter,
-    /// Panics contained.
+    /// Panics that were caught in a request.
     pub panics: Counter,
 }
 
@@ -59,8 +59,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows the counters under `copyrator_admission_…` (give a registry with that prefix already in place,
-    /// or none).
+    /// Registers the metrics under `copyrator_admission_…` (give a registry with that prefix already in
+    /// place, or none).
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("admission");
         registry.register("reviews", "Admission reviews answered", self.reviews.clone());

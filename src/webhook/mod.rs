@@ -1,11 +1,11 @@
-//! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides it from memory and
-//! responds; here is asked, counted, and put off what is too much.
+//! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides about it from memory
+//! and responds. This room asks the API server, counts, and refuses what is too much.
 
 mod budget;
 mod handler;
 pub(crate) mod inquiry;
+mod judge;
 mod metrics;
-mod pace;
 mod shedding;
 
 use std::sync::{Arc, RwLock};
@@ -22,17 +22,17 @@ use crate::{
     model::World,
 };
 
-/// What the webhook answers from.
+/// What the webhook needs to answer.
 pub struct AdmitState {
     /// What is known of the cluster; watches write it.
     pub world: Arc<RwLock<World>>,
-    /// Who knows what is allowed. Asked for our own kinds only.
+    /// Answers what users may do. Only asked about our own kinds and annotations.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Who we are and whom we trust.
+    /// Our own accounts, and the accounts that we trust.
     pub parties: Arc<Parties>,
-    /// How many requests may be under way.
+    /// How many requests may be in flight.
     pub shedding: Shedding,
-    /// What is counted.
+    /// The metrics that requests are counted in.
     pub metrics: Metrics,
 }
 
@@ -40,7 +40,7 @@ pub struct AdmitState {
 /// path without a name.
 const ONE_POLICY: &str = "/validate/policies/{name}";
 
-/// The webhook. Unknown paths are 404, other methods 405.
+/// The webhook's router. Unknown paths are 404, other methods 405.
 pub fn router(state: AdmitState) -> Router {
     let state = Arc::new(state);
     let handle = move |path, purpose, request| handler::handle(state.clone(), path, purpose, request);
@@ -59,7 +59,8 @@ pub fn router(state: AdmitState) -> Router {
     })
 }
 
-/// As the API server has it: parts of small letters, digits and dashes, with a dot between them.
+/// Whether Kubernetes accepts the name: parts of lower-case letters, digits and dashes, with a dot between
+/// them.
 fn is_policy_name(name: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let part = |part: &str| {

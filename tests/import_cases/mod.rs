@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use copyrator::{
     api::{ConfigMonitor, CopyratorRule},
-    import::{Found, Imported, Made, Options, import, json, yaml},
+    import::{ImportInput, Imported, Made, Options, import, json, yaml},
     validate::{CompiledMonitor, CompiledRule},
 };
 use serde_json::Value;
@@ -13,8 +13,8 @@ use serde_json::Value;
 /// Every value of the cases that must not come out.
 const SECRET: &str = "c2VjcmV0";
 
-fn read(text: &str) -> Found {
-    let mut found = Found::default();
+fn read(text: &str) -> ImportInput {
+    let mut found = ImportInput::default();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap() {
         found.take(document, None);
     }
@@ -100,7 +100,7 @@ fn the_steps_come_first_and_nothing_found_is_nothing_printed() {
             .map(|step| out.find(step).unwrap_or_else(|| panic!("{step} is missing in {out}")))
             .collect();
     assert!(steps.is_sorted() && steps[4] < out.find("---\n").unwrap(), "{out}");
-    assert_eq!(yaml(&import(&Found::default(), &Options::default())).unwrap(), "");
+    assert_eq!(yaml(&import(&ImportInput::default(), &Options::default())).unwrap(), "");
 }
 
 /// The other tool of copies is stopped first, that of restarts last: each import says its own order, and only its own.

@@ -2,7 +2,7 @@
 
 use copyrator::{
     intake::object::Slim,
-    model::{ObjectFacts, Places, Store},
+    model::{NamespaceScope, ObjectFacts, Store},
     names::{Kind, ObjectKey},
 };
 use k8s_openapi::api::core::v1::Secret;
@@ -60,7 +60,7 @@ async fn namespaces_that_are_not_there_are_told_to_who_may_list_namespaces() {
 async fn where_some_namespaces_are_looked_at_or_none_is_known_nothing_is_told() {
     let review = to(json!([{"names": ["shpo"]}]));
     let mut some = Cluster::new();
-    some.world.set_places(Some(Places::new(["shop"])));
+    some.world.set_namespace_scope(Some(NamespaceScope::new(["shop"])));
     let mut starting = Cluster::new();
     starting.world.settings_mut().stores = [Store::Namespaces].into();
     starting.world.forget_listed(Store::Namespaces);

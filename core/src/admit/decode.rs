@@ -10,28 +10,28 @@ use crate::authority::Subject;
 /// The largest request that is read: twice the API server's own limit, and a little.
 pub const BODY_LIMIT: usize = 7 << 20;
 
-/// What the API server asks about. Objects stay as they came until somebody looks.
+/// What the API server asks. Objects stay undecoded until a decision needs them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review<'a> {
-    /// To be echoed.
+    /// The request's UID, which the answer repeats.
     #[serde(borrow)]
     pub uid: Cow<'a, str>,
     /// The kind of the object.
     #[serde(borrow)]
     pub kind: GroupVersionKind<'a>,
-    /// A part of the object that is written alone, such as `status`.
+    /// The subresource that is written, such as `status`; absent for the object itself.
     #[serde(borrow, default)]
     pub sub_resource: Option<Text<'a>>,
-    /// The object's name; empty where it will be generated or a collection is deleted.
+    /// The object's name; empty where the API server will generate it, or deletes a collection.
     #[serde(borrow, default)]
     pub name: Cow<'a, str>,
     /// The object's namespace; for a Namespace its own name.
     #[serde(borrow, default)]
     pub namespace: Cow<'a, str>,
-    /// What is done.
+    /// Create, update, delete or connect.
     pub operation: Operation,
-    /// Who does it.
+    /// The user who sends the request.
     #[serde(default)]
     pub user_info: UserInfo,
     /// The object as it would be; absent on DELETE.
@@ -40,7 +40,7 @@ pub struct Review<'a> {
     /// The object as it is; absent on CREATE.
     #[serde(borrow, default)]
     pub old_object: Option<&'a RawValue>,
-    /// Nothing will be stored.
+    /// Whether nothing will be stored.
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
@@ -49,21 +49,21 @@ pub struct Review<'a> {
 #[derive(Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// The kind of an object.
+/// The group, version and kind of an object.
 #[derive(Deserialize)]
 pub struct GroupVersionKind<'a> {
     /// Its API group; empty for the core.
     #[serde(borrow, default)]
     pub group: Cow<'a, str>,
-    /// Its version.
+    /// The API version, such as `v1`.
     #[serde(borrow, default)]
     pub version: Cow<'a, str>,
-    /// Its kind.
+    /// The kind, such as `ConfigMap`.
     #[serde(borrow)]
     pub kind: Cow<'a, str>,
 }
 
-/// What is done to an object.
+/// The operation that the API server asks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "the names are Kubernetes'")]
@@ -75,7 +75,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As Kubernetes writes it.
+    /// The operation's name in a review, such as `CREATE`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -86,17 +86,17 @@ impl Operation {
     }
 }
 
-/// Who writes.
+/// The user who sends the request, as the API server authenticated them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct UserInfo {
-    /// User name.
+    /// The user name, such as `system:serviceaccount:NAMESPACE:NAME`.
     pub username: String,
     /// UID, where the authenticator gives one.
     pub uid: String,
-    /// Groups.
+    /// The groups that the user is in.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator gives.
+    /// Further attributes from the authenticator, by key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -118,16 +118,16 @@ impl Review<'_> {
     }
 }
 
-/// Why a request is no review that we answer. Never quotes the request's objects.
+/// Why a request is not a review that we answer. The messages never quote the request's objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The body is not said to be JSON.
+    /// The `Content-Type` header is not JSON's; its value.
     #[error("content type {0:?} is not taken: send application/json")]
     ContentType(String),
     /// The body is larger than [`BODY_LIMIT`].
     #[error("the body is larger than {BODY_LIMIT} bytes")]
     TooLarge,
-    /// The body ends in the middle of the document.
+    /// The body ends in the middle of the JSON document.
     #[error("the body ends too early, at line {line} column {column}")]
     Truncated {
         /// Line, from 1.
@@ -135,7 +135,7 @@ pub enum DecodeError {
         /// Column, from 1.
         column: usize,
     },
-    /// The body is no JSON.
+    /// The body is not JSON.
     #[error("the body is no JSON, at line {line} column {column}")]
     Syntax {
         /// Line, from 1.
@@ -143,7 +143,7 @@ pub enum DecodeError {
         /// Column, from 1.
         column: usize,
     },
-    /// The body is JSON, but no review.
+    /// The body is JSON, but not a review.
     #[error(
         "the body is no AdmissionReview: a field is missing or of the wrong type, at line {line} column {column}"
     )]
@@ -153,24 +153,24 @@ pub enum DecodeError {
         /// Column, from 1.
         column: usize,
     },
-    /// The body is of another kind or version.
+    /// The body is a document of another kind or version.
     #[error("{kind:?} of {version:?} is not taken: send AdmissionReview of admission.k8s.io/v1")]
     Kind {
-        /// The version given.
+        /// The `apiVersion` that the body gives.
         version: String,
-        /// The kind given.
+        /// The `kind` that the body gives.
         kind: String,
     },
-    /// A review without a request.
+    /// The review has no request.
     #[error("the AdmissionReview has no request")]
     NoRequest,
-    /// A request without a uid could not be answered.
+    /// The request has no UID, so an answer could not name it.
     #[error("the request has no uid")]
     NoUid,
 }
 
 impl DecodeError {
-    /// The HTTP status that says so.
+    /// The HTTP status code of the answer.
     pub fn status(&self) -> http::StatusCode {
         match self {
             Self::ContentType(_) => http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -180,7 +180,7 @@ impl DecodeError {
     }
 }
 
-/// A review as it should be, read in one go.
+/// A whole review, read in one pass.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Whole<'a> {
@@ -192,7 +192,7 @@ struct Whole<'a> {
     request: Review<'a>,
 }
 
-/// As much as is needed to say what is wrong.
+/// The fields that are needed to say what is wrong with a review.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head<'a> {
@@ -236,7 +236,7 @@ fn is_review(version: &str, kind: &str) -> bool {
     version == "admission.k8s.io/v1" && kind == "AdmissionReview"
 }
 
-/// The same from outside in: the first thing that is wrong.
+/// Decodes once more, from outside in, to find the first thing that is wrong.
 fn explained(body: &[u8]) -> Result<Review<'_>, DecodeError> {
     let head: Head<'_> = serde_json::from_slice(body).map_err(|error| fault(&error))?;
     if !is_review(&head.api_version, &head.kind) {

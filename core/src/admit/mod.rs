@@ -7,7 +7,7 @@ pub mod respond;
 pub use decide::{Parties, Purpose};
 pub use decode::UserInfo;
 
-/// The paths, one a hook, and what is decided there.
+/// The webhook's paths, one for each hook, and the part of a review that each decides.
 pub const PATHS: [(&str, Purpose); 8] = [
     ("/validate", Purpose::All),
     ("/validate/own-kinds", Purpose::OwnKinds),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::decide::{Edit, MetaMap, Verdict};
 use crate::validate::printable;
 
-/// The longest warning, in bytes: longer ones may be cut on their way.
+/// The longest warning, in bytes. The API server may cut longer ones.
 pub const LONGEST_WARNING: usize = 120;
 
 /// The `AdmissionReview` that carries a verdict.
@@ -35,7 +35,7 @@ pub fn respond(uid: &str, verdict: &Verdict) -> Vec<u8> {
         patch: edited.then(|| STANDARD.encode(patch(&verdict.edits).to_string())),
     };
     let review = Review { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response };
-    // Texts and maps of texts: there is nothing that could not be written.
+    // These are texts and maps of texts, which serialize without errors.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many problems a status lists at most; the count tells of the rest.
+/// How many problems a status lists at most; `problemCount` counts all of them.
 pub const WORST_PROBLEMS: usize = 20;
 
 /// One thing that is wrong, and where.
@@ -16,13 +16,13 @@ pub struct Problem {
     /// Name of the object concerned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// One word from the documented list.
+    /// One word, such as `Conflict` or `Forbidden`.
     pub reason: String,
     /// What is wrong and what to do about it. Never a Secret's value.
     pub message: String,
 }
 
-/// Whether a condition speaks of this generation.
+/// Whether a condition was set for this generation.
 pub fn speaks_of(conditions: &[Condition], type_: &str, generation: i64) -> bool {
     conditions.iter().any(|one| one.type_ == type_ && one.observed_generation == Some(generation))
 }

@@ -1,7 +1,7 @@
 //! The kinds of group `copyrator.dev`, version `v1alpha1`, as users write them.
 //!
-//! Versions only gain fields, without defaults in the schema and without demands on objects that lack them
-//! (`tests/manifests/evolution.rs`). What a schema cannot say is said by [`crate::validate`].
+//! A version only gains fields, without defaults in the schema and without demands on objects that lack them
+//! (`tests/manifests/evolution.rs`). [`crate::validate`] checks what a schema cannot express.
 
 #![allow(clippy::duplicated_attributes, reason = "kube's derive takes one printcolumn list for each column")]
 
@@ -18,7 +18,7 @@ pub use monitor::{
 };
 pub use policy::{
     Action, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus, CopiesMatch, DataRule, Defaults,
-    FailurePolicy, Format, LabelRules, Limits, PolicyKind, PolicyMatch, StandingViolation, Validation,
+    ExistingViolation, FailurePolicy, Format, LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
     WarnAbove, WhileInUse,
 };
 pub use rule::{

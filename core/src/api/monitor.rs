@@ -53,7 +53,7 @@ pub struct ConfigMonitorSpec {
     /// How a restart is done.
     #[serde(default)]
     pub strategy: Strategy,
-    /// How fast.
+    /// How soon restarts follow changes, and how many run at once.
     #[serde(default)]
     pub pace: Pace,
     /// When restarts may begin. Absent: at any time.
@@ -63,7 +63,7 @@ pub struct ConfigMonitorSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Restart nothing for this monitor.
+    /// Suspend the monitor: nothing is restarted for it.
     #[serde(default)]
     pub suspend: bool,
 }
@@ -74,7 +74,7 @@ pub struct ConfigMonitorSpec {
 pub struct WatchTerm {
     /// The kind of the objects.
     pub kind: CopyKind,
-    /// Names or globs.
+    /// Names or globs of the objects.
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
     pub names: Vec<String>,
     /// Keys or globs whose content counts. Default: all.
@@ -98,7 +98,7 @@ pub struct Workloads {
     pub names: Option<Vec<WorkloadName>>,
 }
 
-/// The kinds of workload that we restart by their pod template.
+/// The kinds of workload whose pod template Copyrator restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum WorkloadKind {
@@ -122,7 +122,7 @@ impl fmt::Display for WorkloadKind {
 pub struct WorkloadName {
     /// Deployment, StatefulSet or DaemonSet.
     pub kind: WorkloadKind,
-    /// Its name.
+    /// Name of the workload, in the monitor's own namespace.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
@@ -163,8 +163,9 @@ pub struct Pace {
     /// How long a restarted workload must stay ready before the next one follows. Default `0s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<Span>,
-    /// Who goes first: selectors on the labels of the pod templates, one a group. What none of them finds comes last. A
-    /// group begins when the one before it is through.
+    /// The order of restarts: selectors on the labels of the pod templates, one for each group. A group
+    /// begins when the restarts of the one before it are complete; workloads that no selector matches come
+    /// last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub order: Vec<LabelSelector>,
@@ -189,20 +190,20 @@ pub struct Window {
     pub duration: Span,
 }
 
-/// What the operator saw and did.
+/// What the operator observed and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMonitorStatus {
-    /// The generation of the spec that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The generation that the monitor's identity was allowed to declare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_generation: Option<i64>,
-    /// The operator's signature on that, without which it counts for nothing.
+    /// The operator's signature on `authorizedGeneration`, which counts for nothing without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_proof: Option<String>,
-    /// Whose rights the monitor acts with.
+    /// The user or ServiceAccount whose rights the monitor acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Keyed digest of the content that pods without a Deployment, StatefulSet or DaemonSet run with.

@@ -42,7 +42,7 @@ use super::{CopyKind, Problem, Span};
 #[x_kube(validation = Rule::new("!('Namespace' in self.match.kinds) || !has(self.data) || size(self.data) == 0")
     .message("data rules speak of keys, which Namespaces do not have: use a policy of its own for Namespaces"))]
 pub struct ConfigPolicySpec {
-    /// The objects the policy speaks of.
+    /// The objects that the policy covers.
     #[serde(rename = "match")]
     pub match_: PolicyMatch,
     /// What keys must look like.
@@ -55,7 +55,7 @@ pub struct ConfigPolicySpec {
     /// How large an object may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Beyond which reach the writer is warned.
+    /// Warn the writer of a change that reaches further than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn_above: Option<WarnAbove>,
     /// Whether an object, or a key of it, that a Deployment, StatefulSet or DaemonSet uses may be deleted. Default: Allow.
@@ -69,11 +69,11 @@ pub struct ConfigPolicySpec {
     /// Labels and annotations that are added when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Defaults>,
-    /// What a violation does. Default: `[Deny]`.
+    /// What happens when an object violates the policy. Default: `[Deny]`.
     #[serde(default = "deny", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 3))]
     pub validation_actions: Vec<Action>,
-    /// What happens to a write while Copyrator is away.
+    /// What happens to a write while Copyrator is unavailable.
     #[serde(default)]
     pub failure_policy: FailurePolicy,
 }
@@ -82,7 +82,7 @@ fn deny() -> Vec<Action> {
     vec![Action::Deny]
 }
 
-/// The objects a policy speaks of. Fields are AND-ed.
+/// The objects that a policy covers. Fields are AND-ed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyMatch {
@@ -99,18 +99,19 @@ pub struct PolicyMatch {
     /// Labels of the namespaces the objects are in. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces the policy does not speak of: names or globs.
+    /// Namespaces that the policy does not cover: names or globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
     pub exclude_namespaces: Vec<String>,
-    /// Whether the policy speaks of copies that a CopyratorRule makes, too: a copy that breaks it is then not written, and those that
-    /// are there count among the violations. Exclude: it leaves copies out. Default: Include.
+    /// Whether the policy also covers copies that a CopyratorRule makes. A copy that violates it is then not
+    /// written, and existing ones count among the violations. Exclude: copies are not covered. Default:
+    /// Include.
     #[serde(default)]
     #[schemars(transform = without_default)]
     pub copies: CopiesMatch,
 }
 
-/// Whether a policy speaks of copies, too.
+/// Whether a policy also covers copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum CopiesMatch {
@@ -128,7 +129,7 @@ impl From<CopyKind> for PolicyKind {
     }
 }
 
-/// The kinds a policy can speak of.
+/// The kinds that a policy can cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum PolicyKind {
@@ -150,11 +151,11 @@ pub struct DataRule {
     /// The rule's name, as refusals quote it.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Keys or globs.
+    /// Keys, or globs of keys, that the rule checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
     pub keys: Option<Vec<String>>,
-    /// At least one key must match.
+    /// Whether at least one key must match `keys`.
     #[serde(default)]
     pub required: bool,
     /// What the value must be. json, yaml (one or more documents), toml, properties (Java's): text that parses, in yaml,
@@ -169,8 +170,8 @@ pub struct DataRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub schema: Option<Value>,
-    /// For how long every certificate must be valid yet, such as `168h`; `0s`: none has expired. With format pem-certificate or
-    /// tls-pair. Without it nothing is said of expiry.
+    /// For how long every certificate must remain valid, such as `168h`; `0s`: it has not expired. With
+    /// format pem-certificate or tls-pair. Default: expiry is not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_remaining: Option<Span>,
     /// A regular expression that the whole value must match.
@@ -182,8 +183,8 @@ pub struct DataRule {
     pub immutable: bool,
 }
 
-/// Where a field came later than its kind: the API server would write the default into every object, also for a build that
-/// does not know the field and so does nothing for such an object.
+/// For a field that was added after the kind: otherwise the API server would write the default into every
+/// object, also for an earlier build that does not know the field and would ignore such an object.
 fn without_default(schema: &mut Schema) {
     schema.remove("default");
 }
@@ -233,7 +234,7 @@ pub struct Limits {
     pub max_bytes: Option<i64>,
 }
 
-/// A write that reaches further is warned of. Neither is asked for where absent.
+/// Limits above which a write gets a warning. A limit that is absent is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarnAbove {
     /// Copies of the object, by all rules together.
@@ -246,7 +247,7 @@ pub struct WarnAbove {
     pub restarts: Option<i64>,
 }
 
-/// Whether what a workload uses may be deleted.
+/// Whether an object or key that a workload uses may be deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum WhileInUse {
@@ -255,14 +256,14 @@ pub enum WhileInUse {
     Allow,
 }
 
-/// One CEL expression.
+/// A CEL expression and the message of its refusal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
     /// Must evaluate to true; an expression that never gives true or false is refused. Variables: `object`, `oldObject`, `request`,
     /// `text`.
     #[schemars(length(min = 1, max = 4096))]
     pub expression: String,
-    /// What the refusal says. Default: the expression.
+    /// The message of the refusal. Default: the expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
@@ -271,15 +272,16 @@ pub struct Validation {
 /// What is added when missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Defaults {
-    /// Labels.
+    /// Labels to add, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations to add, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a violation does: refuse the write, warn its author, or leave an audit annotation.
+/// What happens when an object violates the policy: refuse the write, warn its author, or leave an audit
+/// annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum Action {
@@ -288,7 +290,7 @@ pub enum Action {
     Audit,
 }
 
-/// What happens to a write while Copyrator is away.
+/// What the API server does with a write while Copyrator is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum FailurePolicy {
@@ -297,49 +299,49 @@ pub enum FailurePolicy {
     Fail,
 }
 
-/// What the operator saw.
+/// What the operator observed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigPolicyStatus {
-    /// The generation of the spec that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What `match.kinds` says, as a column shows it: `ConfigMap,Secret`. kubectl would show the list as JSON.
+    /// The value of `match.kinds` for a column: `ConfigMap,Secret`. kubectl would show the list as JSON.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kinds: String,
-    /// What `validationActions` says, as a column shows it: `Deny,Audit`.
+    /// The value of `validationActions` for a column: `Deny,Audit`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actions: String,
-    /// By how much the objects that are there already break the policy; absent until they have been looked at.
+    /// How many violations the existing objects have; absent until they have been checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation_count: Option<i64>,
-    /// Those violations, at most 20, by kind, namespace and name.
+    /// The first of these violations, at most 20, by kind, namespace and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
-    pub violations: Vec<StandingViolation>,
-    /// What keeps the policy from working, at most 20.
+    pub violations: Vec<ExistingViolation>,
+    /// Why the policy does not work, at most 20 problems.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub problems: Vec<Problem>,
-    /// Ready, Stalled, Degraded.
+    /// The conditions Ready, Stalled and Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,
 }
 
-/// A violation by an object that is there already. It holds no value.
+/// A violation by an existing object. It holds no value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct StandingViolation {
-    /// The object's kind.
+pub struct ExistingViolation {
+    /// Kind of the object.
     pub kind: PolicyKind,
-    /// The object's namespace; empty for a Namespace.
+    /// Namespace of the object; empty for a Namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// The rule of the policy, by name or by field.
+    /// The rule that is violated: its name in the policy, or the field.
     pub rule: String,
-    /// The key, where the rule speaks of one.
+    /// The key that violates it, where the rule is about keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// What is wrong, where, and what to do about it. Never a value.

@@ -54,20 +54,21 @@ pub struct CopyratorRuleSpec {
     /// How a copy differs from its source. By default only its namespace does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<CopyShape>,
-    /// What to do where an object without our mark is in the way.
+    /// What to do if an object that Copyrator did not make is in the way.
     #[serde(default)]
     pub conflict_policy: ConflictPolicy,
-    /// What happens to a copy that nobody wants any more.
+    /// What happens to an orphaned copy: one that no rule asks for any more.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// How long a copy that nobody wants is kept before it goes; `0s` removes it at once. Default: the operator's.
+    /// How long an orphaned copy is kept before it is deleted; `0s` deletes it at once. Default: the
+    /// operator's `--deletion-grace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_grace: Option<Span>,
     /// Act with this ServiceAccount of the rule's own namespace instead of with the rule's author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Write and remove nothing for this rule.
+    /// Suspend the rule: nothing is written or deleted for it.
     #[serde(default)]
     pub suspend: bool,
 }
@@ -87,7 +88,7 @@ pub struct SourceSpec {
     /// Labels the objects carry; `{}` means every object of the kind. With `names`, both must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_selector: Option<LabelSelector>,
-    /// The namespaces that are looked in, by exact name. Default: the rule's own.
+    /// The namespaces of the objects, by exact name. Default: the rule's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
@@ -180,8 +181,8 @@ pub struct MetaShape {
     pub keep: Vec<String>,
 }
 
-/// What to do where an object without our mark is in the way: leave it and say so (`Refuse`),
-/// take it over if its content is the same (`Adopt`), or replace its content (`Overwrite`).
+/// What to do if an object that Copyrator did not make is in the way: report it and leave it alone
+/// (`Refuse`), take it over if its content is the same (`Adopt`), or replace its content (`Overwrite`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum ConflictPolicy {
@@ -191,7 +192,7 @@ pub enum ConflictPolicy {
     Overwrite,
 }
 
-/// What happens to a copy that nobody wants any more: it goes (`Delete`), or it stays as an ordinary object (`Retain`).
+/// What happens to an orphaned copy: it is deleted (`Delete`), or it stays as an ordinary object (`Retain`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
 pub enum DeletionPolicy {
@@ -200,25 +201,25 @@ pub enum DeletionPolicy {
     Retain,
 }
 
-/// What the operator saw and did.
+/// What the operator observed and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyratorRuleStatus {
-    /// The generation of the spec that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The generation that the rule's identity was allowed to declare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_generation: Option<i64>,
-    /// The operator's signature on that, without which it counts for nothing.
+    /// The operator's signature on `authorizedGeneration`, which counts for nothing without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_proof: Option<String>,
-    /// When it was found to be allowed. Rights to write are asked about once for each written spec, and again where a
-    /// namespace that it names is made anew; rights to read in other namespaces than its own, and those of a
-    /// `serviceAccountName`, all the time.
+    /// When the identity was found to be allowed. The operator checks rights to write once for each version
+    /// of the spec, and again where a named namespace is created anew; it keeps checking rights to read in
+    /// other namespaces than the rule's own, and those of a `serviceAccountName`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorized_time: Option<Time>,
-    /// Whose rights the rule acts with.
+    /// The user or ServiceAccount whose rights the rule acts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// How many objects are copied.
@@ -230,7 +231,7 @@ pub struct CopyratorRuleStatus {
     /// How many of them exist with the right content.
     #[serde(default)]
     pub current: i64,
-    /// How many copies nobody wants any more, and are removed when their grace is over.
+    /// How many copies are orphaned, and will be deleted when their grace is over.
     #[serde(default)]
     pub leaving: i64,
     /// How many problems there are.

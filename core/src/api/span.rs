@@ -5,7 +5,8 @@ use std::{borrow::Cow, fmt, time::Duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A duration as written. Parsed on use, so that one bad field never makes an object undecodable.
+/// A duration as the user wrote it. It is parsed on use, so that one bad field never makes a whole object
+/// undecodable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Span(String);
@@ -54,7 +55,7 @@ impl Span {
 }
 
 impl From<Duration> for Span {
-    /// In the largest units that lose nothing but parts of a second: `5m`, `1h30m`, `90s` as `1m30s`.
+    /// Written in the largest units that lose nothing but parts of a second: `5m`, `1h30m`, `90s` as `1m30s`.
     fn from(duration: Duration) -> Self {
         let seconds = duration.as_secs();
         let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];

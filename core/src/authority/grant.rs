@@ -1,5 +1,5 @@
-//! What a status may be believed about a grant. Anybody who may write a status could claim a grant, so only
-//! the proof counts, and making one takes the key of digests.
+//! When a status is believed about a grant. A user who can write a status could claim a grant, so only the
+//! proof counts, and making a proof takes the key of digests.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +9,36 @@ use crate::{
     model::{Declared, MonitorFacts, RuleFacts},
 };
 
-/// Bytes of a namespace's tag; twice as many digits.
+/// Bytes of a namespace's tag; its text has twice as many hexadecimal digits.
 const TAG: usize = 6;
 
-/// The namespaces that were asked about one by one, as far as they are there. The administrator of a
-/// namespace gave the rights in it; a namespace that is made anew under its name is somebody else's. A
-/// namespace that goes takes nothing from the others.
+/// The namespaces that the API server was asked about one by one, as far as they exist. The administrator of
+/// a namespace gave the rights in it; a namespace that is created anew under the same name belongs to
+/// somebody else. Deleting one namespace leaves the grants in the others as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tags of those of sources, the rule's own aside: it ends with that.
+    /// Tags of the sources' namespaces. The rule's own is left out: the rule ends with it.
     pub sources: BTreeSet<String>,
-    /// Tags of those that copies go to; `None`: it was asked of all namespaces at once.
+    /// Tags of the namespaces that copies go to; `None` where the API server was asked about all namespaces
+    /// at once.
     pub targets: Option<BTreeSet<String>>,
-    /// What the spec declares can grow to any namespace, so that a grant for all of them holds for some.
+    /// Whether the targets can grow to any namespace, so that a grant for all namespaces holds for some, too.
     pub can_grow: bool,
 }
 
 impl Bounds {
-    /// Stands for one namespace: for this very one, not for others of its name.
+    /// The tag of one namespace: of this very object, not of another one with its name.
     pub fn tag(name: &str, uid: &str) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, format!("{name} {uid}").as_bytes());
         digest.as_ref().get(..TAG).map(hex).unwrap_or_default()
     }
 
-    /// The tags of all of them, in order.
+    /// The tags of all these namespaces, in order.
     fn tags(&self) -> String {
         self.sources.iter().chain(self.targets.iter().flatten()).map(String::as_str).collect()
     }
 
-    /// Whether these tags have all that is there of sources.
+    /// Whether these tags include every source namespace that exists.
     fn holds_sources(&self, tags: &str) -> bool {
         holds(tags, &self.sources)
     }
@@ -49,20 +50,19 @@ fn holds(tags: &str, wanted: &BTreeSet<String>) -> bool {
 }
 
 impl RuleFacts {
-    /// The proof that this very spec was granted to its identity, in these namespaces: `<key id>.<MAC>`, and
-    /// after a further dot the tags of those that were asked about one by one.
+    /// The proof that the API server allowed this very spec to its identity in these namespaces: `<key
+    /// id>.<MAC>`, and after another dot the tags of the namespaces that were asked about one by one.
     pub fn grant(&self, key: &DigestKey, bounds: &Bounds) -> String {
         self.signed(key, bounds.targets.is_none(), &bounds.tags())
     }
 
-    /// Whether it was, by an earlier leader or by us, as the status proves.
+    /// Whether the status proves that this leader or an earlier one was told that the spec is allowed.
     pub fn is_granted(&self, key: &DigestKey, bounds: &Bounds) -> bool {
         let written = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
         written.is_some_and(|written| self.is_proven(key, written, bounds))
     }
 
-    /// Whether what is written proves it. On an object that asks by annotations two proofs can stand side by
-    /// side.
+    /// Whether `written` proves it. An object that asks by annotations can carry two proofs.
     pub fn is_proven(&self, key: &DigestKey, written: &str, bounds: &Bounds) -> bool {
         let proves = |proof: &str| {
             let tags = proof.splitn(3, '.').nth(2).unwrap_or_default();
@@ -85,26 +85,26 @@ impl RuleFacts {
 }
 
 impl MonitorFacts {
-    /// The proof that this very spec was granted to its identity.
+    /// The proof that the API server allowed this very spec to its identity.
     pub fn grant(&self, key: &DigestKey) -> String {
         proof("ConfigMonitor", self, self.spec.service_account_name.as_deref(), key)
     }
 
-    /// Whether it was, by an earlier leader or by us, as the status proves.
+    /// Whether the status proves that this leader or an earlier one was told that the spec is allowed.
     pub fn is_granted(&self, key: &DigestKey) -> bool {
         let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
         proof.is_some_and(|proof| self.is_proven(key, proof))
     }
 
-    /// Whether what is written proves it, beside another proof maybe.
+    /// Whether `written` contains the proof, alone or beside another one.
     pub fn is_proven(&self, key: &DigestKey, written: &str) -> bool {
         let grant = self.grant(key);
         written.split(',').any(|proof| proof == grant)
     }
 }
 
-/// The author is part of it also where an account acts: the API server was asked whether the author may
-/// impersonate it.
+/// The author is part of the proof even where a ServiceAccount acts: the API server was asked whether the
+/// author may impersonate it.
 fn proof<S, C, T>(kind: &str, facts: &Declared<S, C, T>, account: Option<&str>, key: &DigestKey) -> String {
     let stamp = |name| facts.annotations.get(name).map(String::as_str).unwrap_or_default();
     let identity = [account.unwrap_or_default(), stamp(AUTHOR), stamp(AUTHOR_GROUPS)];
@@ -171,7 +171,7 @@ mod tests {
         assert!(!monitor.is_granted(&key), "a rule's proof is not a monitor's");
         monitor.status.as_mut().unwrap().authorized_proof = Some(monitor.grant(&key));
         assert!(monitor.is_granted(&key));
-        // An annotated object carries the proofs of both.
+        // An annotated object carries the proofs of a rule and of a monitor.
         let both = format!("{},{}", rule.grant(&key, &everywhere), monitor.grant(&key));
         monitor.status.as_mut().unwrap().authorized_proof = Some(both.clone());
         claim(&mut rule, Some(both));
@@ -186,7 +186,8 @@ mod tests {
         Bounds { sources: tags(sources), targets: targets.map(tags), can_grow }
     }
 
-    /// A namespace that goes takes its roles and bindings with it; the next one of its name never gave any.
+    /// A deleted namespace takes its Roles and RoleBindings with it; the next namespace of that name has
+    /// given no rights.
     #[test]
     fn a_grant_ends_with_the_namespaces_that_gave_it() {
         let key = DigestKey::new(&[7; DigestKey::LENGTH]);
@@ -212,8 +213,8 @@ mod tests {
         ] {
             assert!(!granted(&then, &anew), "{anew:?}");
         }
-        // Asked of all namespaces at once: that holds for those in sight, and for no source that has been
-        // made anew.
+        // The API server was asked about all namespaces at once: that holds for those that we can read, and
+        // for no source that has been created anew.
         let all = granted_in(&[vault], None, true);
         assert!(granted(&all, &all) && granted(&all, &granted_in(&[vault], Some(&[shop]), true)));
         assert!(!granted(&all, &granted_in(&[vault], Some(&[shop]), false)), "it names them all");

@@ -1,4 +1,4 @@
-//! Whose rights an object acts with.
+//! The identity whose rights an object acts with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use crate::marks::{AUTHOR, AUTHOR_GROUPS};
 
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// Somebody whom the API server can be asked about. Groups are given, never assumed.
+/// A user that the API server can be asked about. Groups come from the request, never from an assumption.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
-    /// User name.
+    /// The user name, such as `alice` or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
     /// UID, where the authenticator gave one.
     pub uid: String,
-    /// Groups.
+    /// The user's groups, as the authenticator gave them.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator gave.
+    /// Further attributes, as the authenticator gave them.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -33,27 +33,27 @@ impl Subject {
         }
     }
 
-    /// Namespace and name, where the user is a ServiceAccount.
+    /// Namespace and name of the ServiceAccount; `None` where the user is no ServiceAccount.
     pub fn as_service_account(&self) -> Option<(&str, &str)> {
         self.user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')
     }
 }
 
-/// Whose rights an object acts with.
+/// The identity whose rights an object acts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The ServiceAccount that `serviceAccountName` names, of the object's own namespace.
     ServiceAccount {
-        /// Its namespace.
+        /// The object's own namespace.
         namespace: String,
-        /// Its name.
+        /// The value of `serviceAccountName`.
         name: String,
     },
     /// The user who wrote the spec.
     Author(Subject),
 }
 
-/// No identity that we may ask about stands behind an object: it stays inert.
+/// Why an object has no identity that we may ask about. The object stays inert.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityRequired {
     /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
@@ -66,10 +66,10 @@ pub enum IdentityRequired {
     ForeignAccount {
         /// The account's user name.
         user: String,
-        /// The object's namespace.
+        /// The namespace of the rule or monitor.
         namespace: String,
     },
-    /// The author's stamp is missing or unreadable.
+    /// The author annotations are missing or unreadable.
     #[error(
         "the annotations {AUTHOR} and {AUTHOR_GROUPS}, which say who wrote this spec, are missing or unreadable: set \
          serviceAccountName, or write the spec again while the admission policies of Copyrator are in place"
@@ -81,21 +81,21 @@ impl IdentityRequired {
     /// The reason for the `Authorized` condition.
     pub const REASON: &'static str = "IdentityRequired";
 
-    /// As a warning has room for.
+    /// A message short enough for an admission warning.
     pub fn in_short(&self) -> &'static str {
         "written by another namespace's ServiceAccount: inert until spec.serviceAccountName is set"
     }
 }
 
-/// Accounts of other namespaces whose own rights count: `user`, or `user@namespace` for objects of one
-/// namespace.
+/// The accounts of other namespaces whose own rights count: `user`, or `user@namespace` for the objects of
+/// one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
 
 impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
     fn from_iter<I: IntoIterator<Item = S>>(entries: I) -> Self {
         let entries = entries.into_iter().map(|entry| match entry.as_ref().rsplit_once('@') {
-            // A namespace has no dot: what follows the @ of an e-mail address has.
+            // A namespace has no dot; the part after the @ of an e-mail address has one.
             Some((user, namespace)) if !namespace.is_empty() && !namespace.contains('.') => {
                 (user.to_owned(), Some(namespace.to_owned()))
             }
@@ -114,10 +114,10 @@ impl TrustedWriters {
 }
 
 impl Identity {
-    /// Whose rights an object that `writer` writes into `namespace` would act with.
+    /// The identity that an object would act with, if `writer` writes it into `namespace`.
     ///
     /// # Errors
-    /// The writer is no identity.
+    /// The writer cannot be an identity.
     pub fn of_writer(
         namespace: &str,
         account: Option<&str>,
@@ -137,10 +137,10 @@ impl Identity {
         }
     }
 
-    /// Whose rights a stored object acts with, by its author's stamp.
+    /// The identity that a stored object acts with, by its author annotations.
     ///
     /// # Errors
-    /// The stamp is missing or unreadable, or the author is no identity.
+    /// The annotations are missing or unreadable, or the author cannot be an identity.
     pub fn of_stored(
         namespace: &str,
         account: Option<&str>,
@@ -153,7 +153,7 @@ impl Identity {
         }
     }
 
-    /// Whom to ask about.
+    /// The user to ask the API server about.
     pub fn subject(&self) -> Subject {
         match self {
             Self::ServiceAccount { namespace, name } => Subject::service_account(namespace, name),
@@ -174,10 +174,10 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// Who wrote a stored spec, by its stamp.
+/// The author of a stored spec, by its annotations.
 ///
 /// # Errors
-/// The stamp is missing or unreadable.
+/// The annotations are missing or unreadable.
 pub fn author(annotations: &BTreeMap<String, String>) -> Result<Subject, IdentityRequired> {
     let user = annotations.get(AUTHOR).filter(|user| !user.is_empty()).ok_or(IdentityRequired::NoAuthor)?;
     let groups = annotations.get(AUTHOR_GROUPS).ok_or(IdentityRequired::NoAuthor)?;

@@ -1,23 +1,20 @@
-//! What is missing, as few grants: each is a role to make and to bind, and gives nothing that was not asked
-//! for.
+//! Missing rights as the smallest number of grants: each is a role to create and bind, and gives nothing that
+//! was not asked for.
 
 use std::collections::BTreeSet;
 
 use super::{Question, Subject};
 
-/// Rights that somebody lacks: every one of the verbs, on every one of the resources, in every one of the
-/// namespaces.
+/// Rights that a subject lacks: each of the verbs, on each of the resources, in each of the namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
-    /// Who lacks them.
     pub(super) subject: Subject,
-    /// Where; the empty name alone: in all namespaces.
+    /// The namespaces; the empty name alone means all of them.
     pub(super) namespaces: BTreeSet<String>,
-    /// On what, as kubectl writes it: `configmaps`, `deployments.apps`, `pods/eviction`.
+    /// Resources as kubectl writes them: `configmaps`, `deployments.apps`, `pods/eviction`.
     pub(super) resources: BTreeSet<String>,
-    /// On which objects; empty: on all.
+    /// Names of objects; empty means all objects.
     pub(super) names: BTreeSet<String>,
-    /// To do what.
     pub(super) verbs: BTreeSet<&'static str>,
 }
 
@@ -29,7 +26,7 @@ pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec
         |grant| drop(std::mem::take(&mut grant.verbs)),
         |grant, more| grant.verbs.extend(more.verbs),
     );
-    // Any object is another thing than one by name, and all namespaces another than some.
+    // A right to any object differs from a right to named ones, and all namespaces from some.
     let all_but_names = |grant: &mut Grant| {
         if !grant.names.is_empty() {
             grant.names = [String::new()].into();
@@ -58,7 +55,8 @@ impl Grant {
         }
     }
 
-    /// The same in parts, each with lists of names of so many bytes at most, or of one name.
+    /// The same rights in several grants, whose lists of names are at most `longest` bytes long or hold one
+    /// name.
     pub(super) fn parts(&self, longest: usize) -> Vec<Self> {
         let (places, names) = (in_parts(&self.namespaces, longest), in_parts(&self.names, longest));
         let part = |namespaces: &BTreeSet<String>, names: &BTreeSet<String>| Self {
@@ -69,7 +67,7 @@ impl Grant {
         places.iter().flat_map(|places| names.iter().map(move |names| part(places, names))).collect()
     }
 
-    /// Whether it is about all namespaces.
+    /// Whether the rights are missing in all namespaces.
     pub(super) fn is_everywhere(&self) -> bool {
         self.namespaces.contains("")
     }
@@ -91,7 +89,7 @@ fn in_parts(names: &BTreeSet<String>, longest: usize) -> Vec<BTreeSet<String>> {
     parts
 }
 
-/// Joins those that are equal in `all_but` one respect, in the order in which they come.
+/// Joins the grants that are equal in `all_but` one respect, in the order in which they come.
 fn join(grants: Vec<Grant>, all_but: impl Fn(&mut Grant), add: impl Fn(&mut Grant, Grant)) -> Vec<Grant> {
     let mut joined: Vec<(Grant, Grant)> = Vec::new();
     for grant in grants {
@@ -136,7 +134,7 @@ mod tests {
         let spec = serde_json::from_value(spec).unwrap();
         let all = rule_questions("platform", &spec, &Subject::default());
         assert_eq!(all.len(), 2 * 2 + 3 * 3);
-        // Whatever of it is missing.
+        // Each subset of all rights, taken as the missing ones.
         for mask in 0_u32..(1 << all.len()) {
             let missing: Vec<_> =
                 all.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0).map(|(_, one)| one).collect();

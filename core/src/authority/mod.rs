@@ -1,7 +1,8 @@
-//! Whose rights a rule or monitor acts with, and whether they suffice: nobody can do through us what they may
-//! not do themselves.
+//! Whose rights a rule or monitor acts with, and whether they suffice: no user can do through Copyrator what
+//! they may not do themselves.
 //!
-//! Here stand the questions, the identities they are about, and the refusals. The operator asks the API server.
+//! This room holds the questions, the identities that they are about, and the refusals. `access` asks the API
+//! server.
 
 mod grant;
 mod identity;

@@ -1,4 +1,4 @@
-//! What must be allowed for what a spec declares.
+//! The rights that a spec needs, as questions to the API server.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,31 @@ use crate::{
     names::Kind,
 };
 
-/// May this subject do this?
+/// Whether a subject has one right, in the terms of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
-    /// Who.
+    /// The user to ask about.
     pub subject: Subject,
-    /// Which verb.
+    /// The verb, such as `create`.
     pub verb: &'static str,
-    /// Of which API group; empty for the core.
+    /// The API group of the resource; empty for the core.
     pub group: &'static str,
-    /// Which resource.
+    /// The resource in plural, such as `configmaps`.
     pub resource: &'static str,
-    /// Which part of it.
+    /// The subresource, such as `eviction`.
     pub subresource: Option<&'static str>,
-    /// Which object; `None`: any, that is all of them.
+    /// The object's name; `None` asks about all objects.
     pub name: Option<String>,
-    /// In which namespace; empty: in all of them.
+    /// The namespace; empty asks about all namespaces.
     pub namespace: String,
 }
 
-/// What a rule of `namespace` needs: to read its sources, and to write its copies.
+/// What a rule of `namespace` needs: to read its sources and to write its copies.
 pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subject) -> Vec<Question> {
     rule_questions_within(namespace, spec, subject, None)
 }
 
-/// The same, where copies can go to these namespaces only.
+/// The same, where Copyrator looks at these namespaces only.
 pub fn rule_questions_within(
     namespace: &str,
     spec: &CopyratorRuleSpec,
@@ -55,8 +55,8 @@ pub fn rule_questions_within(
         }
     }
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
-    // Whatever the deletionPolicy: an object that no update can make right (an immutable one, or a Secret of
-    // another type) is deleted and made anew.
+    // Needed whatever the deletionPolicy says: Copyrator deletes and recreates an object that no update can
+    // put right (an immutable one, or a Secret of another type).
     let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());
     for namespace in targets {
         ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
@@ -66,12 +66,12 @@ pub fn rule_questions_within(
     questions
 }
 
-/// Whether copies of this kind may be deleted in a namespace; the empty name means all of them.
+/// May the subject delete copies of this kind in a namespace? The empty name means all namespaces.
 pub fn deletion(subject: &Subject, kind: Kind, namespace: &str) -> Question {
     question(subject, "delete", "", resource(kind), None, namespace)
 }
 
-/// What a monitor of `namespace` needs: to restart, in the way it declares.
+/// What a monitor of `namespace` needs: to restart in the way that it declares.
 pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Subject) -> Vec<Question> {
     let ask = |verb, group, resource, name| question(subject, verb, group, resource, name, namespace);
     let mut questions = match spec.strategy.type_ {
@@ -99,22 +99,22 @@ pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Su
     questions
 }
 
-/// Whether somebody may know which namespaces there are.
+/// May the subject list namespaces, that is, know which exist?
 pub fn listing_namespaces(subject: &Subject) -> Question {
     question(subject, "list", "", "namespaces", None, "")
 }
 
-/// Whether a writer may act as the ServiceAccount that the spec names.
+/// May a writer act as the ServiceAccount that the spec names?
 pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Question {
     question(writer, "impersonate", "", "serviceaccounts", Some(account.to_owned()), namespace)
 }
 
-/// The namespaces copies can go to; where that can grow, all: the empty name.
+/// The namespaces that copies can go to; the empty name, which means all, where the targets can grow.
 fn target_namespaces(spec: &CopyratorRuleSpec) -> Vec<String> {
     let mut namespaces = Vec::new();
     for term in &spec.targets {
         match &term.names {
-            // A selector beside literal names only narrows them.
+            // A selector beside literal names only narrows the names.
             Some(names) if names.iter().all(|name| is_literal(name)) => {
                 namespaces.extend(names.iter().cloned())
             }
@@ -143,7 +143,7 @@ fn question(
     }
 }
 
-/// Whether an entry of a list of names is a name: what the validator takes for one.
+/// Whether an entry of a list of names is a literal name, as the validator understands it.
 fn is_literal(entry: &str) -> bool {
     let mut problems = Vec::new();
     let globs = crate::validate::Globs::compile("", &[entry.to_owned()], &mut problems);

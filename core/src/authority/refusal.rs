@@ -1,4 +1,5 @@
-//! What a refusal says: who may not do what, and the way out. It says nothing of what exists.
+//! The message of a refusal: which user may not do what, and how to allow it. It tells nothing about which
+//! objects exist.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +9,20 @@ use super::{
 };
 use crate::{digest::hex, names::NamespacedName};
 
-/// What `Ready` says while it is not known what the object may do.
+/// The message of `Ready` until the API server has answered what the object may do.
 pub const NOT_ASKED: &str =
     "whether its author or ServiceAccount may do this is not known yet: the API server has not answered";
 
-/// How much of the object's own name the name of a role carries, in bytes.
+/// How many bytes of the object's name the name of a role carries.
 const LONGEST_STEM: usize = 40;
-/// The longest list of names in a command that is one of many, in bytes: some such commands fit into any
-/// message.
+/// The longest list of names, in bytes, in one of several commands: some such commands fit into any message.
 const LONGEST_LIST: usize = 250;
-/// How many names of a kind a sentence lists; commands list all.
+/// How many names of a kind a sentence lists; the commands list all.
 const MOST_LISTED: usize = 4;
 
-/// What a user reads who may not do what the object `of` declares: everything that is missing, and commands
-/// for a shell that grant exactly that. Where `room` (bytes) does not hold all of it, the sentence gives way
-/// to the commands, and then as many commands are left out as must be.
+/// The message for a user who lacks rights that the object `of` declares: everything that is missing, and
+/// shell commands that grant exactly that. If `room` (bytes) is too small for all of it, the sentence is
+/// dropped first, then as many commands as necessary.
 pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> String {
     let grants = grants(missing.iter().copied());
     let commands: Vec<String> = grants.iter().map(|grant| command(grant, of)).collect();
@@ -53,8 +53,7 @@ pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> Strin
     }
 }
 
-/// What a user reads whose object declares so much that it takes too many questions to find out whether the
-/// user may.
+/// The message for a user whose object declares so much that checking it takes too many questions.
 pub fn too_many(questions: usize, most: usize) -> String {
     format!(
         "what it declares takes {questions} questions about single objects and namespaces, and at most {most} are asked: \
@@ -63,7 +62,7 @@ pub fn too_many(questions: usize, most: usize) -> String {
     )
 }
 
-/// Who may not do what, as one sentence.
+/// One sentence: which user may not do what.
 fn lacks(grants: &[Grant]) -> String {
     let mut text = String::new();
     let mut before = None;
@@ -105,9 +104,9 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// One line for a shell: a role with just this, bound where it is lacking. In several namespaces it is a Role
-/// in each, which the administrators of these namespaces may make; a ClusterRole is for what is lacking in
-/// all of them.
+/// One shell command: a role with just this right, bound to the subject that lacks it. For several namespaces
+/// it is a Role in each, which the administrators of those namespaces may create; a ClusterRole is for rights
+/// missing in all namespaces.
 fn command(grant: &Grant, of: &NamespacedName) -> String {
     let joined = |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(",");
     let verbs = grant.verbs.iter().copied().collect::<Vec<_>>().join(",");
@@ -136,17 +135,17 @@ fn command(grant: &Grant, of: &NamespacedName) -> String {
     }
 }
 
-/// A name that tells whose role it is, and is no other grant's.
+/// A role's name: it tells which object the role is for, and no other grant has it.
 fn role_name(of: &NamespacedName, grant: &str) -> String {
     let stem = format!("{}-{}", of.namespace, of.name);
-    // Names of ours are plain letters; a cut within one cannot happen.
+    // The names are plain ASCII, so no cut falls inside a character.
     let stem: String = stem.chars().take(LONGEST_STEM).collect();
     let digest = ring::digest::digest(&ring::digest::SHA256, grant.as_bytes());
     let digest = digest.as_ref().get(..4).map(hex).unwrap_or_default();
     format!("copyrator-{}-{digest}", stem.trim_end_matches(['-', '.']))
 }
 
-/// As a shell takes one word.
+/// Quotes a text as one word of a shell.
 fn quoted(text: &str) -> String {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:/@".contains(&b));
     if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -211,7 +210,8 @@ mod tests {
         assert!(text.contains(" --verb=get --resource=secrets --resource-name=a -n vault && "), "{text}");
     }
 
-    /// Two users, or two rules, need roles of two names: the second `kubectl create` would fail otherwise.
+    /// Two users, or two rules, need roles with different names: the second `kubectl create` would fail
+    /// otherwise.
     #[test]
     fn no_two_grants_share_a_name() {
         let spec = || serde_json::json!({"source": {"kind": "Secret", "names": ["a"]}, "targets": [{"names": ["x"]}]});
@@ -230,7 +230,7 @@ mod tests {
         assert!(role("alice", &long).iter().all(|name| name.len() <= 63), "{:?}", role("alice", &long));
     }
 
-    /// Sixty-four namespaces fit into a message of an admission; where something does not, it is no half
+    /// An admission message has room for sixty-four namespaces; what does not fit is left out as a whole
     /// command.
     #[test]
     fn what_does_not_fit_is_left_out_whole() {

@@ -1,5 +1,5 @@
-//! The bound on every list and map of a spec: what a type does not bound itself, such as Kubernetes' own
-//! selectors, is bounded here, so that no object of ours can be made slow to read.
+//! Bounds every list and map of a spec. A type that has no bound of its own, such as Kubernetes' selectors,
+//! gets one here, so that no object of ours can be made slow to read.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray,

@@ -14,7 +14,7 @@ pub(super) fn objects() -> impl Iterator<Item = Value> {
 pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
     definitions().into_iter().map(|definition| {
         let name = format!("{}.yaml", definition.spec.names.plural);
-        // Through a JSON value, which keeps keys in alphabetical order.
+        // Going through a JSON value sorts the keys.
         let value = rendered(serde_json::to_value(definition));
         ManifestFile { name, text: rendered(serde_saphyr::to_string(&value)) }
     })
@@ -25,14 +25,14 @@ fn definitions() -> [CustomResourceDefinition; 3] {
     [CopyratorRule::crd(), ConfigMonitor::crd(), ConfigPolicy::crd()].map(labelled).map(bounded)
 }
 
-/// One label, the same in every install, so that people find what belongs to us.
+/// A label that every install has, so that people find the objects that belong to Copyrator.
 fn labelled(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
     labels.insert("app.kubernetes.io/name".into(), "copyrator".into());
     definition
 }
 
-/// Bounds on what people write; statuses are ours, and bounded where they are made.
+/// Bounds what users write. Statuses are written by us, and bounded where they are made.
 fn bounded(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {

@@ -1,6 +1,5 @@
-//! JSON Schemas of our kinds, for editors and linters: what the definitions say, in the words of JSON Schema
-//! (draft 7), and strict about fields that there are not, since a misspelt one is what people want to be told
-//! of.
+//! JSON Schemas (draft 7) of our kinds, for editors and linters. They say what the definitions say, and also
+//! refuse unknown fields, since people want an editor to mark a misspelt one.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +8,7 @@ use crate::api::{GROUP, VERSION};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// One file a kind, and `all.json` for users who name one schema for everything.
+/// One file for each kind, and `all.json` for users who name one schema for everything.
 pub fn json_schemas() -> Vec<ManifestFile> {
     let kinds = kinds();
     let each = kinds.iter().map(|(kind, schema)| {
@@ -43,7 +42,7 @@ fn kinds() -> Vec<(String, Value)> {
         properties["apiVersion"] = json!({ "const": format!("{GROUP}/{VERSION}") });
         properties["kind"] = json!({ "const": kind });
         properties["metadata"] = json!({ "type": "object" });
-        // Ours to write: nobody edits it.
+        // Only Copyrator writes the status, so an editor checks nothing in it.
         properties["status"] = json!({ "type": ["object", "null"] });
         schema["required"] = json!(["apiVersion", "kind", "metadata", "spec"]);
         schema["title"] = kind.as_str().into();
@@ -52,7 +51,7 @@ fn kinds() -> Vec<(String, Value)> {
     definition::objects().map(of).collect()
 }
 
-/// By its kind each object has the schema that fits.
+/// One schema that picks the right one by an object's kind.
 fn bundle(kinds: &[(String, Value)]) -> Value {
     let names: Vec<&String> = kinds.iter().map(|(kind, _)| kind).collect();
     let definitions: Map<String, Value> = kinds.iter().cloned().collect();
@@ -73,12 +72,12 @@ fn bundle(kinds: &[(String, Value)]) -> Value {
     })
 }
 
-/// From OpenAPI, as Kubernetes has it, to JSON Schema.
+/// From Kubernetes' OpenAPI to JSON Schema.
 fn translate(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     let is_open = fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     fields.retain(|key, _| !key.starts_with("x-kubernetes-"));
-    // Sizes of numbers in memory are no format of a text.
+    // The size of a number in memory is not a format in JSON Schema.
     if fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("int")) {
         fields.remove("format");
     }

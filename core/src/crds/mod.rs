@@ -1,6 +1,6 @@
-//! What must be in the cluster before anything of ours works: the CRDs, and the policies that the API server
-//! enforces by itself, with every pod of ours dead. `copyrator crds` prints it, the chart carries the same
-//! text.
+//! What must be in the cluster before Copyrator works: the CRDs, and the admission policies that the API
+//! server enforces by itself, even while none of our pods runs. `copyrator crds` prints it; the chart carries
+//! the same text.
 
 mod bounds;
 mod definition;
@@ -34,15 +34,16 @@ pub fn manifests() -> Vec<Value> {
     definition::objects().chain(policy::objects()).collect()
 }
 
-/// Every object that a server takes, or any where no version is named, as one stream of YAML documents: the
-/// same bytes each time.
+/// Every object that a server of this version takes, or all of them without a version, as one stream of YAML
+/// documents: the same bytes each time.
 pub fn yaml(server: Option<KubeVersion>) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
     let texts: Vec<String> = taken.map(|file| file.text).collect();
     texts.join("---\n")
 }
 
-/// What rendering gives: it has no input but this build, and `tests/manifests.rs` renders all of it.
+/// Unwraps the result of rendering. Rendering has no input but this build, and `tests/manifests.rs` renders
+/// everything.
 fn rendered<T, E: Display>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| unreachable!("this build's own manifests do not render: {error}"))
 }

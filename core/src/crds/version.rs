@@ -1,4 +1,4 @@
-//! What a server of some version does not know yet.
+//! What a Kubernetes server of a certain version supports.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -14,10 +14,10 @@ pub struct KubeVersion {
     minor: u32,
 }
 
-/// The first that serves MutatingAdmissionPolicies, in `admissionregistration.k8s.io/v1`.
+/// The first version that serves MutatingAdmissionPolicies in `admissionregistration.k8s.io/v1`.
 const STAMPS: KubeVersion = KubeVersion { major: 1, minor: 36 };
 
-/// A text that is no version.
+/// A text that is not a version of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no version of Kubernetes: write one like 1.34")]
 pub struct NoVersion(String);
@@ -40,15 +40,15 @@ impl Display for KubeVersion {
 }
 
 impl KubeVersion {
-    /// The oldest that Copyrator runs on: the first with ValidatingAdmissionPolicies in v1.
+    /// The oldest version that Copyrator runs on: the first with ValidatingAdmissionPolicies in v1.
     pub const OLDEST: Self = Self { major: 1, minor: 30 };
 
-    /// Whether a server of this version stamps authors by itself.
+    /// Whether a server of this version can stamp authors by itself.
     pub fn stamps(self) -> bool {
         self >= STAMPS
     }
 
-    /// Whether a server of this version takes the file.
+    /// Whether a server of this version accepts the file.
     pub(super) fn takes(self, file: &ManifestFile) -> bool {
         self.stamps() || !file.text.contains("\nkind: MutatingAdmissionPolicy\n")
     }

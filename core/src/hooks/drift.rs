@@ -1,11 +1,11 @@
-//! Whether the webhook configurations in the cluster are those that are wanted.
+//! Compares the webhook configurations in the cluster with those that are wanted.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Whether what is there says what is wanted. Others may add to the metadata, but nothing to the hooks: one
-/// selector or condition more exempts writes.
+/// Whether `live` says what is wanted. Others may add to the metadata, but nothing to the hooks: one more
+/// selector or condition would exempt writes.
 pub fn says(live: &Value, wanted: &Value) -> bool {
     let by_name = |configuration: &Value| -> BTreeMap<String, Value> {
         let hooks = configuration["webhooks"].as_array().into_iter().flatten();
@@ -29,8 +29,7 @@ fn includes(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The API server writes some fields that we leave out as empty, and leaves out fields that we write as
-/// empty.
+/// The API server writes some fields that we leave out as empty, and omits some that we write as empty.
 pub(super) fn is_same(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => live.keys().chain(wanted.keys()).all(|key| {
@@ -43,7 +42,7 @@ pub(super) fn is_same(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether a field says nothing: the API server leaves such ones out, or writes them.
+/// Whether a field is empty: the API server may omit such a field, or write it.
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

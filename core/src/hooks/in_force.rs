@@ -1,5 +1,5 @@
-//! Whether the API server asks us about the writes that a policy speaks of, as the webhook configurations in
-//! the cluster say.
+//! Whether the API server asks us about the writes that a policy covers, according to the webhook
+//! configurations in the cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,21 @@ use serde_json::Value;
 use super::{
     drift::is_same,
     groups::{applies_for, needed, selects_for},
+    match_condition::{HookKind, SPOKEN, holds_for},
     needs::{NAMESPACES, adds},
-    spoken::{Of, SPOKEN, holds_for},
 };
 use crate::{
     api::{ConfigPolicySpec, FailurePolicy},
     marks::HANDS_OFF,
 };
 
-/// Operation and resource.
-type Asked = (String, String);
+type OperationResource = (String, String);
 
-/// Why writes that a policy speaks of pass by it, if some do, where this is there and that is `wanted` for
-/// all policies.
+/// Why writes that a policy covers pass unchecked, given the hooks in the cluster and those that are `wanted`
+/// for all policies; `None` where the API server asks about all of them.
 ///
-/// A hook counts where it says what is wanted but for what it says for other policies, and for its rules, of
-/// which it may have more or fewer than this policy needs: with another selector or failure policy, some
-/// writes pass.
+/// A hook counts where it says what is wanted. What it says for other policies may differ, and it may have
+/// more rules than this policy needs. With another selector or failure policy, some writes pass.
 pub fn off(
     policy: &ConfigPolicySpec,
     validating: Option<&ValidatingWebhookConfiguration>,
@@ -40,7 +38,7 @@ pub fn off(
         FailurePolicy::Ignore => "Ignore",
         FailurePolicy::Fail => "Fail",
     };
-    // Whatever hook asks, all policies are judged.
+    // All policies are judged, whichever hook asks.
     let speaks = |hook: &&ValidatingWebhook| {
         calls(&hook.client_config, "/validate/policies")
             && hook.failure_policy.as_deref() == Some(failure)
@@ -49,12 +47,12 @@ pub fn off(
     let there = validating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
     let asking = wanted.0.webhooks.iter().flatten().filter(speaks);
     let asking = asking.flat_map(|one| there.iter().filter(|hook| serves(hook, one, policy)));
-    let asked: BTreeSet<Asked> = asking.flat_map(|hook| asked(&hook.rules)).collect();
+    let asked: BTreeSet<OperationResource> = asking.flat_map(|hook| asked(&hook.rules)).collect();
     let there = mutating.and_then(|it| it.webhooks.as_deref()).unwrap_or_default();
     let adding = wanted.1.webhooks.iter().flatten();
     let adding = adding.filter(|hook| calls(&hook.client_config, "/mutate/defaults"));
     let adding = adding.filter_map(|one| there.iter().find(|hook| adds_for(hook, one, policy)));
-    let adding: BTreeSet<Asked> = adding.flat_map(|hook| self::asked(&hook.rules)).collect();
+    let adding: BTreeSet<OperationResource> = adding.flat_map(|hook| self::asked(&hook.rules)).collect();
 
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
     let missing = needed(policy).filter(|one| !has(&asked, *one));
@@ -79,8 +77,8 @@ pub fn off(
     ))
 }
 
-/// Whether a hook is what is wanted as far as this policy goes: others that share it may have it say more, or
-/// not yet.
+/// Whether a hook is as wanted as far as this policy is concerned: it may say more, or not yet enough, for
+/// other policies that share it.
 fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigPolicySpec) -> bool {
     let of = of(wanted);
     let spoken = |hook: &ValidatingWebhook| {
@@ -97,7 +95,7 @@ fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigP
         && is_but_for_rules(&rest(live), &rest(wanted))
 }
 
-/// The same of a hook that adds something.
+/// The same for a hook that adds defaults.
 fn adds_for(live: &MutatingWebhook, wanted: &MutatingWebhook, policy: &ConfigPolicySpec) -> bool {
     let spoken = live.match_conditions.iter().flatten().find(|one| one.name == SPOKEN);
     let rest = |hook: &MutatingWebhook| {
@@ -105,19 +103,19 @@ fn adds_for(live: &MutatingWebhook, wanted: &MutatingWebhook, policy: &ConfigPol
         rest.match_conditions.get_or_insert_default().retain(|one| one.name != SPOKEN);
         rest
     };
-    holds_for(spoken, policy, Of::Defaults) && is_but_for_rules(&rest(live), &rest(wanted))
+    holds_for(spoken, policy, HookKind::Defaults) && is_but_for_rules(&rest(live), &rest(wanted))
 }
 
-/// What a hook of policies asks about.
-fn of(hook: &ValidatingWebhook) -> Of {
+/// The kind of a policies' hook.
+fn of(hook: &ValidatingWebhook) -> HookKind {
     match asked(&hook.rules).iter().any(|(_, resource)| resource == NAMESPACES) {
-        true => Of::Namespaces,
-        false => Of::Content,
+        true => HookKind::Namespaces,
+        false => HookKind::Content,
     }
 }
 
-/// Whether two hooks are the same but for their rules, and for whom the caller trusts: whether calls arrive
-/// is tried.
+/// Whether two hooks are equal but for their rules and their CA bundle: whether calls arrive, the canary
+/// tries.
 fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     let bare = |hook: &Hook| {
         let mut hook = serde_json::to_value(hook).unwrap_or_default();
@@ -128,11 +126,11 @@ fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     is_same(&bare(live), &bare(wanted))
 }
 
-fn has(asked: &BTreeSet<Asked>, (operation, resource): (&str, &str)) -> bool {
+fn has(asked: &BTreeSet<OperationResource>, (operation, resource): (&str, &str)) -> bool {
     asked.iter().any(|(on, of)| [operation, "*"].contains(&&**on) && [resource, "*"].contains(&&**of))
 }
 
-fn asked(rules: &Option<Vec<RuleWithOperations>>) -> Vec<Asked> {
+fn asked(rules: &Option<Vec<RuleWithOperations>>) -> Vec<OperationResource> {
     let each = |rule: &RuleWithOperations| {
         let resources = rule.resources.clone().unwrap_or_default();
         let operations = rule.operations.clone().unwrap_or_default();
@@ -143,7 +141,7 @@ fn asked(rules: &Option<Vec<RuleWithOperations>>) -> Vec<Asked> {
     rules.iter().flatten().flat_map(each).collect()
 }
 
-/// Whether it calls us at this path.
+/// Whether a hook calls us at this path.
 fn calls(config: &WebhookClientConfig, path: &str) -> bool {
     let service = config.service.as_ref().and_then(|service| service.path.as_deref());
     service == Some(path) || config.url.as_ref().is_some_and(|url| url.ends_with(path))
@@ -154,7 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::hooks::{Endpoint, Frame, Stamper, Warned, render};
+    use crate::hooks::{Endpoint, Frame, Stamper, WarningScope, render};
 
     fn policy(failure: &str, more: serde_json::Value) -> ConfigPolicySpec {
         let mut spec =
@@ -177,7 +175,7 @@ mod tests {
             annotations: true,
             timeout: None,
         };
-        render(policies.iter().copied(), &Warned::default(), &frame)
+        render(policies.iter().copied(), &WarningScope::default(), &frame)
     }
 
     fn url() -> Endpoint {
@@ -204,12 +202,12 @@ mod tests {
             assert_eq!(off_of(spec, &live, &wanted), None);
             assert!(off(spec, None, None, &wanted).is_some());
             assert!(off_of(spec, &hooks(&[], &endpoint, "PEM"), &wanted).is_some());
-            // What others need changes nothing.
+            // What other policies need changes nothing.
             let more = policy("Ignore", json!({"match": {"kinds": ["Secret"]}, "whileInUse": "Refuse"}));
             let wanted = hooks(&[("app", spec), ("more", &more)], &endpoint, "");
             assert_eq!(off_of(spec, &live, &wanted), None);
         }
-        // Others that share the hook, or are to, change nothing either.
+        // Other policies that share the hook, now or soon, change nothing either.
         let named = |name: &str| policy("Fail", json!({"match": {"kinds": ["ConfigMap"], "names": [name]}}));
         let (one, two) = (named("one"), named("two"));
         {
@@ -231,7 +229,7 @@ mod tests {
         assert!(off_of(&specs[1], &live, &wanted).is_some(), "nothing is held up any more");
     }
 
-    /// Policies that add something share a hook, too.
+    /// Policies with defaults share a hook, too.
     #[test]
     fn what_a_policy_adds_is_asked_for_whatever_others_add() {
         let adds = |label: &str| policy("Ignore", json!({"defaults": {"labels": {label: "x"}}}));
@@ -245,7 +243,7 @@ mod tests {
         }
     }
 
-    /// While somebody says hands off, hooks stay as they were for the policies of then.
+    /// While somebody says hands off, hooks stay as they were for the policies of that time.
     #[test]
     fn a_policy_that_hooks_have_not_followed_is_not_in_force() {
         let scoped = |team: &str| json!({"match": {"kinds": ["ConfigMap"], "namespaceSelector": {"matchLabels": {"team": team}}}});

@@ -1,17 +1,18 @@
-//! The webhook configurations: rendered from `webhook-config/`, compared, and applied elsewhere. Pure.
+//! The webhook configurations, rendered from `webhook-config/` and compared. Pure: `act/hooks.rs` applies
+//! them.
 
 mod drift;
 mod groups;
 mod in_force;
+mod match_condition;
 mod needs;
 mod render;
-mod spoken;
-mod warned;
+mod warning_scope;
 
 pub use drift::{is_empty, says};
 pub use in_force::off;
 pub use render::{AUTHOR_HOOK, Endpoint, Frame, STAMPING, Stamper, WARNINGS, render};
-pub use warned::Warned;
+pub use warning_scope::WarningScope;
 
 /// The name of both configurations.
 pub const NAME: &str = "copyrator";

@@ -1,21 +1,21 @@
-//! Which resources the policies present want to see, by hook.
+//! The resources that the policies in the cluster need to see, by hook.
 
 use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, PolicyKind, WhileInUse};
 
-/// Which resources the policies present want to see, by hook. A resource that no policy wants never reaches
-/// us.
+/// The resources that the policies in the cluster need to see, by hook. The API server does not ask us about
+/// any other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Needs<'p> {
-    /// Policies that let writes pass while we are away, by name.
+    /// Policies with `failurePolicy: Ignore`, by name: while Copyrator is away, writes pass.
     pub(super) ignore: Vec<(&'p str, &'p ConfigPolicySpec)>,
-    /// Policies that hold writes up while we are away, by name.
+    /// Policies with `failurePolicy: Fail`, by name: while Copyrator is away, writes are refused.
     pub(super) fail: Vec<(&'p str, &'p ConfigPolicySpec)>,
-    /// Policies that add something.
+    /// Policies with defaults to add.
     pub(super) defaults: Vec<&'p ConfigPolicySpec>,
 }
 
 impl<'p> Needs<'p> {
-    /// What these policies want to see.
+    /// Sorts these policies by what they need to see.
     pub(super) fn of(policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>) -> Self {
         let mut needs = Self::default();
         for (name, policy) in policies {
@@ -41,10 +41,10 @@ fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The resource that is in no namespace.
+/// The only resource without a namespace.
 pub(super) const NAMESPACES: &str = "namespaces";
 
-/// The resources whose writes a policy judges: no workload uses a namespace, and none is copied.
+/// The resources whose writes a policy judges. No workload uses a namespace, and no rule copies one.
 pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     let all = !policy.data.is_empty()
         || policy.labels.is_some()
@@ -54,7 +54,7 @@ pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static
     resources(policy).filter(move |one| all || (content && *one != NAMESPACES))
 }
 
-/// The resources that a policy adds something to.
+/// The resources that a policy adds defaults to.
 pub(super) fn adds(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     let adds = |defaults: &Defaults| !defaults.labels.is_empty() || !defaults.annotations.is_empty();
     let adds = policy.defaults.as_ref().is_some_and(adds);

@@ -1,4 +1,4 @@
-//! From the files of `webhook-config/` to the objects that are applied.
+//! Renders the files of `webhook-config/` into the objects that the reconciler applies.
 
 use std::collections::BTreeSet;
 
@@ -14,73 +14,73 @@ use serde::de::DeserializeOwned;
 
 use super::{
     groups::{self, LONGEST_CONDITION},
+    match_condition::{HookKind, condition},
     needs::{Needs, adds},
-    spoken::{Of, condition},
-    warned::Warned,
+    warning_scope::WarningScope,
 };
 use crate::api::ConfigPolicySpec;
 
 const VALIDATING: &str = include_str!("../../../webhook-config/validating.yaml");
 const MUTATING: &str = include_str!("../../../webhook-config/mutating.yaml");
-/// The hook that stamps authors.
+/// The hook that stamps the authors of our own kinds.
 pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
-/// The hooks that stamp authors.
+/// Both hooks that stamp authors: of our own kinds, and of annotations.
 pub const STAMPING: [&str; 2] = [AUTHOR_HOOK, "annotations-author.copyrator.dev"];
-/// The hook for warnings: its entries are named after it, by resource.
+/// The hook for warnings. The entries, one for each resource, have names that start with it.
 pub const WARNINGS: &str = "warnings.copyrator.dev";
-/// How the files write our own namespace.
+/// The name of our own namespace in those files.
 const OWN_NAMESPACE: &str = "copyrator-system";
 
-/// Who stamps authors on our own kinds.
+/// The component that stamps authors on our own kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamper {
-    /// The API server, by the policy in `webhook-config/policies/author.yaml`.
+    /// The API server itself, by the policy in `webhook-config/policies/author.yaml`.
     ApiServer,
-    /// The webhook, where the API server does not.
+    /// Our webhook, on API servers that cannot.
     Hook,
 }
 
-/// Where the API server finds us.
+/// The address at which the API server calls the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A base URL, such as `https://10.0.0.1:8443`; the hook's path is added.
+    /// A base URL, such as `https://10.0.0.1:8443`; each hook's path is added.
     Url(String),
-    /// A Service.
+    /// A Service in the cluster.
     Service {
-        /// Its name.
+        /// The Service's name.
         name: String,
-        /// Its namespace.
+        /// The Service's namespace.
         namespace: String,
-        /// Its port.
+        /// The Service's port, not the pods'.
         port: u16,
     },
 }
 
-/// What the hooks say whatever the policies are.
+/// The settings that the hooks have in common, whatever the policies are.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
-    /// Who stamps authors.
+    /// The component that stamps authors.
     pub stamper: Stamper,
-    /// Where the API server finds us.
+    /// The address at which the API server calls the webhook.
     pub endpoint: &'a Endpoint,
-    /// The certificates that the API server trusts for it, as PEM.
+    /// The CA certificates that the API server trusts for that address, as PEM.
     pub ca_bundle_pem: &'a str,
-    /// The object that the configurations are deleted with.
+    /// The object that the configurations are garbage-collected with.
     pub owner: Option<OwnerReference>,
-    /// Where our own objects live.
+    /// The namespace of Copyrator's own objects.
     pub own_namespace: &'a str,
-    /// Whether annotations that declare something count.
+    /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
     /// How many seconds the API server waits for each hook, 1 to 30; none: as the files say.
     pub timeout: Option<i32>,
 }
 
-/// The webhook configurations for these policies, by name. Without a policy for a kind, no write of it
-/// reaches us, but for those that ask for copies by annotations, where `frame.annotations` says that they
-/// count, and for those that have consequences to tell of.
+/// The webhook configurations for these policies, which are given by name. The API server asks us about a
+/// kind only if a policy judges it, if `frame.annotations` makes its annotations count, or if writes of it
+/// have consequences to warn of.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
-    warned: &Warned,
+    warned: &WarningScope,
     frame: &Frame<'_>,
 ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
     let &Frame { stamper, endpoint, ca_bundle_pem, ref owner, own_namespace, annotations, timeout } = frame;
@@ -126,7 +126,7 @@ pub fn render<'p>(
             true => {}
             false => {
                 narrow(&mut hook.rules, &needs.defaults.iter().flat_map(|policy| adds(policy)).collect());
-                let said = condition(&needs.defaults, Of::Defaults, LONGEST_CONDITION);
+                let said = condition(&needs.defaults, HookKind::Defaults, LONGEST_CONDITION);
                 hook.match_conditions.get_or_insert_default().extend(said);
             }
         }
@@ -148,13 +148,13 @@ fn embedded<Configuration: DeserializeOwned>(text: &str) -> Configuration {
     serde_saphyr::from_str(text).expect("the embedded webhook configuration is valid")
 }
 
-/// Keeps the rules of these resources.
+/// Keeps only the rules for these resources.
 pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
     let Some(rules) = rules else { return };
     rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
 }
 
-/// Has deletions of these resources judged, too: only where a policy asks for it does a deletion wait for us.
+/// Adds DELETE for these resources: the API server asks us about a deletion only where a policy needs it.
 pub(super) fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
     for rule in rules.iter_mut().flatten() {
         if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {
@@ -227,11 +227,11 @@ mod tests {
     fn rendered(policies: &[(&str, ConfigPolicySpec)]) -> Vec<ValidatingWebhook> {
         let endpoint = Endpoint::Service { name: "hook".into(), namespace: "ours".into(), port: 8443 };
         let policies = policies.iter().map(|(name, policy)| (*name, policy));
-        let warned = Warned::of_anything();
+        let warned = WarningScope::of_anything();
         render(policies, &warned, &frame(&endpoint)).0.webhooks.unwrap()
     }
 
-    /// Name, path and resources.
+    /// Each hook's name, path and resources.
     fn brief(hooks: &[ValidatingWebhook]) -> Vec<String> {
         let brief = |hook: &ValidatingWebhook| {
             let path = hook.client_config.service.as_ref().and_then(|service| service.path.as_deref());
@@ -286,11 +286,11 @@ mod tests {
             ]
             .map(|line| line.replace("GROUP", &format!("both.and-1-more.{group}")))
         );
-        let unneeded = render([], &Warned::default(), &frame(&url())).0;
+        let unneeded = render([], &WarningScope::default(), &frame(&url())).0;
         assert_eq!(brief_of_urls(&unneeded.webhooks.unwrap()), ["own-kinds", "annotations"]);
     }
 
-    /// A deletion waits for us only where a policy asks for it, and a namespace's never.
+    /// The API server asks us about a deletion only where a policy needs it, and never about a namespace's.
     #[test]
     fn deletions_are_judged_only_where_a_policy_keeps_what_is_in_use() {
         let keeps = |failure: &str, named: &str| -> ConfigPolicySpec {
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(hooks.len(), 8, "none for Namespaces: {:?}", brief(&hooks));
     }
 
-    /// Nothing of ours stands in the way of a rule where the API server stamps by itself.
+    /// Where the API server stamps by itself, no hook of ours stands in the way of a rule.
     #[test]
     fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());
@@ -330,7 +330,7 @@ mod tests {
             [(Stamper::ApiServer, true, 0), (Stamper::Hook, false, 2), (Stamper::Hook, true, 2)]
         {
             let (_, mutating) =
-                render([], &Warned::default(), &Frame { stamper, annotations, ..frame(&endpoint) });
+                render([], &WarningScope::default(), &Frame { stamper, annotations, ..frame(&endpoint) });
             assert_eq!(mutating.webhooks.unwrap().len(), expected, "{stamper:?}");
         }
     }
@@ -340,7 +340,7 @@ mod tests {
         let timeouts = |timeout| -> BTreeSet<Option<i32>> {
             let endpoint = url();
             let frame = Frame { stamper: Stamper::Hook, timeout, ..frame(&endpoint) };
-            let (validating, mutating) = render([], &Warned::of_anything(), &frame);
+            let (validating, mutating) = render([], &WarningScope::of_anything(), &frame);
             let validating = validating.webhooks.into_iter().flatten().map(|hook| hook.timeout_seconds);
             validating
                 .chain(mutating.webhooks.into_iter().flatten().map(|hook| hook.timeout_seconds))
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn annotations_that_do_not_count_are_not_asked_about() {
-        let hooks = render([], &Warned::default(), &Frame { annotations: false, ..frame(&url()) }).0;
+        let hooks = render([], &WarningScope::default(), &Frame { annotations: false, ..frame(&url()) }).0;
         assert_eq!(brief_of_urls(&hooks.webhooks.unwrap()), ["own-kinds"]);
     }
 
@@ -423,7 +423,7 @@ mod tests {
         let policies = all.iter().map(|(name, policy)| (*name, policy));
         let (validating, mutating) = render(
             policies,
-            &Warned::of_anything(),
+            &WarningScope::of_anything(),
             &Frame { stamper: Stamper::Hook, owner: Some(owner), ..frame(&endpoint) },
         );
         assert_eq!(

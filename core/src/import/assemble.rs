@@ -1,5 +1,5 @@
-//! From what each object asks for to rules that can be applied: what belongs together is joined, each rule
-//! has a name of its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+//! From what each object asks for to rules that can be applied: requests that belong together are joined,
+//! each rule gets its own name, and none is given out that the validator or the schema would refuse.
 
 use kube::core::ObjectMeta;
 use serde::Serialize;
@@ -16,31 +16,31 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// What was found, as rules and monitors.
+/// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Rules first, in order of namespace and name; what became nothing last.
+    /// Rules first, in order of namespace and name; objects from which nothing was made come last.
     pub proposals: Vec<Proposal>,
 }
 
 /// A rule or monitor, or why there is none.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// The objects that ask for it.
+    /// The objects that ask for it, each with the tool that it was written for.
     pub origins: Vec<Origin>,
-    /// What would be different, the worst first.
+    /// What would differ from the other tool's behaviour, the worst first.
     pub findings: Vec<Finding>,
-    /// Suspended, and accepted by the validator.
+    /// The suspended object, accepted by the validator; `None` where a finding prevents it.
     pub made: Option<Made>,
 }
 
-/// An object of ours.
+/// A rule or monitor that can be applied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Made {
-    /// What is copied where.
+    /// A rule, which copies.
     Rule(CopyratorRule),
-    /// What restarts.
+    /// A monitor, which restarts workloads.
     Monitor(ConfigMonitor),
 }
 
@@ -52,7 +52,7 @@ impl Made {
         }
     }
 
-    /// Its namespace and name.
+    /// Namespace and name of the object.
     pub fn place(&self) -> (&str, &str) {
         let meta = self.metadata();
         (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
@@ -60,12 +60,12 @@ impl Made {
 }
 
 impl Imported {
-    /// Whether anything has no equivalent.
+    /// Whether any part of the input has no equivalent.
     pub fn lacks_something(&self) -> bool {
         self.count(Level::NoEquivalent) > 0
     }
 
-    /// How many findings weigh this much.
+    /// How many findings have this level.
     pub fn count(&self, level: Level) -> usize {
         self.proposals.iter().flat_map(|one| &one.findings).filter(|finding| finding.level == level).count()
     }
@@ -86,26 +86,26 @@ impl Imported {
     }
 }
 
-/// What one object asks for.
+/// What one object asks for, before it is joined with others.
 pub(super) struct Draft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
     pub(super) rule: Option<DraftRule>,
 }
 
-/// A rule that is not named and not checked yet.
+/// A rule without a name that was not checked yet.
 pub(super) struct DraftRule {
-    /// Where it will be.
+    /// The namespace that the rule will be in.
     pub(super) namespace: String,
-    /// Its name, where it is given.
+    /// The name, where the input gives one.
     pub(super) name: Option<String>,
     pub(super) spec: CopyratorRuleSpec,
-    /// A target asks for it, not the source.
+    /// Whether a target asks for it, and not the source.
     pub(super) pull: bool,
 }
 
 impl DraftRule {
-    /// Copies one object from its own namespace, suspended, taking over what is already the same.
+    /// Copies one object from its own namespace, suspended, and adopts copies that are already the same.
     pub(super) fn of(kind: Kind, namespace: &str, name: &str, targets: Vec<TargetTerm>) -> Self {
         let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
         let spec = CopyratorRuleSpec {
@@ -122,7 +122,7 @@ impl DraftRule {
         self.spec.copy.get_or_insert_default()
     }
 
-    /// Names the copies, where that is another name than the source's.
+    /// Names the copies, if their name differs from the source's.
     pub(super) fn copied_as(&mut self, name: &str) {
         if self.spec.source.names.as_ref().is_none_or(|names| names.iter().all(|one| one != name)) {
             self.shape().name = Some(name.into());
@@ -133,7 +133,7 @@ impl DraftRule {
         self.spec.copy.as_ref()?.name.as_deref()
     }
 
-    /// Copies the same thing under the same name.
+    /// Whether both copy the same object under the same name.
     fn is_like(&self, other: &Self) -> bool {
         self.namespace == other.namespace
             && self.spec.source == other.spec.source
@@ -141,7 +141,7 @@ impl DraftRule {
     }
 }
 
-/// Joins, names and checks.
+/// Joins, names and checks the drafts.
 pub(super) fn assemble(
     drafts: Vec<Draft>,
     monitors: Vec<MonitorDraft>,
@@ -165,7 +165,7 @@ pub(super) fn assemble(
 }
 
 fn rules(mut drafts: Vec<Draft>) -> Vec<Proposal> {
-    // Sources first, so that what their targets ask for joins them.
+    // Sources come first, so that their targets' requests join them.
     let place = |draft: &Draft| draft.rule.as_ref().map(|rule| (rule.pull, rule.namespace.clone()));
     drafts.sort_by_cached_key(|draft| (draft.rule.is_none(), place(draft), draft.origin.clone()));
     let mut joined: Vec<Joined> = Vec::new();
@@ -184,7 +184,7 @@ fn rules(mut drafts: Vec<Draft>) -> Vec<Proposal> {
     joined.into_iter().map(|one| one.finish(&mut names)).collect()
 }
 
-/// What belongs to one rule.
+/// The requests that become one rule.
 struct Joined {
     origins: Vec<Origin>,
     findings: Vec<Finding>,
@@ -192,7 +192,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Takes in what a target asks for. A rule that its source asks for says how the copies are.
+    /// Adds a target's request. A rule that the source asks for decides what the copies look like.
     fn join(&mut self, origin: Origin, findings: Vec<Finding>, rule: DraftRule) {
         self.origins.push(origin);
         let Some(known) = &mut self.rule else { return };
@@ -219,7 +219,7 @@ impl Joined {
         let asked = self.rule.is_some();
         let rule = self.rule.take().and_then(|rule| self.check(rule));
         if asked && rule.is_none() {
-            // How a rule would behave that is not made is of no interest, only why.
+            // If no rule is made, only the reason matters, not how the rule would behave.
             let why = self.findings.iter().map(|finding| finding.level).min();
             self.findings.retain(|finding| Some(finding.level) == why);
         }
@@ -235,7 +235,7 @@ impl Joined {
         Proposal { origins: self.origins, findings: self.findings, made: rule }
     }
 
-    /// The rule, if it can be applied and chooses something; what is wrong is told.
+    /// The rule, if it can be applied and selects something; otherwise a finding says what is wrong.
     fn check(&mut self, mut rule: DraftRule) -> Option<DraftRule> {
         let findings = &mut self.findings;
         let placed = |origin: &&Origin| origin.namespace.is_empty() && origin.tool != Tool::ClusterSecret;
@@ -265,7 +265,7 @@ impl Joined {
     }
 }
 
-/// A source's own namespace gets no copy, under another name neither.
+/// Leaves out a source's own namespace, which gets no copy, not even under another name.
 fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     let Some(name) = rule.copy_name().map(str::to_owned) else { return };
     let home = rule.namespace.clone();
@@ -289,10 +289,10 @@ fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     rule.spec.targets.retain(|term| term.names.as_ref().is_none_or(|names| !names.is_empty()));
 }
 
-/// As many entries as the schema takes in one list.
+/// As many entries as the schema allows in one list.
 const MOST: usize = 64;
 
-/// Long lists of names, over as many terms as they need.
+/// Splits long lists of names over as many terms as they need.
 fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
     let split = |term: TargetTerm| match term.names {
         Some(ref names) if names.len() > MOST => {
@@ -304,8 +304,8 @@ fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
     terms.into_iter().flat_map(split).collect()
 }
 
-/// What the schema and the API server refuse, and the validator leaves to them; and names that would be read
-/// as globs or placeholders, which mean more than the object that was named.
+/// Refuses what the schema and the API server would refuse and the validator leaves to them, and names that
+/// would be read as globs or placeholders: those select more than the named object.
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();

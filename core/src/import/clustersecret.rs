@@ -1,5 +1,5 @@
-//! ClusterSecret: regular expressions that are held against the beginning of a name (Python's `re.match`),
-//! and data of its own or a Secret to copy from. Values never come this far.
+//! ClusterSecret: regular expressions that match the beginning of a namespace's name (Python's `re.match`),
+//! and either data of its own or a Secret to copy from. Values are dropped before they get here.
 
 use super::{
     Options,
@@ -73,7 +73,7 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// The rule without its targets; `None` where nobody knows where the source is.
+/// The rule without its targets; `None` where the location of the source is not known.
 fn source(
     secret: &ClusterSecret,
     options: &Options,
@@ -87,7 +87,7 @@ fn source(
         return Some(rule);
     }
     let home = options.source_namespace.as_deref();
-    // What is meant to be pasted into a shell holds nothing but names.
+    // A command that users paste into a shell contains nothing but names.
     let name = &secret.name;
     let shell_name = if is_name(name) { name.as_str() } else { "NAME" };
     let place = home.filter(|home| is_name(home)).unwrap_or("SOURCE-NAMESPACE");

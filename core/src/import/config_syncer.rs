@@ -1,10 +1,10 @@
-//! config-syncer, once kubed: `kubed.appscode.com/sync` holds nothing or `true` for every namespace, or their
-//! labels; `sync-contexts` names other clusters.
+//! config-syncer, once kubed: `kubed.appscode.com/sync` is empty or `true` for every namespace, or selects
+//! them by labels; `sync-contexts` names other clusters.
 
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Origin, Tool, differs, none},
-    read::Annotated,
+    read::AnnotatedObject,
     targets::labelled,
 };
 use crate::api::MetaShape;
@@ -14,9 +14,9 @@ const CONTEXTS: &str = "kubed.appscode.com/sync-contexts";
 const ORIGIN: &str = "kubed.appscode.com/origin";
 
 /// What an object asks of config-syncer.
-pub(super) fn draft(object: &Annotated) -> Option<Draft> {
+pub(super) fn draft(object: &AnnotatedObject) -> Option<Draft> {
     let (sync, contexts) = (object.annotation(SYNC), object.annotation(CONTEXTS));
-    // What it made itself says where it is from.
+    // A copy that config-syncer made names its origin.
     if object.annotation(ORIGIN).is_some() || (sync.is_none() && contexts.is_none()) {
         return None;
     }

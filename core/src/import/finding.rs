@@ -1,4 +1,4 @@
-//! What is told about an import: about which object, how bad it is, and what to do.
+//! Findings of an import: about which object, how serious, and what to do.
 
 use std::fmt;
 
@@ -10,38 +10,38 @@ use crate::names::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
-    /// emberstack/kubernetes-reflector.
+    /// The tool emberstack/kubernetes-reflector, which copies.
     Reflector,
-    /// mittwald/kubernetes-replicator.
+    /// The tool mittwald/kubernetes-replicator, which copies.
     Replicator,
-    /// config-syncer, once kubed.
+    /// The tool config-syncer, once kubed, which copies.
     ConfigSyncer,
-    /// zakkg3/ClusterSecret.
+    /// The tool zakkg3/ClusterSecret, which copies.
     ClusterSecret,
-    /// The first Copyrator.
+    /// The first Copyrator's rules, which copy.
     Seed,
-    /// stakater/Reloader.
+    /// The tool stakater/Reloader, which restarts.
     Reloader,
-    /// wave-k8s/wave.
+    /// The tool wave-k8s/wave, which restarts.
     Wave,
-    /// The first Copyrator's monitor.
+    /// The first Copyrator's monitors, which restart.
     SeedMonitor,
 }
 
 impl Tool {
-    /// Whether it restarts; the others copy.
+    /// Whether the tool restarts workloads; the others copy.
     pub fn restarts(self) -> bool {
         matches!(self, Self::Reloader | Self::Wave | Self::SeedMonitor)
     }
 
-    /// The tool whose annotation this is.
+    /// The tool that an annotation belongs to.
     pub(super) fn of_annotation(key: &str) -> Option<Self> {
         match key.split_once('/')?.0 {
             "reflector.v1.k8s.emberstack.com" => Some(Self::Reflector),
             "replicator.v1.mittwald.de" => Some(Self::Replicator),
             "kubed.appscode.com" => Some(Self::ConfigSyncer),
             "wave.pusher.com" => Some(Self::Wave),
-            // `configmap.reloader.stakater.com/reload` and more of the kind.
+            // Such as `configmap.reloader.stakater.com/reload`.
             domain => {
                 let is_reloaders = domain
                     .strip_suffix("reloader.stakater.com")
@@ -66,16 +66,16 @@ impl fmt::Display for Tool {
     }
 }
 
-/// The object that asks for something.
+/// The object that asks for copies or restarts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
-    /// Whose language it speaks.
+    /// The tool that it was written for.
     pub tool: Tool,
-    /// Its kind.
+    /// The object's kind.
     pub kind: String,
     /// Its namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
@@ -96,33 +96,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// How much a finding weighs.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// There is no equivalent: something that the tool does is left out.
     NoEquivalent,
-    /// There is one, and it behaves differently.
+    /// There is an equivalent that behaves differently.
     Difference,
 }
 
-/// Something that would be different, or left out.
+/// Something that would behave differently, or is left out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How much it weighs.
+    /// How serious the difference is.
     pub level: Level,
-    /// The annotation or field that it is about.
+    /// The annotation or field that the finding is about.
     pub about: String,
-    /// What it is, and what to do.
+    /// The difference, and what to do about it.
     pub message: String,
 }
 
-/// Something has no equivalent.
+/// A finding for something without an equivalent.
 pub(super) fn none(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::NoEquivalent, about: about.into(), message: message.into() }
 }
 
-/// Something behaves differently.
+/// A finding for something that behaves differently.
 pub(super) fn differs(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::Difference, about: about.into(), message: message.into() }
 }

@@ -1,7 +1,7 @@
-//! What other tools' manifests and annotations ask for, as rules and monitors of ours, with everything that
-//! would be different. Pure: what was found comes in as values, and is told as values. One file a tool;
-//! `read` and `workload` know their shapes, `pattern` and `targets` how they choose, `assemble` and
-//! `monitors` make what the one validator accepts.
+//! Other tools' annotations and manifests, as rules and monitors of ours, with every difference in behaviour.
+//! Pure: values in, values out. Each tool has one file. `read` and `workload` know the shapes of the input,
+//! `pattern` and `targets` how tools select objects; `assemble` and `monitors` make what the validator
+//! accepts.
 
 mod assemble;
 mod clustersecret;
@@ -25,18 +25,19 @@ pub use assemble::{Imported, Made, Proposal};
 pub use finding::{Finding, Level, Origin, Tool};
 pub use pattern::{Anchoring, globs};
 pub use print::{json, yaml};
-pub use read::{Annotated, ClusterSecret, Found, SeedRule, is_of_interest};
-pub use workload::{Restarted, SeedMonitor};
+pub use read::{AnnotatedObject, ClusterSecret, ImportInput, SeedRule, is_of_interest};
+pub use workload::{AnnotatedWorkload, SeedMonitor};
 
-/// What the command line says about the import.
+/// The options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where the source Secret of a ClusterSecret with data of its own will be; `None`: nobody has said.
+    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` where the user
+    /// named none.
     pub source_namespace: Option<String>,
 }
 
-/// Everything that was found, as rules and monitors, with everything that would be different.
-pub fn import(found: &Found, options: &Options) -> Imported {
+/// Converts the input to rules and monitors, with every difference in behaviour.
+pub fn import(found: &ImportInput, options: &Options) -> Imported {
     let mut drafts = Vec::new();
     drafts.extend(found.objects.iter().filter_map(|object| reflector::draft(found, object)));
     drafts.extend(found.objects.iter().filter_map(|object| replicator::draft(found, object)));

@@ -1,5 +1,5 @@
-//! From what each workload asks for to monitors that can be applied: what is watched is put in order, each
-//! has a name of its own, and none leaves that the one validator, or the schema's bounds, would refuse.
+//! From what each workload asks for to monitors that can be applied: what is watched is sorted, each monitor
+//! gets its own name, and none is given out that the validator or the schema would refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{
     assemble::{Made, Proposal},
     finding::{Finding, Origin, Tool, differs, none},
     names::{Names, is_name, is_namespace},
-    workload::Restarted,
+    workload::AnnotatedWorkload,
 };
 use crate::{
     api::{ConfigMonitor, ConfigMonitorSpec, WatchTerm, WorkloadName, Workloads},
@@ -15,7 +15,7 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// What one object asks for.
+/// What one object asks for, before it is checked.
 pub(super) struct MonitorDraft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
@@ -23,25 +23,25 @@ pub(super) struct MonitorDraft {
 }
 
 impl MonitorDraft {
-    /// Nothing is made.
+    /// A draft without a monitor.
     pub(super) fn nothing(origin: Origin, findings: Vec<Finding>) -> Self {
         Self { origin, findings, monitor: None }
     }
 }
 
-/// A monitor that is not named and not checked yet.
+/// A monitor without a name that was not checked yet.
 pub(super) struct DraftMonitor {
     pub(super) namespace: String,
-    /// Its name, where it is given.
+    /// The name, where the input gives one.
     pub(super) name: Option<String>,
-    /// What it is named after otherwise.
+    /// The beginning of the name otherwise.
     pub(super) stem: String,
     pub(super) spec: ConfigMonitorSpec,
 }
 
 impl DraftMonitor {
     /// Restarts one workload, suspended.
-    pub(super) fn of(workload: &Restarted, watch: Vec<WatchTerm>) -> Self {
+    pub(super) fn of(workload: &AnnotatedWorkload, watch: Vec<WatchTerm>) -> Self {
         let named = WorkloadName { kind: workload.kind, name: workload.name.clone() };
         let workloads = Workloads { names: Some(vec![named]), pod_selector: None };
         let spec = ConfigMonitorSpec {
@@ -54,17 +54,17 @@ impl DraftMonitor {
     }
 }
 
-/// What counts for a workload, as it is gathered: by kind and name or glob, which keys; `None`: all.
+/// The objects and keys that a workload watches: by kind and name or glob; `None` means all keys.
 #[derive(Debug, Default)]
 pub(super) struct Watched(BTreeMap<(Kind, String), Option<BTreeSet<String>>>);
 
 impl Watched {
-    /// All keys of what has this name, or matches this glob.
+    /// Watches all keys of objects that have this name or match this glob.
     pub(super) fn all(&mut self, kind: Kind, name: &str) {
         self.0.insert((kind, name.to_owned()), None);
     }
 
-    /// These keys; with what is watched already, all of them together.
+    /// Watches these keys, in addition to those that are watched already.
     pub(super) fn keys(&mut self, kind: Kind, name: &str, keys: Option<&[String]>) {
         let known = self.0.entry((kind, name.to_owned())).or_insert_with(|| Some(BTreeSet::new()));
         match (known.as_mut(), keys) {
@@ -73,7 +73,7 @@ impl Watched {
         }
     }
 
-    /// What has all of its keys watched in one term a kind, the rest in one each.
+    /// One term for each kind for the objects of which all keys are watched, and one for each of the rest.
     pub(super) fn terms(self) -> Vec<WatchTerm> {
         let (mut whole, mut parts) = (BTreeMap::<Kind, Vec<String>>::new(), Vec::new());
         for ((kind, name), keys) in self.0 {
@@ -94,7 +94,7 @@ impl Watched {
     }
 }
 
-/// What is different for every workload, whichever tool restarted it.
+/// The differences that apply to every workload, whichever tool restarted it.
 pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
     [
         differs(
@@ -120,7 +120,7 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
     ]
 }
 
-/// Names and checks.
+/// Names and checks the drafts.
 pub(super) fn proposals(mut drafts: Vec<MonitorDraft>) -> Vec<Proposal> {
     drafts.sort_by_cached_key(|draft| draft.origin.clone());
     let mut names = Names::default();
@@ -138,7 +138,7 @@ fn finish(draft: MonitorDraft, names: &mut Names) -> Proposal {
         }
     });
     if asked && monitor.is_none() {
-        // How a monitor would behave that is not made is of no interest, only why.
+        // If no monitor is made, only the reason matters, not how the monitor would behave.
         let why = findings.iter().map(|finding| finding.level).min();
         findings.retain(|finding| Some(finding.level) == why);
     }
@@ -151,10 +151,10 @@ fn finish(draft: MonitorDraft, names: &mut Names) -> Proposal {
     Proposal { origins: vec![origin], findings, made }
 }
 
-/// As many entries as the schema takes in one list.
+/// As many entries as the schema allows in one list.
 const MOST: usize = 64;
 
-/// What the schema, the API server or the validator would refuse.
+/// Everything that the schema, the API server or the validator would refuse.
 fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     if monitor.namespace.is_empty() {
         let told = "is not said: pass -n NAMESPACE, where the object belongs";

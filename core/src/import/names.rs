@@ -1,4 +1,4 @@
-//! Names: what Kubernetes takes for one, and which are still free.
+//! Names that Kubernetes accepts, and names that are still free.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use kube::core::ObjectMeta;
 
 use super::finding::Tool;
 
-/// Whether this is a name that Kubernetes takes (RFC 1123).
+/// Whether Kubernetes accepts this as an object's name (RFC 1123).
 pub(super) fn is_name(text: &str) -> bool {
     let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     text.len() <= 253
@@ -15,23 +15,24 @@ pub(super) fn is_name(text: &str) -> bool {
         && edge(text.bytes().last())
 }
 
-/// Whether this can be a key of a ConfigMap or Secret.
+/// Whether Kubernetes accepts this as a key of a ConfigMap or Secret.
 pub(super) fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-/// Whether a namespace may be called so.
+/// Whether Kubernetes accepts this as a namespace's name.
 pub(super) fn is_namespace(text: &str) -> bool {
     is_name(text) && text.len() <= 63 && !text.contains('.')
 }
 
-/// The names that this import has given, by namespace.
+/// The names that this import has given out, by namespace.
 #[derive(Debug, Default)]
 pub(super) struct Names(BTreeSet<(String, String)>);
 
 impl Names {
-    /// A name that nothing else of this import has there. It says what it stems from, so that it hits nothing
-    /// that somebody wrote; what is of the first Copyrator keeps its name, which `RULE_NAME` may hold.
+    /// A name that no other object of this import has in the namespace. It says which tool it comes from, so
+    /// that it does not hit an object that somebody wrote. Objects of the first Copyrator keep their names,
+    /// which `RULE_NAME` may contain.
     pub(super) fn take(
         &mut self,
         namespace: &str,
@@ -49,7 +50,7 @@ impl Names {
             Tool::Seed | Tool::SeedMonitor => "seed",
         };
         let wanted = given.map_or_else(|| format!("{prefix}-{stem}"), str::to_owned);
-        // The longest name that a number still fits behind.
+        // The longest name that still has room for a number.
         let wanted =
             wanted.get(..wanted.len().min(240)).unwrap_or(prefix).trim_end_matches(['-', '.']).to_owned();
         let numbered = (2..).map(|number| format!("{wanted}-{number}"));

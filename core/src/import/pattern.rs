@@ -1,35 +1,35 @@
-//! A regular expression over names, as names and globs that match exactly the same; or why there are none.
-//! The grammar is read by the library that also reads ours; what is taken of it means the same in Go, Python
-//! and .NET.
+//! Converts a regular expression over names to names and globs that match exactly the same, or says why that
+//! is impossible. The library that reads our own patterns reads these, too; only parts that mean the same in
+//! Go, Python and .NET are accepted.
 
 use regex_syntax::ast::{
     AssertionKind, Ast, ClassPerlKind, ClassSet, ClassSetItem, Literal, LiteralKind, RepetitionKind,
     parse::ParserBuilder,
 };
 
-/// How a tool holds its pattern against a name.
+/// How a tool matches its pattern against a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchoring {
-    /// Somewhere in the name, unless the pattern itself says `^` or `$`.
+    /// Anywhere in the name, unless the pattern itself has `^` or `$`.
     Nowhere,
-    /// At its beginning (Python's `re.match`).
+    /// At the beginning of the name (Python's `re.match`).
     Start,
-    /// The first match must be the whole name (reflector). Not the same as anchored: `a|ab` does not match
-    /// `ab`.
+    /// The first match must be the whole name (reflector). That differs from an anchored pattern: `a|ab` does
+    /// not match `ab`.
     FirstMatchIsAll,
 }
 
-/// More alternatives than this are not spelled out.
+/// A pattern with more alternatives than this is not converted.
 const MOST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Char(char),
-    /// One character.
+    /// Any one character, `?` in a glob.
     Any,
-    /// Any text.
+    /// Any text, `*` in a glob.
     Text,
-    /// One of these, as a glob writes it.
+    /// One of these characters, in a glob's notation.
     Class(String),
     Start,
     End,
@@ -40,7 +40,7 @@ type Branch = Vec<Piece>;
 /// Names and globs that match what the pattern matches.
 ///
 /// # Errors
-/// What of it no glob can say.
+/// The part of the pattern that no glob can express.
 pub fn globs(pattern: &str, anchoring: Anchoring) -> Result<Vec<String>, String> {
     let read = ParserBuilder::new().nest_limit(50).build().parse(pattern);
     let ast = read.map_err(|error| format!("cannot be read ({})", error.kind()))?;
@@ -124,8 +124,8 @@ fn few(branches: Vec<Branch>) -> Result<Vec<Branch>, String> {
     }
 }
 
-/// A character that means itself in a pattern and in a glob. What a namespace's name cannot hold is no reason
-/// to refuse a letter, but a glob's own signs are.
+/// A character that means itself in a pattern and in a glob. Letters that a namespace's name cannot contain
+/// are accepted; a glob's own special characters are not.
 fn character(literal: &Literal) -> Result<char, String> {
     let plain = matches!(literal.kind, LiteralKind::Verbatim | LiteralKind::Meta);
     let known = literal.c.is_ascii_alphanumeric() || matches!(literal.c, '-' | '.' | '_');
@@ -154,7 +154,7 @@ fn bracketed(set: &ClassSet) -> Result<String, String> {
             _ => return Err(none()),
         }
     }
-    // A dash at the end is itself, in globs too.
+    // A dash at the end means itself, in globs too.
     Ok(format!("[{inside}{dash}]"))
 }
 
@@ -189,8 +189,8 @@ fn glob(mut branch: Branch, anchoring: Anchoring) -> Result<String, String> {
     if glob.is_empty() { Err("matches no name".into()) } else { Ok(glob) }
 }
 
-/// Where the first match must be the whole name, an alternative that matches the beginning of what a later
-/// one matches hides it.
+/// Where the first match must be the whole name, an alternative that matches the beginning of a later one's
+/// match hides the later one.
 fn order_is_harmless(branches: &[Branch]) -> Result<(), String> {
     let start = |branch: &Branch| -> (String, bool) {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! An import as text: YAML whose comments say what is different, and JSON.
+//! Prints an import: as YAML whose comments describe the differences, and as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::validate::printable;
 const WIDTH: usize = 116;
 const LONGEST: usize = 4096;
 
-/// What to do with rules, in this order and why.
+/// The steps for replacing a tool that copies, in order, with the reasons.
 const COPYING: [&str; 6] = [
     "Apply these rules. They are suspended: nothing is written until you say so.",
     "Look at what they would do: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
@@ -23,8 +23,8 @@ const COPYING: [&str; 6] = [
      is to be taken over.",
 ];
 
-/// What to do with monitors. The other tool goes last: between the two there would be a time when a change
-/// restarts nobody, while of both that see one, ours finds pods that are younger than it.
+/// The steps for replacing a tool that restarts. The other tool is removed last. If it went first, a change
+/// in between would restart nothing; if both see a change, ours finds pods that are younger than it.
 const RESTARTING: [&str; 5] = [
     "Apply these monitors. They are suspended: nobody restarts for them.",
     "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
@@ -37,7 +37,7 @@ const RESTARTING: [&str; 5] = [
      templates does nothing, and taking it off is a rollout: leave that to the next release.",
 ];
 
-/// What to do with what was found.
+/// The steps that fit this import.
 fn next(imported: &Imported) -> Vec<&'static str> {
     let restarts = |one: &Proposal| one.origins.iter().any(|origin| origin.tool.restarts());
     let mut steps = Vec::new();
@@ -50,11 +50,11 @@ fn next(imported: &Imported) -> Vec<&'static str> {
     steps
 }
 
-/// Every rule and monitor with what is different above it, and what became neither at the end. Nothing at all
+/// Every rule and monitor, with its differences in a comment above, and at the end what became neither. Empty
 /// where nothing was found.
 ///
 /// # Errors
-/// One that cannot be written as YAML.
+/// An object that cannot be written as YAML.
 pub fn yaml(imported: &Imported) -> Result<String, serde_saphyr::ser_error::Error> {
     if imported.proposals.is_empty() {
         return Ok(String::new());
@@ -96,7 +96,7 @@ fn explain(text: &mut String, proposal: &Proposal) {
     }
 }
 
-/// One paragraph of a comment. Text from others may hold line breaks, and must not end the comment.
+/// One paragraph of a comment. Text from the input may contain line breaks, and must not end the comment.
 fn comment(text: &mut String, indent: &str, paragraph: &str) {
     let (mut line, mut first) = (format!("# {indent}"), true);
     for word in printable(paragraph, LONGEST).split_whitespace() {
@@ -113,8 +113,8 @@ fn comment(text: &mut String, indent: &str, paragraph: &str) {
     text.push('\n');
 }
 
-/// For machines: `rules` and `monitors` as they would be applied, `findings` with the object they are of and
-/// the rule or monitor they belong to, `next` in words.
+/// For machines: `rules` and `monitors` as they would be applied, `findings` with the object and the rule or
+/// monitor that each belongs to, and `next` in words.
 pub fn json(imported: &Imported) -> Value {
     let of = |wanted: fn(&Made) -> bool| imported.made().filter(|made| wanted(made)).collect::<Vec<_>>();
     let rules = of(|made| matches!(made, Made::Rule(_)));

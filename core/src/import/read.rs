@@ -1,5 +1,5 @@
-//! What is looked at, from documents as they come. For ConfigMaps and Secrets that is their metadata, for a
-//! ClusterSecret the names of its keys: secret values are dropped here and reach nothing that prints.
+//! Reads the input documents: the metadata of ConfigMaps and Secrets, the names of a ClusterSecret's keys.
+//! Secret values are dropped here, and reach nothing that prints.
 
 use std::collections::BTreeMap;
 
@@ -7,47 +7,47 @@ use serde_json::{Map, Value};
 
 use super::{
     finding::{Finding, Origin, Tool, none},
-    workload::{Restarted, SeedMonitor},
+    workload::{AnnotatedWorkload, SeedMonitor},
 };
 use crate::{api::WorkloadKind, names::Kind};
 
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// Everything that may ask for copies or restarts, and what is needed to understand it.
+/// Everything that may ask for copies or restarts, and what is needed to interpret it.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// ConfigMaps and Secrets.
-    pub objects: Vec<Annotated>,
-    /// ClusterSecrets.
+pub struct ImportInput {
+    /// ConfigMaps and Secrets with annotations of interest.
+    pub objects: Vec<AnnotatedObject>,
+    /// ClusterSecrets, without their values.
     pub cluster_secrets: Vec<ClusterSecret>,
     /// Rules of the first Copyrator.
     pub seed_rules: Vec<SeedRule>,
-    /// Workloads that a tool which restarts is told of.
-    pub workloads: Vec<Restarted>,
+    /// Workloads with annotations of a tool that restarts.
+    pub workloads: Vec<AnnotatedWorkload>,
     /// Monitors of the first Copyrator.
     pub seed_monitors: Vec<SeedMonitor>,
-    /// The labels of namespaces, where they are known.
+    /// The labels of namespaces, where the input has them.
     pub namespaces: BTreeMap<String, Texts>,
-    /// What cannot be imported at all.
+    /// Objects that cannot be imported at all, with the reason.
     pub others: Vec<(Origin, Finding)>,
-    /// How many objects were looked at.
+    /// How many objects were read, of any kind.
     pub looked_at: usize,
 }
 
 /// The metadata of a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Annotated {
-    /// Its kind.
+pub struct AnnotatedObject {
+    /// Whether it is a ConfigMap or a Secret.
     pub kind: Kind,
-    /// Its namespace; empty where it says none and nobody else has.
+    /// The object's namespace; empty where neither it nor the caller names one.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Its annotations, as far as another tool reads them.
+    /// Those of its annotations that other tools read.
     pub annotations: Texts,
 }
 
-impl Annotated {
+impl AnnotatedObject {
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
@@ -56,52 +56,52 @@ impl Annotated {
 /// A ClusterSecret without its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterSecret {
-    /// Its name, which its Secrets have.
+    /// Its name, which the Secrets that it makes have, too.
     pub name: String,
-    /// Its labels, which its Secrets have.
+    /// Its labels, which those Secrets have, too.
     pub labels: Texts,
-    /// Regular expressions of namespaces that get the Secret; `None`: all.
+    /// Regular expressions of the namespaces that get the Secret; `None`: all.
     pub matched: Option<Vec<String>>,
-    /// Regular expressions of namespaces that do not.
+    /// Regular expressions of the namespaces that do not.
     pub avoided: Vec<String>,
-    /// The type of its Secrets, where it says one.
+    /// The `type` of the Secrets, where it names one.
     pub type_: Option<String>,
-    /// Namespace and name of the Secret it copies from, and the keys, where it says which.
+    /// Namespace and name of the Secret that it copies from, and the keys if it names some.
     pub from: Option<(String, String, Option<Vec<String>>)>,
-    /// The keys of the data it holds itself.
+    /// The keys of its own data.
     pub keys: Vec<String>,
-    /// Fields that are not understood.
+    /// Fields that this import does not know.
     pub unknown: Vec<String>,
 }
 
 /// A rule of the first Copyrator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeedRule {
-    /// Its namespace; empty where it says none.
+    /// The rule's namespace; empty where it names none.
     pub namespace: String,
-    /// Its name.
+    /// The rule's name.
     pub name: String,
-    /// `ruleType`.
+    /// The field `ruleType`, such as `secret`.
     pub rule_type: Option<String>,
-    /// `selector`, where it is a map of texts.
+    /// The field `selector`, where it is a map of texts.
     pub selector: Option<Texts>,
-    /// `namespace` or `namespaces`: where the sources are.
+    /// The field `namespace` or `namespaces`: where the sources are.
     pub sources: Vec<String>,
 }
 
-/// Whether an annotation is one that the tools known here read or write.
+/// Whether a known tool reads or writes this annotation.
 pub fn is_of_interest(annotation: &str) -> bool {
     Tool::of_annotation(annotation).is_some()
 }
 
-impl Found {
-    /// Takes in a document, or each item of a list. `namespace` is where an object is that says none.
+impl ImportInput {
+    /// Reads a document, or each item of a list. `namespace` is used for an object that names none.
     pub fn take(&mut self, mut document: Value, namespace: Option<&str>) {
         let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
         let (kind, version) = (text("kind"), text("apiVersion"));
         if let (Some(kind), Value::Array(items)) = (kind.strip_suffix("List"), document["items"].take()) {
             for mut item in items {
-                // The items of a typed list do not repeat what they are.
+                // The items of a typed list do not repeat its kind and version.
                 if let (Some(item), false) = (item.as_object_mut(), kind.is_empty()) {
                     item.entry("kind").or_insert_with(|| kind.into());
                     item.entry("apiVersion").or_insert_with(|| version.as_str().into());
@@ -135,7 +135,7 @@ impl Found {
     }
 
     fn workload(&mut self, kind: WorkloadKind, document: Value, meta: Meta) {
-        match Restarted::read(
+        match AnnotatedWorkload::read(
             kind,
             &document,
             meta.namespace.clone(),
@@ -147,13 +147,13 @@ impl Found {
         }
     }
 
-    /// A kind could not be looked at.
+    /// Notes that a kind could not be read.
     pub fn unread(&mut self, tool: Tool, kind: &str, scope: &str, why: &str) {
         let told = format!("could not be listed {scope}, so that what they ask for is not here: {why}");
         self.others.push((Origin::new(tool, kind, "", "*"), none(kind, told)));
     }
 
-    /// A Certificate's Secret has the annotations of its template.
+    /// Reads the annotations in a Certificate's `secretTemplate`: its Secret gets them.
     fn certificate(&mut self, document: &Value, meta: &Meta) {
         let spec = &document["spec"];
         if let Some(name) = spec["secretName"].as_str() {
@@ -166,7 +166,8 @@ impl Found {
         }
     }
 
-    /// A kind that we neither copy nor restart by its template, but another tool may.
+    /// Reads an object of a kind that Copyrator neither copies nor restarts by its template, but that another
+    /// tool may.
     fn other(&mut self, kind: &str, document: &Value, meta: Meta) {
         let inner = texts(&document["spec"]["template"]["metadata"]["annotations"]);
         let asked = meta
@@ -179,7 +180,7 @@ impl Found {
             "Job" | "CronJob" if tool.restarts() => format!(
                 "Jobs are never started or deleted by Copyrator: a {kind} gets what is there when it next runs"
             ),
-            // What a controller makes carries its owner's annotations.
+            // Objects that a controller makes carry their owner's annotations.
             "Pod" | "ReplicaSet" | "ControllerRevision" if tool.restarts() => return,
             _ if tool.restarts() => format!(
                 "only Deployments, StatefulSets and DaemonSets are restarted by their template: for the pods of this {kind} \
@@ -217,10 +218,10 @@ impl Meta {
         }
     }
 
-    fn annotated(self, kind: Kind) -> Annotated {
+    fn annotated(self, kind: Kind) -> AnnotatedObject {
         let mut annotations = self.annotations;
         annotations.retain(|key, _| is_of_interest(key));
-        Annotated { kind, namespace: self.namespace, name: self.name, annotations }
+        AnnotatedObject { kind, namespace: self.namespace, name: self.name, annotations }
     }
 }
 
@@ -229,14 +230,14 @@ pub(super) fn texts(value: &Value) -> Texts {
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// A list of texts; `None` where it is something else.
+/// A list of texts; `None` where the value is something else.
 fn list(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
 fn cluster_secret(document: &Value, meta: Meta) -> ClusterSecret {
     let none = Map::new();
-    // Its fields stand at the top; newer ones below spec.
+    // Older ClusterSecrets have these fields at the top level, newer ones below `spec`.
     let fields = match document["spec"].as_object() {
         Some(spec) => spec,
         None => document.as_object().unwrap_or(&none),
@@ -301,7 +302,7 @@ mod tests {
     /// ClusterSecret logs values in debug mode, and kopf keeps them in an annotation.
     #[test]
     fn nothing_secret_is_kept() {
-        let mut found = Found::default();
+        let mut found = ImportInput::default();
         let kopf = json!({"kopf.zalando.org/last-handled-configuration": "c2VjcmV0"});
         let last = json!({"kubectl.kubernetes.io/last-applied-configuration": "c2VjcmV0"});
         for document in [
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn lists_are_taken_apart() {
-        let mut found = Found::default();
+        let mut found = ImportInput::default();
         let named = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}});
         found
             .take(json!({"apiVersion": "v1", "kind": "SecretList", "items": [named("a"), named("b")]}), None);

@@ -1,13 +1,13 @@
-//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). Read from its
-//! v10 source: a list's patterns are split at commas, and each must match the whole name at its first match;
-//! names and labels are OR-ed; nothing said means every namespace; what is allowed and what is automatic must
-//! both hold.
+//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). According to
+//! its v10 source, a list of patterns is split at commas, and the first match of each must be the whole name;
+//! names and labels are OR-ed; an absent list means every namespace; copies need both the permission and
+//! `auto`.
 
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Finding, Origin, Tool, differs, none},
     pattern::Anchoring,
-    read::{Annotated, Found},
+    read::{AnnotatedObject, ImportInput},
     targets::{both, labelled, matches, named, patterns},
 };
 use crate::{
@@ -26,11 +26,11 @@ const REFLECTS: &str = "reflector.v1.k8s.emberstack.com/reflects";
 const IS_AUTO: &str = "reflector.v1.k8s.emberstack.com/auto-reflects";
 
 /// What an object asks of reflector, as source or as mirror.
-pub(super) fn draft(found: &Found, object: &Annotated) -> Option<Draft> {
+pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Draft> {
     let says = |key| object.annotation(key).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
     let origin = Origin::object(Tool::Reflector, object.kind, &object.namespace, &object.name);
     if let Some(source) = object.annotation(REFLECTS) {
-        // A copy that reflector made; its source says why.
+        // A copy that reflector made; its source has the annotations to convert.
         return (!says(IS_AUTO)).then(|| mirror(found, object, source, origin));
     }
     let asks = [ALLOWED, AUTO].iter().any(|key| object.annotation(key).is_some());
@@ -61,9 +61,9 @@ pub(super) fn draft(found: &Found, object: &Annotated) -> Option<Draft> {
     Some(Draft { origin, findings, rule: Some(rule) })
 }
 
-/// The namespaces that a pair of annotations chooses; `None`: every one.
+/// The namespaces that a pair of annotations selects; `None`: all.
 fn chosen(
-    object: &Annotated,
+    object: &AnnotatedObject,
     names: &str,
     labels: &str,
     findings: &mut Vec<Finding>,
@@ -84,7 +84,7 @@ fn chosen(
     Some(terms)
 }
 
-/// Reflector passes over empty values in parentheses, where Kubernetes takes them for a value.
+/// Reflector ignores empty values in parentheses; Kubernetes takes them as values.
 fn term(text: &str) -> Result<TargetTerm, String> {
     let term = labelled(text)?;
     let selector =
@@ -98,8 +98,8 @@ fn term(text: &str) -> Result<TargetTerm, String> {
     Ok(term)
 }
 
-/// An object that somebody made in order that reflector fills it.
-fn mirror(found: &Found, object: &Annotated, source: &str, origin: Origin) -> Draft {
+/// An object that somebody created for reflector to fill.
+fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
         return without(none(REFLECTS, format!("{source:?} is no namespace/name")));
@@ -165,7 +165,7 @@ fn mirror(found: &Found, object: &Annotated, source: &str, origin: Origin) -> Dr
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// What is different whatever is asked for.
+/// The differences that apply to every object.
 fn behaviour() -> [Finding; 3] {
     [
         differs(

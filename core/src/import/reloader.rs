@@ -1,14 +1,15 @@
-//! Reloader. On a workload, or else on its pod template: `auto` (of one kind too), `reload` lists of
-//! patterns, which count whether referred to or not, `search`, which counts what it refers to and says
-//! `match`; less what `exclude` lists or says `ignore` itself.
+//! Reloader: annotations on a workload, or else on its pod template. `auto` counts everything that the pods
+//! refer to (also for one kind only); `reload` lists patterns, which count whether or not the pods refer to
+//! them; `search` counts references that are annotated with `match`. Objects that `exclude` lists, or that
+//! are annotated with `ignore`, are left out.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
     pattern::{Anchoring, globs},
-    read::{Annotated, Found, Texts},
+    read::{AnnotatedObject, ImportInput, Texts},
     targets::matches,
-    workload::Restarted,
+    workload::AnnotatedWorkload,
 };
 use crate::{
     api::{Span, WorkloadKind},
@@ -25,7 +26,7 @@ const STRATEGY: &str = "reloader.stakater.com/rollout-strategy";
 const LAST: &str = "reloader.stakater.com/last-reloaded-from";
 const CSI: &str = "secretproviderclass.reloader.stakater.com/";
 
-/// The annotations about one kind of object.
+/// The names of the annotations about one kind of object.
 struct About {
     kind: Kind,
     auto: &'static str,
@@ -48,18 +49,19 @@ const KINDS: [About; 2] = [
     },
 ];
 
-/// What a workload asks of Reloader, or has of it.
-pub(super) fn draft(found: &Found, workload: &Restarted) -> Option<MonitorDraft> {
+/// What a workload asks of Reloader, or what Reloader has written on it.
+pub(super) fn draft(found: &ImportInput, workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     if !workload.speaks_to(Tool::Reloader) {
         return None;
     }
     let origin = Origin::new(Tool::Reloader, workload.kind.to_string(), &workload.namespace, &workload.name);
-    let mut asked = Asked { found, workload, watched: Watched::default(), findings: left_behind(workload) };
+    let mut asked =
+        WatchList { found, workload, watched: Watched::default(), findings: left_behind(workload) };
     for about in &KINDS {
         asked.of_kind(about);
     }
     asked.of_secret_stores();
-    let Asked { watched, mut findings, .. } = asked;
+    let WatchList { watched, mut findings, .. } = asked;
     let watch = watched.terms();
     if watch.is_empty() {
         let told = "nothing is left that it would restart for, so that no monitor is made";
@@ -77,17 +79,17 @@ pub(super) fn draft(found: &Found, workload: &Restarted) -> Option<MonitorDraft>
     Some(MonitorDraft { origin, findings, monitor: Some(monitor) })
 }
 
-struct Asked<'a> {
-    found: &'a Found,
-    workload: &'a Restarted,
+struct WatchList<'a> {
+    found: &'a ImportInput,
+    workload: &'a AnnotatedWorkload,
     watched: Watched,
     findings: Vec<Finding>,
 }
 
-impl Asked<'_> {
+impl WatchList<'_> {
     fn of_kind(&mut self, about: &About) {
         let workload = self.workload;
-        // The pod template counts where the workload itself says nothing about this kind.
+        // The pod template's annotations count if the workload has none about this kind.
         let says = |key: &&str| workload.annotations.contains_key(*key);
         let on_itself = [about.reload, SEARCH, AUTO, about.auto].iter().any(says);
         let from: &Texts = if on_itself { &workload.annotations } else { &workload.template };
@@ -146,8 +148,8 @@ impl Asked<'_> {
         }
     }
 
-    /// One entry of a list. It means the same objects, or none: what it must not mean cannot be left out of a
-    /// glob.
+    /// Adds one entry of a list, or nothing if it would match an excluded object: a glob cannot express an
+    /// exception.
     fn listed(&mut self, about: &About, pattern: &str, excluded: &[&str]) {
         let front = if pattern.starts_with('^') { "" } else { "^" };
         let back = if pattern.ends_with('$') { "" } else { "$" };
@@ -184,7 +186,7 @@ impl Asked<'_> {
         }
     }
 
-    fn known(&self, kind: Kind, name: &str) -> Option<&Annotated> {
+    fn known(&self, kind: Kind, name: &str) -> Option<&AnnotatedObject> {
         let namespace = &self.workload.namespace;
         self.found
             .objects
@@ -210,13 +212,13 @@ impl Asked<'_> {
     }
 }
 
-/// As Go reads it.
+/// Whether Go's `strconv.ParseBool` reads the text as true.
 fn is_true(text: &str) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&text)
 }
 
-/// How long Reloader pauses a Deployment after a restart: as long as ours waits for the next one.
-fn pause(workload: &Restarted, findings: &mut Vec<Finding>) -> Option<Span> {
+/// How long Reloader pauses a Deployment after a restart, as the least interval of our monitor.
+fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Span> {
     let text = workload.annotation(PAUSE).filter(|_| workload.kind == WorkloadKind::Deployment)?;
     let span = Span::new(text);
     if span.get().is_err() {
@@ -236,8 +238,8 @@ fn pause(workload: &Restarted, findings: &mut Vec<Finding>) -> Option<Span> {
     Some(span)
 }
 
-/// What Reloader has written, and what stays or stands still without it.
-fn left_behind(workload: &Restarted) -> Vec<Finding> {
+/// What Reloader has written on the workload, and what happens to it once Reloader is gone.
+fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut left = workload.stakater.clone();
     left.extend(workload.template.contains_key(LAST).then(|| LAST.to_owned()));
@@ -262,8 +264,8 @@ fn left_behind(workload: &Restarted) -> Vec<Finding> {
     findings
 }
 
-/// An object that restarts nobody.
-pub(super) fn ignored(object: &Annotated) -> Option<MonitorDraft> {
+/// An object for which no workload restarts.
+pub(super) fn ignored(object: &AnnotatedObject) -> Option<MonitorDraft> {
     object.annotation(IGNORE).filter(|text| *text == "true")?;
     let told = format!(
         "the monitors that are made here leave it out; kubectl annotate {} {} -n {} copyrator.dev/restart=false says it for \

@@ -1,13 +1,12 @@
 //! kubernetes-replicator: annotations of a source (`replicate-to`, `replicate-to-matching`) and of a target
-//! (`replicate-from`, with the source's consent). Read from its v2 source: a pattern gets `^` in front and
-//! `$` behind unless it has them, so that `a|b` means `^a|b$`; an object with `replicate-from` is never a
-//! source.
+//! (`replicate-from`, with the source's consent). According to its v2 source, a pattern gets `^` in front and
+//! `$` behind unless it has them, so `a|b` means `^a|b$`; an object with `replicate-from` is never a source.
 
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Finding, Origin, Tool, differs, none},
     pattern::Anchoring,
-    read::{Annotated, Found},
+    read::{AnnotatedObject, ImportInput},
     targets::{labelled, matches, named, patterns},
 };
 use crate::{
@@ -24,7 +23,7 @@ const STRIP_LABELS: &str = "replicator.v1.mittwald.de/strip-labels";
 const KEEP_OWNERS: &str = "replicator.v1.mittwald.de/keep-owner-references";
 
 /// What an object asks of replicator.
-pub(super) fn draft(found: &Found, object: &Annotated) -> Option<Draft> {
+pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Draft> {
     let origin = Origin::object(Tool::Replicator, object.kind, &object.namespace, &object.name);
     if let Some(source) = object.annotation(FROM) {
         return Some(target(found, object, source, origin));
@@ -92,8 +91,8 @@ fn strict(about: &str, list: &str, findings: &mut Vec<Finding>) -> Vec<String> {
     patterns(about, wrapped.iter().map(String::as_str), Anchoring::Nowhere, findings)
 }
 
-/// An object that somebody made in order that replicator fills it.
-fn target(found: &Found, object: &Annotated, source: &str, origin: Origin) -> Draft {
+/// An object that somebody created for replicator to fill.
+fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
         return without(none(FROM, format!("{source:?} is no namespace/name")));
@@ -150,7 +149,7 @@ fn target(found: &Found, object: &Annotated, source: &str, origin: Origin) -> Dr
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// What is different whatever is asked for.
+/// The differences that apply to every object.
 fn behaviour(kind: Kind) -> Vec<Finding> {
     let mut all = vec![
         differs(

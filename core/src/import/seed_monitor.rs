@@ -1,5 +1,4 @@
-//! The first Copyrator's `ConfigMonitor`: one ConfigMap, and the labels of the pods that it deletes when that
-//! changes.
+//! The first Copyrator's `ConfigMonitor`: a ConfigMap, and the labels of the pods to delete when it changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 

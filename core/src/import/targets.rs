@@ -1,4 +1,4 @@
-//! How a tool chooses namespaces, as terms of a rule.
+//! How other tools select namespaces, as terms of a rule.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -11,15 +11,15 @@ use crate::{
     validate::{Globs, parse_selector},
 };
 
-/// Namespaces that never take copies.
+/// The namespaces that never get copies.
 const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
-/// Every namespace.
+/// The term that selects every namespace.
 pub(super) fn everywhere() -> TargetTerm {
     TargetTerm { namespace_selector: Some(LabelSelector::default()), names: None }
 }
 
-/// These names and globs; one that matches everything is said as the selector that does.
+/// A term for these names and globs; a glob that matches everything becomes an empty selector.
 pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     if names.iter().any(|name| name == "*") {
         return Some(everywhere());
@@ -27,7 +27,7 @@ pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     (!names.is_empty()).then_some(TargetTerm { namespace_selector: None, names: Some(names) })
 }
 
-/// These labels, written as one line; nothing but white space means every namespace.
+/// A term for these labels, written on one line; white space alone means every namespace.
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -40,7 +40,8 @@ pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
         .map_err(|wrong| format!("{text:?} cannot be said as labels: {wrong}"))
 }
 
-/// Names and globs for a list of patterns. What has no equivalent is told, and chooses nothing.
+/// Names and globs for a list of patterns. A pattern without an equivalent becomes a finding, and selects
+/// nothing.
 pub(super) fn patterns<'a>(
     about: &str,
     patterns: impl IntoIterator<Item = &'a str>,
@@ -65,8 +66,8 @@ pub(super) fn patterns<'a>(
     all
 }
 
-/// System namespaces never take copies: names of them are taken out, globs and selectors that reach them are
-/// told.
+/// Leaves out system namespaces, which never get copies: their names are removed, globs and selectors that
+/// match them become findings.
 pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>) -> Vec<TargetTerm> {
     let mut wide = false;
     let mut kept = Vec::new();
@@ -95,8 +96,8 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     kept
 }
 
-/// What both lists of terms choose; `None` in place of a list means every namespace. What cannot be decided
-/// is told and chooses nothing.
+/// The namespaces that both lists of terms select; `None` instead of a list means every namespace. Where that
+/// cannot be decided, a finding says so and nothing is selected.
 pub(super) fn both(
     one: Option<Vec<TargetTerm>>,
     other: Option<Vec<TargetTerm>>,
@@ -178,7 +179,7 @@ pub(super) fn matches(glob: &str, name: &str) -> bool {
     Globs::compile("names", &[glob.to_owned()], &mut Vec::new()).matches(name)
 }
 
-/// Whether everything that `inner` matches, `outer` does: told for `prefix*` only.
+/// Whether `outer` matches everything that `inner` matches. Only decided for `prefix*`; otherwise false.
 fn covers(outer: &str, inner: &str) -> bool {
     outer.strip_suffix('*').is_some_and(|prefix| !is_glob(prefix) && start(inner).starts_with(prefix))
 }

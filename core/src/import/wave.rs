@@ -1,11 +1,12 @@
-//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload, whose pod template then carries a
-//! hash of all that it refers to, and of `extra-configmaps` and `extra-secrets`, of other namespaces too.
+//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload. Its pod template then carries a
+//! hash of everything that it refers to, and of `extra-configmaps` and `extra-secrets`, also in other
+//! namespaces.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
     names::is_name,
-    workload::Restarted,
+    workload::AnnotatedWorkload,
 };
 use crate::names::Kind;
 
@@ -17,8 +18,8 @@ const FINALIZER: &str = "wave.pusher.com/finalizer";
 const NO_SCHEDULER: &str = "wave.pusher.com/invalid";
 const SCHEDULING: &str = "wave.pusher.com/scheduling-disabled";
 
-/// What a workload asks of wave, or has of it.
-pub(super) fn draft(workload: &Restarted) -> Option<MonitorDraft> {
+/// What a workload asks of wave, or what wave has written on it.
+pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     if !workload.speaks_to(Tool::Wave) {
         return None;
     }
@@ -72,7 +73,7 @@ pub(super) fn draft(workload: &Restarted) -> Option<MonitorDraft> {
 }
 
 fn extra(
-    workload: &Restarted,
+    workload: &AnnotatedWorkload,
     annotation: &str,
     kind: Kind,
     entry: &str,
@@ -97,8 +98,8 @@ fn extra(
     }
 }
 
-/// What wave has written, and what stays or stands still without it.
-fn left_behind(workload: &Restarted) -> Vec<Finding> {
+/// What wave has written on the workload, and what happens to it once wave is gone.
+fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     if workload.template.contains_key(HASH) {
         findings.push(differs(

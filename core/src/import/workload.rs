@@ -1,6 +1,6 @@
-//! What a tool that restarts reads of a workload, and the first Copyrator's monitor. For a pod template that
-//! is what it refers to, the annotations of such tools, and what they left in it: no value of an environment
-//! variable is kept.
+//! Reads workloads that restarting tools use, and the first Copyrator's monitors. Of a pod template it reads
+//! the references, the annotations of such tools, and what they left in it. The value of an environment
+//! variable is never kept.
 
 use serde_json::Value;
 
@@ -11,34 +11,35 @@ use super::{
 };
 use crate::{api::WorkloadKind, intake::workload::references, model::Reference};
 
-/// A Deployment, StatefulSet or DaemonSet that a tool which restarts is told of, or has written to.
+/// A Deployment, StatefulSet or DaemonSet that carries annotations of a restarting tool, or that such a tool
+/// has written to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Restarted {
-    /// Its kind.
+pub struct AnnotatedWorkload {
+    /// Which kind of workload it is.
     pub kind: WorkloadKind,
-    /// Its namespace; empty where it says none and nobody else has.
+    /// The workload's namespace; empty where neither it nor the caller names one.
     pub namespace: String,
-    /// Its name.
+    /// The workload's name.
     pub name: String,
-    /// Its annotations, as far as another tool reads them.
+    /// Those of its annotations that other tools read.
     pub annotations: Texts,
-    /// Those of its pod template, likewise.
+    /// Those of its pod template's annotations that other tools read.
     pub template: Texts,
-    /// What its pod template refers to; `None` where it is not shaped like one. What is wrong with it is not
-    /// kept: a parser quotes what it did not expect, and that may be a value.
+    /// What its pod template refers to; `None` where the template cannot be decoded. The decoder's message is
+    /// dropped, since it may quote a value.
     pub references: Option<Vec<Reference>>,
-    /// The environment variables that Reloader put in (`STAKATER_…`): their names.
+    /// Names of the environment variables that Reloader added (`STAKATER_…`).
     pub stakater: Vec<String>,
-    /// The scheduler that its pods wait for, where it is said.
+    /// The scheduler of its pods (`schedulerName`), where one is named.
     pub scheduler: Option<String>,
-    /// It mounts what a secret store hands to the kubelet (CSI).
+    /// Whether it mounts secrets through a CSI driver.
     pub uses_csi: bool,
-    /// What must be done before it can be deleted.
+    /// Finalizers on the workload.
     pub finalizers: Vec<String>,
 }
 
-impl Restarted {
-    /// Reads a workload, if any annotation of such a tool is on it or its template.
+impl AnnotatedWorkload {
+    /// Reads a workload if it or its template has an annotation of a restarting tool.
     pub(super) fn read(
         kind: WorkloadKind,
         document: &Value,
@@ -78,14 +79,13 @@ impl Restarted {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Whether an annotation of this tool is on it or its template.
+    /// Whether an annotation of this tool is on the workload or its template.
     pub(super) fn speaks_to(&self, tool: Tool) -> bool {
         self.annotations.keys().chain(self.template.keys()).any(|key| Tool::of_annotation(key) == Some(tool))
     }
 }
 
-/// A reference, as far as what it names can exist: what is no name is nothing, and must not be read as a
-/// glob.
+/// Keeps a reference if an object of its name can exist. Another text must not be read as a glob.
 fn existing(mut reference: Reference) -> Option<Reference> {
     if let Some(keys) = &mut reference.keys {
         keys.retain(|key| is_key(key));
@@ -97,20 +97,20 @@ fn existing(mut reference: Reference) -> Option<Reference> {
 /// A `ConfigMonitor` of the first Copyrator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeedMonitor {
-    /// Its namespace; empty where it says none.
+    /// The monitor's namespace; empty where it names none.
     pub namespace: String,
-    /// Its name.
+    /// The monitor's name.
     pub name: String,
     /// The ConfigMap that it watches.
     pub config_map: Option<String>,
-    /// The labels of pods, where they are a map of texts.
+    /// The labels of the pods, where they are a map of texts.
     pub selector: Option<Texts>,
 }
 
 impl SeedMonitor {
     pub(super) fn read(document: &Value, namespace: String, name: String) -> Self {
         let spec = &document["spec"];
-        // Its definition says the one, its example the other.
+        // The definition of this kind has one spelling, its example the other.
         let config_map = ["configMap", "configmap"].iter().find_map(|field| spec[field].as_str());
         let selector = spec["podSelector"].as_object().and_then(|pairs| {
             pairs.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()

@@ -1,5 +1,6 @@
-//! Rules and monitors declared by annotations of an object. They are kept among the rules and monitors, under
-//! names of their own, and go their way from there: one planner, one validator, one way to ask for authority.
+//! Rules and monitors that an object's annotations declare. The world keeps them among the other rules and
+//! monitors, under names of their own, so the same planner, validator and questions about rights apply to
+//! them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,9 +13,9 @@ use crate::{
     validate::{annotated_monitor, annotated_rule, not_declared},
 };
 
-/// What stands for the generation of a rule: these annotations, and who wrote them.
+/// The annotations that make up the generation of a rule: its spec, and its author.
 const OF_RULES: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS];
-/// The same of a monitor.
+/// The annotations that make up the generation of a monitor.
 const OF_MONITORS: [&str; 3] = [RESTART_PODS, AUTHOR, AUTHOR_GROUPS];
 
 /// Takes in what an object asks for, or that it asks for nothing (any more).
@@ -25,10 +26,10 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
     put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
 }
 
-/// At most this many objects of a kind and namespace are told of at once: each costs memory and an Event.
+/// At most this many objects of one kind and namespace are reported: each costs memory and an Event.
 const MOST_MISSPELT: usize = 64;
 
-/// Notes what is wrong with an object's annotations that look like ours, or that nothing is (any more).
+/// Notes what is wrong with an object's annotations that look like ours; `None`: nothing (any more).
 pub(super) fn put_misspelt(world: &mut World, object: &ObjectKey, what: Option<String>) {
     let counts = world.settings().annotations && world.settings().only_rule.is_none();
     let has_room = world.misspelt_beside(object, MOST_MISSPELT) < MOST_MISSPELT;
@@ -40,8 +41,8 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
     match declared {
         Some(mut facts) => {
             let known = world.rules().get(&rule).filter(|known| known.uid == facts.uid);
-            // The status of such a rule is in memory alone. What was proven is read from the object each
-            // time.
+            // The status of such a rule exists in memory only. The proof of its grant is read from the object
+            // each time.
             if let Some(status) = known.and_then(|known| known.status.clone()) {
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
@@ -62,8 +63,8 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
     let known = world.monitors().get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
     // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
-    // that it speaks of: we saw that content, and do not take the new content for what we see for the first
-    // time.
+    // that it describes. We have seen that content, so the new content is a change, not the first that we
+    // see.
     if written.pods_applied.is_some() || known.is_none() {
         world.set_pods_recorded(&name, asks.and_then(|asks| asks.pods_recorded));
     }
@@ -87,15 +88,15 @@ fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
     let declared = counting(object, asks, annotated_monitor(object.kind, &object.name, annotation)?);
     let written = |key: &str| asks.annotations.get(key).cloned();
-    // Pasted from elsewhere, or restored, it says nothing of these pods.
+    // A record that was pasted from elsewhere, or restored from a backup, says nothing about these pods.
     let pods_applied = written(PODS_APPLIED).filter(|_| asks.pods_recorded.is_some());
     let authorized_proof = written(AUTHORIZED);
     let status = ConfigMonitorStatus { authorized_proof, pods_applied, ..ConfigMonitorStatus::default() };
     Some(facts(uid, asks, &OF_MONITORS, declared, status))
 }
 
-/// What annotations declare without the label beside is understood by nobody: what is there because of them
-/// stays, and nothing is added. So an object that loses the label, or never had it, loses no copies.
+/// Annotations that declare something without the label beside them have no effect: existing copies stay, and
+/// nothing is added. So an object that loses the label, or never had it, loses no copies.
 fn counting<T>(
     object: &ObjectKey,
     asks: &Asks,
@@ -127,8 +128,8 @@ fn facts<Spec: Default, Compiled, Status>(
     }
 }
 
-/// Stands for what the annotations say and for who says it, as a generation does for a spec: equal as long as
-/// they are. It is part of what a proof speaks of, so it must be the same in every build.
+/// Stands for what the annotations say and who wrote them, like a generation for a spec. Proofs contain it,
+/// so it must be the same in every build.
 fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for key in of {
@@ -168,7 +169,7 @@ mod tests {
         assert!(first.compiled.is_ok());
         assert_eq!(first.status.unwrap().authorized_proof.as_deref(), Some("proof"));
 
-        // A status is kept for as long as it is the same object, a proof for as long as it stands there.
+        // A status is kept as long as it is the same object, a proof as long as the annotation is there.
         let told = CopyratorRuleStatus { current: 3, ..world.rules()[&rule].status.clone().unwrap() };
         world.set_rule_status(&rule, told);
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web,shop")]));
@@ -186,8 +187,8 @@ mod tests {
         assert!(world.rules().is_empty());
     }
 
-    /// Somebody else's word on the same object is somebody else's for all of it; the same one's is a new word
-    /// only where it says something new.
+    /// An edit by another user makes that user the author of both declarations; an edit by the same author
+    /// only changes the one that it edits.
     #[test]
     fn a_monitor_beside_a_rule_is_a_declaration_of_its_own() {
         let mut world = World::default();
@@ -213,7 +214,8 @@ mod tests {
         assert!(world.monitors().is_empty());
     }
 
-    /// `kubectl replace` writes new content and takes our annotation away: no first sight of anything.
+    /// `kubectl replace` writes new content and removes our annotation. The object is not seen for the first
+    /// time.
     #[test]
     fn a_record_that_was_seen_is_remembered_for_as_long_as_it_is_the_same_object() {
         let mut world = World::default();
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!((applied(&world), world.pods_recorded(&name)), (None, None));
     }
 
-    /// Nobody guards who wrote the annotations of an object without the label.
+    /// No policy guards who wrote the annotations of an object without the label.
     #[test]
     fn without_the_label_nothing_is_declared_and_nothing_is_let_go() {
         let mut world = World::default();

@@ -1,4 +1,4 @@
-//! Our own kinds, as facts: compiled by the one validator as they come in.
+//! Our own kinds as facts: the validator compiles them as they come in.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,8 +18,9 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded or understood: it is quarantined, and
-/// others go on (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of them).
+/// An object of ours, or what is left of one that cannot be decoded or understood. Such an object is not
+/// acted on, and the others go on (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of
+/// them).
 fn declare<K, Spec, Compiled, Status>(
     written: AsWritten<K>,
     parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
@@ -52,21 +53,21 @@ where
     }
 }
 
-/// Whether the change is more than a status of our own coming back.
+/// Whether the change is more than a status of ours that comes back.
 fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) -> bool {
     old.is_none_or(|old| {
         old.uid != new.uid || old.generation != new.generation || old.annotations != new.annotations
     })
 }
 
-/// When we wrote what a monitor's pods run with: that manager writes nothing else.
+/// When we wrote what a monitor's pods run with, by the time of a field manager that writes nothing else.
 fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     let entries = meta.managed_fields.iter().flatten();
     let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(PODS_MANAGER));
     ours.find_map(|entry| entry.time.as_ref().map(|time| time.0))
 }
 
-/// When a user asked a monitor to restart now: the value says nothing, only when the user wrote it counts.
+/// When a user asked a monitor to restart now. The time of the write counts; the value means nothing.
 fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
     let field = format!("f:{RESTART_NOW}");
     let owners = meta.managed_fields.iter().flatten().filter(|entry| {
@@ -97,7 +98,7 @@ impl Watched for AsWritten<CopyratorRule> {
         }
     }
 
-    /// Those that annotations declare come and go with their sources.
+    /// Rules that annotations declare come and go with their sources.
     fn known(world: &World) -> Vec<Changed> {
         let written = world.rules().keys().filter(|rule| rule.annotated().is_none());
         written.cloned().map(Changed::Rule).collect()
@@ -132,7 +133,7 @@ impl Watched for AsWritten<ConfigMonitor> {
         }
     }
 
-    /// Those that annotations declare come and go with their objects.
+    /// Monitors that annotations declare come and go with their objects.
     fn known(world: &World) -> Vec<Changed> {
         let written = world.monitors().keys().filter(|monitor| monitor.annotated().is_none());
         written.cloned().map(Changed::Monitor).collect()
@@ -150,7 +151,7 @@ impl Watched for AsWritten<ConfigPolicy> {
         self.prepare(now)(world)
     }
 
-    /// Reading expressions takes threads of its own, and milliseconds.
+    /// Compiling expressions uses threads of its own, and takes milliseconds.
     fn prepare(self, _now: Timestamp) -> impl FnOnce(&mut World) -> bool {
         let key = name(self.meta());
         let facts =

@@ -1,5 +1,4 @@
-//! Takes in what watches show: objects as the API server sends them become facts of the
-//! [`World`](crate::model::World).
+//! Turns objects as watches and lists bring them into facts of the [`World`](crate::model::World).
 
 mod annotated;
 mod declared;

@@ -1,5 +1,5 @@
-//! ConfigMaps and Secrets, decoded from their metadata into our own small type. `last-applied-configuration`
-//! carries whole Secrets and is skipped while decoding.
+//! ConfigMaps and Secrets, decoded from their metadata into a small type of our own.
+//! `last-applied-configuration` can contain a whole Secret, and is skipped while decoding.
 
 use std::{
     borrow::Cow,
@@ -23,32 +23,32 @@ use crate::{
     validate::misspelt_annotations,
 };
 
-/// Field selector of Secrets: what is never copied nor used is filtered at the server (HNC#241; Helm releases
-/// are up to 1 MiB each).
+/// Field selector of Secrets: the API server leaves out those that are neither copied nor used (HNC#241; Helm
+/// releases are up to 1 MiB each).
 pub const SECRETS: &str =
     "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
 /// Field selector of ConfigMaps, for the same reason.
 pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
 
-/// Keys of annotations that begin like ours and are not read: this many are kept, to say that they count for
-/// nothing.
+/// How many unknown annotation keys with our prefix are kept for each object, to report that they have no
+/// effect.
 const MOST_OTHERS: usize = 3;
 
-/// An object of kind `K` of which only the metadata is asked for, and little of that is kept.
+/// An object of kind `K` of which only the metadata is read, and little of that is kept.
 #[derive(Clone, Debug)]
 pub struct Slim<K> {
     meta: ObjectMeta,
-    /// What is kept.
+    /// The facts that the world keeps.
     pub facts: ObjectFacts,
-    /// What it asks for by annotations of its own, if anything.
+    /// What its own annotations ask for, if anything.
     pub(super) asks: Option<Box<Asks>>,
-    /// What is wrong with annotations of its own that look like ours.
+    /// What is wrong with its own annotations that look like ours.
     pub(super) misspelt: Option<String>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Slim<K> {
-    /// Whether its annotations ask for something and do not count, since the label beside is missing.
+    /// Whether its annotations ask for something and have no effect, since the label beside them is missing.
     pub fn asks_in_vain(&self) -> bool {
         self.asks.as_deref().is_some_and(|asks| !asks.declares)
     }
@@ -124,16 +124,16 @@ struct Metadata {
     managed_fields: Vec<ManagedFields>,
 }
 
-/// What an object asks for by annotations of its own: to be copied, or pods to be restarted.
+/// What an object's own annotations ask for: copies of it, or restarts of pods.
 #[derive(Clone, Debug)]
 pub(super) struct Asks {
-    /// Whether it has the label by which they count.
+    /// Whether it has the label that makes them count.
     pub(super) declares: bool,
-    /// Its annotations of ours.
+    /// Its annotations under `copyrator.dev/`.
     pub(super) annotations: BTreeMap<String, String>,
     /// When the object was created.
     pub(super) created: Timestamp,
-    /// When we wrote what its pods run with: that manager writes nothing else.
+    /// When we wrote what its pods run with, by the time of a field manager that writes nothing else.
     pub(super) pods_recorded: Option<Timestamp>,
 }
 
@@ -176,26 +176,26 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
     Deletion { since, finalizers }
 }
 
-/// An object's facts as they come in, where an earlier version of it is known.
+/// The facts of an object, given the facts of an earlier version.
 ///
-/// An update that only takes keys away (`kubectl edit`, `kubectl replace`, a merge patch of nulls,
-/// `helm upgrade`) moves no managedFields time: the keys leave their owners' entries, and nobody gets them.
-/// Only a process that knew the keys sees it.
+/// An update that only removes keys (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm
+/// upgrade`) moves no time in managedFields: the keys disappear from their owners' entries. Only a process
+/// that knew the keys notices.
 pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
     if facts.uid != known.uid {
         return facts;
     }
     let has_time = facts.changed_at > known.changed_at;
     if !has_time && facts.content_fields != known.content_fields {
-        // In whole seconds, as the API server writes its own.
+        // Rounded to whole seconds, like the times that the API server writes.
         facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
     }
-    // What was seen is not forgotten because of a later write of labels, or a list of everything.
+    // A later write of labels, or a new list, does not undo what we saw.
     facts.changed_at = facts.changed_at.max(known.changed_at);
     facts
 }
 
-/// Who owns what, from managedFields (server-side apply, KEP-555).
+/// Which managers own which fields, from managedFields (server-side apply, KEP-555).
 fn ownership(entries: &[ManagedFields]) -> Ownership {
     let is_ours = |entry: &&ManagedFields| {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
@@ -284,7 +284,7 @@ impl Fields {
         };
         let mut paths: Vec<String> = self.content().collect();
         paths.extend(under("label", self.labels()));
-        // Of no copy's content, and not on those that an earlier version of ours wrote.
+        // These are not content of a copy, and copies that an earlier version wrote do not have them.
         let annotations: Vec<String> =
             self.annotations().iter().filter(|key| *key != marks::DEFINITION).cloned().collect();
         paths.extend(under("annotation", &annotations));
@@ -332,8 +332,8 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// The annotations of ours that are read, and no more of each than is taken; and the keys of a few others
-/// that begin like ours. The rest is skipped without being stored.
+/// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.
+/// The rest is skipped without being stored.
 #[derive(Default)]
 struct OurAnnotations {
     read: BTreeMap<String, String>,
@@ -393,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// A ConfigMap with these keys; its managedFields say that content was last written in this second.
+    /// A ConfigMap with these keys whose managedFields say that its content was last written at this second.
     fn config_map(uid: &str, keys: &[&str], written: i64) -> ObjectFacts {
         let data: BTreeMap<_, _> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
         let time = at(written);
@@ -408,7 +408,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Users may put as many annotations on their objects as the API server takes.
+    /// Users may put as many annotations on their objects as the API server accepts.
     #[test]
     fn of_annotations_no_more_is_kept_than_is_read() {
         let long = "é".repeat(100_000);
@@ -463,7 +463,7 @@ mod tests {
         ] {
             assert_eq!(after(&known, facts, now).changed_at, at(expected), "{what}");
         }
-        // Once seen it stays, whatever is written later, until content is written.
+        // Once seen, a removed key counts until content is written again, whatever else is written.
         let shrunk = after(&known, config_map("u", &["x"], 100), now);
         let later = at(400);
         assert_eq!(after(&shrunk, config_map("u", &["x"], 100), later), shrunk);

@@ -1,7 +1,7 @@
-//! Every place of a pod template that names a ConfigMap or Secret for its content: environment and volumes,
-//! projected ones too, of containers and init containers (sidecars are those). Credentials that a volume
+//! Every part of a pod template that names a ConfigMap or Secret for its content: environment and volumes,
+//! projected ones too, of containers and init containers (which include sidecars). Credentials that a volume
 //! driver or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not content that a
-//! process reads at its start. docs/restarting.md has the table, and a test holds it against the API's own
+//! process reads at its start. docs/restarting.md has the table, and a test compares it with the API's own
 //! schema.
 
 use std::{
@@ -13,14 +13,14 @@ use serde::Deserialize;
 
 use crate::{model::Reference, names::Kind};
 
-/// What of a pod's spec can name a ConfigMap or Secret.
+/// The parts of a pod's spec that can name a ConfigMap or Secret.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodSpec {
     containers: Option<Vec<Container>>,
     init_containers: Option<Vec<Container>>,
     volumes: Option<Vec<Volume>>,
-    image_pull_secrets: Option<Vec<Named>>,
+    image_pull_secrets: Option<Vec<ObjectReference>>,
 }
 
 #[derive(Deserialize)]
@@ -40,15 +40,15 @@ struct EnvVar {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ValueFrom {
-    config_map_key_ref: Option<Named>,
-    secret_key_ref: Option<Named>,
+    config_map_key_ref: Option<ObjectReference>,
+    secret_key_ref: Option<ObjectReference>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EnvFrom {
-    config_map_ref: Option<Named>,
-    secret_ref: Option<Named>,
+    config_map_ref: Option<ObjectReference>,
+    secret_ref: Option<ObjectReference>,
 }
 
 #[derive(Deserialize)]
@@ -62,8 +62,8 @@ struct Mount {
 #[serde(rename_all = "camelCase")]
 struct Volume {
     name: String,
-    config_map: Option<Named>,
-    secret: Option<Named>,
+    config_map: Option<ObjectReference>,
+    secret: Option<ObjectReference>,
     projected: Option<Projected>,
 }
 
@@ -75,14 +75,14 @@ struct Projected {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Source {
-    config_map: Option<Named>,
-    secret: Option<Named>,
+    config_map: Option<ObjectReference>,
+    secret: Option<ObjectReference>,
 }
 
-/// A reference as the many places write it.
+/// A reference in any of these parts.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
+struct ObjectReference {
     #[serde(alias = "secretName", default)]
     name: String,
     key: Option<String>,
@@ -96,10 +96,10 @@ struct Item {
 }
 
 impl PodSpec {
-    /// What the template uses: sorted, each object once; all of its keys where any use takes them all,
-    /// optional where every use is.
+    /// The objects that the template uses, sorted, each once. All keys count if any use takes all; an object
+    /// is optional if every use is.
     pub(super) fn references(&self) -> Vec<Reference> {
-        let mut found = Found::default();
+        let mut found = References::default();
         for container in self.containers() {
             for from in container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()) {
                 found.both(from.config_map_key_ref.as_ref(), from.secret_key_ref.as_ref(), None);
@@ -136,35 +136,35 @@ impl PodSpec {
         self.containers.iter().chain(&self.init_containers).flatten()
     }
 
-    /// The keys that mounts of a volume take one by one; `None` where any mount takes the whole.
+    /// The keys of a volume that mounts take one by one; `None` where any mount takes the whole volume.
     fn sub_paths(&self, volume: &str) -> Option<BTreeSet<String>> {
         let mut keys = BTreeSet::new();
         let mounts = self.containers().flat_map(|container| container.volume_mounts.iter().flatten());
         for mount in mounts.filter(|mount| mount.name == volume) {
-            // A subPath is one key; a deeper path can only be an item's, and items are named.
+            // A subPath is one key. Only an item can have a deeper path, and items are named.
             keys.insert(mount.sub_path.as_deref().filter(|path| !path.is_empty())?.to_owned());
         }
         (!keys.is_empty()).then_some(keys)
     }
 }
 
-/// What is used, by object.
+/// How each object is used, by kind and name.
 #[derive(Default)]
-struct Found(BTreeMap<(Kind, String), Used>);
+struct References(BTreeMap<(Kind, String), Used>);
 
 /// How one object is used.
 struct Used {
-    /// The keys; `None`: all.
+    /// The used keys; `None`: all.
     keys: Option<BTreeSet<String>>,
-    /// Every use is.
+    /// Whether every use of the object is optional.
     optional: bool,
 }
 
-impl Found {
+impl References {
     fn both(
         &mut self,
-        config_map: Option<&Named>,
-        secret: Option<&Named>,
+        config_map: Option<&ObjectReference>,
+        secret: Option<&ObjectReference>,
         mounted: Option<BTreeSet<String>>,
     ) {
         for (kind, named) in [(Kind::ConfigMap, config_map), (Kind::Secret, secret)] {

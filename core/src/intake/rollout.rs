@@ -1,13 +1,13 @@
-//! How a rollout stands, from a workload's spec and status. Not by `kubectl rollout status`, which waits for
-//! pods to be available: a DaemonSet with one node down, or a StatefulSet with one crashing pod, would count
-//! as rolling out for ever. The revision of the pods tells whether there is a rollout; their own controller
-//! deals with pods that are not available.
+//! The state of a rollout, from a workload's spec and status. It differs from `kubectl rollout status`, which
+//! waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one crashing pod,
+//! would count as rolling out for ever. Here the revision of the pods tells whether there is a rollout; the
+//! controller deals with pods that are not available.
 
 use serde::Deserialize;
 
 use crate::{api::WorkloadKind, model::Rollout};
 
-/// What of a workload's spec decides about rollouts.
+/// The fields of a workload's spec that decide about rollouts.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Desired {
@@ -29,7 +29,7 @@ struct RollingUpdate {
     partition: Option<i32>,
 }
 
-/// What the controllers say of it.
+/// The fields of a workload's status that describe its rollout.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
@@ -55,7 +55,7 @@ struct Condition {
 }
 
 impl Status {
-    /// How many pods serve.
+    /// How many pods are available.
     pub(super) fn available(&self, kind: WorkloadKind) -> i32 {
         match kind {
             WorkloadKind::Deployment => self.available_replicas,
@@ -83,7 +83,7 @@ pub(super) fn desired(kind: WorkloadKind, spec: &Desired, status: &Status) -> i3
     }
 }
 
-/// How its rollout stands.
+/// The state of the workload's rollout.
 pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, status: &Status) -> Rollout {
     if spec.paused == Some(true) {
         return Rollout::Paused;
@@ -104,22 +104,22 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     }
     let wanted = desired(kind, spec, status);
     let is_complete = match kind {
-        // The controller itself says when a rollout was complete, and keeps saying so: neither one flapping
-        // pod of fifty nor a quota that keeps it from scaling up must hold up restarts. Without a progress
-        // deadline it says nothing; and while Recreate has no pod at all, it says so too long.
+        // The controller itself says when a rollout is complete, and keeps saying so: neither one flapping
+        // pod of fifty nor a quota that prevents scaling up should delay restarts. Without a progress
+        // deadline it says nothing; and with Recreate it still says so while there is no pod at all.
         WorkloadKind::Deployment => {
             let was_complete = status.progressing("NewReplicaSetAvailable") && status.updated_replicas > 0;
             let is_available = status.replicas == wanted && status.available_replicas >= wanted;
             status.updated_replicas == status.replicas && (was_complete || is_available)
         }
-        // Equal revisions with old pods: rolled back while it was under way. Pods on their way out are
-        // counted among all, but not among the updated, and on a lost node they stay for ever; those that are
-        // ready are not.
+        // Equal revisions with old pods: somebody rolled back during the rollout. `replicas` counts
+        // terminating pods, which `updatedReplicas` does not, and on a lost node they never go;
+        // `readyReplicas` does not count them either.
         WorkloadKind::StatefulSet => {
             status.update_revision == status.current_revision
                 && status.updated_replicas >= status.ready_replicas
         }
-        // A node whose pod cannot be made (a quota) has none of the old revision either.
+        // A node whose pod cannot be created (because of a quota) has no pod of the old revision either.
         WorkloadKind::DaemonSet => {
             status.updated_number_scheduled >= wanted.min(status.current_number_scheduled)
         }
@@ -178,7 +178,7 @@ mod tests {
         let mut rolling = done.clone();
         rolling["updateRevision"] = json!("b");
         assert_eq!(set(json!({"replicas": 2}), rolling), Rollout::Unfinished);
-        // One crashes, so that the third is not made; one is on its way out of a lost node.
+        // One crashes, so that the third is not made; one is terminating on a lost node.
         let mut crashing = done.clone();
         crashing["readyReplicas"] = json!(1);
         assert_eq!(set(json!({"replicas": 3}), crashing.clone()), Rollout::Complete);

@@ -1,6 +1,5 @@
-//! The index of annotated sources, as the webhook reads it: each becomes a rule among the rules, and a
-//! monitor among the monitors, as it does where ConfigMaps and Secrets are watched. Only warnings are made of
-//! them.
+//! The index of annotated sources, as the webhook reads it. Each source becomes a rule or monitor in the
+//! world, as it does where ConfigMaps and Secrets are watched. The webhook only uses them for warnings.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ impl Watched for ConfigMap {
         let value = |key: &str| self.data.as_ref()?.get(key).map(String::as_str);
         match SourceIndex::from_data(value) {
             Some(index) => take_in(world, &index),
-            // What cannot be read tells nothing, and less than nothing is known.
+            // An entry that cannot be read means that some sources are not known.
             None => {
                 take_in(world, &SourceIndex::default());
                 world.set_sources_omitted(true);
@@ -59,7 +58,7 @@ fn take_in(world: &mut World, index: &SourceIndex) {
             RESTART_PODS => source.restart_pods.as_deref(),
             _ => None,
         };
-        // The reconciler lists only who may.
+        // The reconciler lists only objects whose author has the rights.
         let mut conditions = Vec::new();
         let may = Some((true, "Allowed", String::new()));
         set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));

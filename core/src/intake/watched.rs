@@ -1,4 +1,4 @@
-//! How each watched kind becomes facts.
+//! How each watched kind becomes facts of the world.
 
 use std::sync::Arc;
 
@@ -26,29 +26,29 @@ use crate::{
 pub trait Watched:
     Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {
-    /// The store it fills.
+    /// The store that the kind fills.
     const STORE: Store;
 
-    /// Names the object.
+    /// The key of the object, for the planner.
     fn changed(&self) -> Changed;
 
-    /// Whether the object is known as it is, so that there is nothing to take in.
+    /// Whether the world has this very version of the object already.
     fn is_known(&self, _world: &World) -> bool {
         false
     }
 
-    /// Takes the object in, as it is seen now; whether anything that matters to a decision has changed.
+    /// Takes in the object as seen now. Returns whether anything that matters to a decision has changed.
     fn put(self, world: &mut World, now: Timestamp) -> bool;
 
-    /// The same in two steps: what takes long is done before anybody has to wait for the world.
+    /// The same in two steps: the slow part happens before the world is locked.
     fn prepare(self, now: Timestamp) -> impl FnOnce(&mut World) -> bool {
         move |world| self.put(world, now)
     }
 
-    /// Forgets an object.
+    /// Removes an object that was deleted from the world.
     fn forget(changed: &Changed, world: &mut World);
 
-    /// Every object of the kind that is known.
+    /// Every object of the kind that the world has.
     fn known(world: &World) -> Vec<Changed>;
 }
 
@@ -60,7 +60,7 @@ pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
     NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), name(meta))
 }
 
-/// What counts of a namespace.
+/// The facts of a namespace that decisions need.
 pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     NamespaceFacts {
@@ -92,7 +92,7 @@ impl Watched for Namespace {
     }
 }
 
-/// ConfigMap and Secret in one place.
+/// A ConfigMap or Secret, which are treated alike.
 trait OfKind: Resource<DynamicType = ()> {
     const KIND: Kind;
     const STORE: Store;

@@ -1,4 +1,4 @@
-//! Deployments, StatefulSets and DaemonSets, decoded into the little that decisions need.
+//! Deployments, StatefulSets and DaemonSets, decoded into the few facts that decisions need.
 
 use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
 
@@ -21,13 +21,12 @@ use crate::{
     names::WorkloadKey,
 };
 
-/// The `progressDeadlineSeconds` of a Deployment that has none: its controller then tells nothing of
-/// progress.
+/// The `progressDeadlineSeconds` of a Deployment without a deadline: its controller reports no progress.
 const NO_DEADLINE: i32 = i32::MAX;
 
-/// A kind of the API server's that we restart.
+/// A kind of workload that we restart by its pod template.
 pub trait Restartable: Resource<DynamicType = ()> {
-    /// Which one.
+    /// The kind in our own terms.
     const KIND: WorkloadKind;
 }
 
@@ -43,18 +42,18 @@ impl Restartable for DaemonSet {
     const KIND: WorkloadKind = WorkloadKind::DaemonSet;
 }
 
-/// A workload of kind `K`, decoded in small part and kept in a smaller one: 1,000 whole Deployments take 24
-/// MB more than these.
+/// A workload of kind `K`, of which little is decoded and less is kept: 1,000 whole Deployments take 24 MB
+/// more than these.
 #[derive(Clone, Debug)]
 pub struct Workload<K> {
     meta: ObjectMeta,
-    /// What is kept.
+    /// The facts that the world keeps.
     pub facts: WorkloadFacts,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Restartable> Workload<K> {
-    /// Names it.
+    /// The kind, namespace and name of the workload.
     pub fn key(&self) -> WorkloadKey {
         WorkloadKey {
             kind: K::KIND,
@@ -189,16 +188,16 @@ struct Template {
     spec: Option<PodSpec>,
 }
 
-/// What the spec of a pod template refers to, each object once.
+/// The objects that a pod template's spec refers to, each once.
 ///
 /// # Errors
-/// It is not shaped like one.
+/// The value is not a pod spec.
 pub fn references(pod_spec: &serde_json::Value) -> Result<Vec<Reference>, serde_json::Error> {
     Ok(Option::<PodSpec>::deserialize(pod_spec)?.unwrap_or_default().references())
 }
 
 impl Metadata {
-    /// When one of these managers of ours last wrote what `of` says.
+    /// When one of these managers of ours last wrote fields for which `of` is true.
     fn written_by(&self, managers: &[&str], of: impl Fn(&Fields) -> bool) -> Option<Timestamp> {
         let ours = self.managed_fields.iter().flatten().filter(|entry| {
             entry.operation == "Apply" && managers.contains(&&*entry.manager) && of(&entry.fields)
@@ -206,7 +205,7 @@ impl Metadata {
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
 
-    /// When a field manager last wrote the part of the pod template that it owns, or something beside it.
+    /// When any field manager last wrote an entry that owns part of the pod template.
     fn templated(&self) -> Option<Timestamp> {
         let entries =
             self.managed_fields.iter().flatten().filter(|entry| entry.fields.spec.template.is_some());
@@ -234,7 +233,7 @@ impl Object {
                 take(&mut metadata.labels, BRAKE).as_deref(),
                 take(&mut metadata.labels, LAST_GOOD),
             ),
-            // What its controller has not looked at yet takes no time.
+            // A rollout takes no time before the controller has looked at it.
             own_deadline: !status.is_of(metadata.generation)
                 || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restart: take(&mut metadata.annotations, RESTART),
@@ -308,7 +307,7 @@ mod tests {
         assert_eq!((facts.track.last_good.as_deref(), facts.last_good()), (Some("k.c"), Some("k.d")));
         assert!(facts.own_deadline && facts.restarted_by_us());
 
-        // Somebody else has written the label: our times say nothing of it.
+        // Somebody else wrote the label, so our times say nothing about it.
         let mut object = object;
         object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
         object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
@@ -317,7 +316,7 @@ mod tests {
         assert!(!workload.facts.own_deadline, "it has switched its deadline off");
     }
 
-    /// `kubectl replace` takes away what the manifest does not name; a rollback keeps labels.
+    /// `kubectl replace` removes what the manifest does not name; a rollback keeps labels.
     #[test]
     fn what_somebody_takes_away_is_remembered() {
         let facts = |uid: &str, label: Option<&str>, stamp: Option<&str>, updated: i32| {
@@ -362,7 +361,7 @@ mod tests {
                         (&known.applied, known.recorded, known.last_restart),
                         "{what}"
                     );
-                    // The next event tells of no label either.
+                    // The next event has no label either.
                     assert_eq!(now.clone().keep(&kept), Some(Taken::Label), "{what}");
                 }
             }

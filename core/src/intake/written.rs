@@ -1,5 +1,5 @@
-//! An object of one of our kinds as it was written: maybe by a newer version, with more than this build
-//! understands.
+//! An object of one of our kinds as it was written: maybe for a newer version, with fields that this build
+//! does not know.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,11 @@ use crate::{
     validate::{UNSUPPORTED, unknown_fields},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded, and the fields of its spec that nobody
-/// here knows.
+/// An object of ours, or what is left of one that cannot be decoded, and the unknown fields of its spec.
 ///
-/// A field that is ignored can be the one that makes a rule harmless (which namespaces are left out, say).
-/// The API server drops what its definitions lack, so there are such fields only where the definitions are
-/// newer than this build.
+/// An ignored field can be the one that makes a rule harmless (which namespaces to leave out, for example).
+/// The API server drops fields that its definitions lack, so unknown fields only exist where the definitions
+/// are newer than this build.
 #[derive(Clone, Debug)]
 pub struct AsWritten<K> {
     object: Result<K, Box<Undecodable>>,
@@ -36,12 +35,12 @@ pub(super) struct Undecodable {
 }
 
 impl<K> AsWritten<K> {
-    /// The object, if all of it is understood: the others are in nobody's service.
+    /// The object, if all of it is understood; Copyrator acts on no other.
     pub fn understood(self) -> Option<K> {
         self.object.ok().filter(|_| self.unknown.is_empty())
     }
 
-    /// The object, or what is left of it; and what keeps us from acting on it although it could be decoded.
+    /// The object, or what is left of it, and what prevents acting on it although it was decoded.
     pub(super) fn into_parts(self) -> (Result<K, Box<Undecodable>>, Vec<Problem>) {
         (self.object, self.unknown)
     }
@@ -70,7 +69,7 @@ where
     }
 }
 
-/// A word that the decoder does not know is one of another version: the schema lets no others pass.
+/// A word that the decoder does not know belongs to another version, since the schema accepts no others.
 fn undecodable(error: &serde_json::Error) -> Problem {
     let error = error.to_string();
     let reason = if error.starts_with("unknown variant `") { UNSUPPORTED } else { "Invalid" };

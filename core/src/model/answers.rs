@@ -6,35 +6,35 @@ use super::{Authority, Declared, World};
 use crate::names::NamespacedName;
 
 impl World {
-    /// Takes in an answer about the identity of a rule.
+    /// Sets the answer about a rule's identity, whatever was known before.
     pub fn set_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
         self.cluster.rule_authority.insert(rule.clone(), answer);
     }
 
-    /// The same of a monitor.
+    /// Sets the answer about a monitor's identity, whatever was known before.
     pub fn set_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
         self.cluster.monitor_authority.insert(monitor.clone(), answer);
     }
 
-    /// Keeps an answer about the identity of a rule, unless what was asked about has changed or gone
-    /// meanwhile, or a newer answer is known.
+    /// Keeps an answer about a rule's identity, unless the rule has changed or gone since the question, or a
+    /// newer answer is known.
     pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
         let facts = self.cluster.rules.get(rule);
         keep(&mut self.cluster.rule_authority, rule, facts, answer);
     }
 
-    /// The same of a monitor.
+    /// The same for a monitor.
     pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
         let facts = self.cluster.monitors.get(monitor);
         keep(&mut self.cluster.monitor_authority, monitor, facts, answer);
     }
 
-    /// Forgets the answer about the identity of a rule, if it is such a one.
+    /// Forgets the answer about a rule's identity if `is_it` says so.
     pub fn forget_rule_authority(&mut self, rule: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.rule_authority, rule, is_it);
     }
 
-    /// The same of a monitor.
+    /// The same for a monitor.
     pub fn forget_monitor_authority(&mut self, monitor: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.monitor_authority, monitor, is_it);
     }
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// An answer that came too late, about a spec that is no more, or after a newer one, counts for nothing.
+    /// An answer counts for nothing if it is about an earlier spec, or arrives after a newer answer.
     #[test]
     fn an_answer_is_kept_only_for_what_was_asked_about() {
         let facts = |uid: &str, generation| Declared::<(), (), ()> {

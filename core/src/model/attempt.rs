@@ -1,38 +1,40 @@
-//! What became of writes of copies a moment ago.
+//! What the latest writes of copies resulted in.
 
 use jiff::Timestamp;
 
-/// What became of the last attempt to write an object, kept until it succeeds or the object changes.
+/// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The version of the object that the attempt was decided on; `None` where it did not exist.
+    /// The version of the object that the attempt was planned for; `None` where the object did not exist.
     pub resource_version: Option<Box<str>>,
-    /// The content that was to be written.
+    /// Digest of the content that was to be written.
     pub digest: String,
-    /// Only deletion and creation anew can write it (an immutable object, a changed Secret type).
+    /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
+    /// type).
     pub replace: bool,
-    /// One word from the documented list.
+    /// One word from the documented list, such as `Forbidden`.
     pub reason: &'static str,
     /// What the API server said, without values.
     pub message: String,
-    /// It is not tried again before.
+    /// When the next attempt may be made.
     pub retry_at: Timestamp,
-    /// What a policy refused was judged by this ([`crate::plan::copy::judged_by`]), and is tried again when
-    /// that is not the same.
+    /// Where a policy refused the write: stands for the policies that judged it
+    /// ([`crate::plan::copy::judged_by`]). The write is tried again when they change.
     pub judged_by: Option<u64>,
 }
 
-/// Writes of one content to one slot in a row.
+/// Successive writes of one content to one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repairs {
-    /// The content.
+    /// Digest of the content that was written.
     pub digest: String,
-    /// How many changed what was there.
+    /// How many of them changed an existing object.
     pub count: u32,
-    /// Since when they are counted; where there were too many, when the next one may be.
+    /// When counting began; after too many writes, when the next one may be made.
     pub from: Timestamp,
-    /// How many made it, its own first one among them: while it is missing its place is anybody's.
+    /// How many of them created the object, including the first time. While the object is missing, any rule
+    /// may take its place.
     pub made: u32,
-    /// When the last of those was.
+    /// When the last creation was.
     pub made_at: Timestamp,
 }

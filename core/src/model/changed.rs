@@ -1,5 +1,5 @@
-//! Which keys of an object have changed while somebody looked: names alone, for people who ask why something
-//! restarts.
+//! Which keys of an object have changed since this process began to watch: only their names, to explain
+//! restarts to users.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use jiff::Timestamp;
 
 use crate::digest::Fingerprint;
 
-/// This many are kept of an object, the latest.
+/// How many keys are kept for each object, the latest ones.
 const MOST: usize = 16;
 
-/// The keys of one object whose values have changed, come or gone, and when each did so last.
+/// The keys of one object that were changed, added or removed, with the time of each one's last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedKeys(BTreeMap<String, Timestamp>);
 
 impl ChangedKeys {
-    /// Notes what differs between two versions of an object, the later of which was written then.
+    /// Records the difference between two versions of an object; the later one was written `at` this time.
     pub(super) fn note(&mut self, before: &Fingerprint, after: &Fingerprint, at: Timestamp) {
         let keys = before.keys.keys().chain(after.keys.keys());
         let changed = keys.filter(|key| before.keys.get(*key) != after.keys.get(*key));
@@ -26,7 +26,7 @@ impl ChangedKeys {
         }
     }
 
-    /// Those that have changed then or later, in order.
+    /// The keys that have changed at this time or later, in order.
     pub fn since(&self, since: Timestamp) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(_, at)| **at >= since).map(|(key, _)| key.as_str())
     }

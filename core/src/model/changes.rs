@@ -1,13 +1,13 @@
-//! What happens to a world: what watches tell of, lists show and fetches bring. What is forgotten with a key is
-//! forgotten here, in one place a kind.
+//! Changes of a world: what watches report, lists show and fetches return. Everything that is forgotten
+//! together with an object is forgotten here, in one function for each kind.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
 use super::{
-    Definition, Hooked, MonitorFacts, NamespaceFacts, Places, PodsSeen, PolicyFacts, RuleFacts, Standing,
-    Store, Taken, WorkloadFacts, World,
+    Definition, HookCoverage, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, RuleFacts,
+    ScanResult, Store, Taken, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -16,48 +16,48 @@ use crate::{
 };
 
 impl World {
-    /// The key of digests and marks has been read.
+    /// Sets the key of digests and marks.
     pub fn set_key(&mut self, key: DigestKey) {
         self.cluster.key = Some(key);
     }
 
-    /// A list of a store is through; whether that is its first.
+    /// Notes that a store was listed completely; returns whether for the first time.
     pub fn set_listed(&mut self, store: Store) -> bool {
         self.cluster.listed.insert(store)
     }
 
-    /// Everything has been listed at once.
+    /// Marks every store as listed.
     pub fn set_all_listed(&mut self) {
         self.cluster.listed = self.settings().stores.clone();
     }
 
-    /// A store has to be listed again before anything is decided.
+    /// Makes a store incomplete: nothing is decided until it has been listed again.
     pub fn forget_listed(&mut self, store: Store) {
         self.cluster.listed.remove(&store);
     }
 
-    /// A watch has failed: nothing is taken for gone before its next list.
+    /// Notes that a watch has failed: until its next list, nothing that is missing counts as deleted.
     pub fn begin_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.insert((store, place));
     }
 
-    /// It has listed again, or its place is out of sight and left alone anyway.
+    /// Notes that the watch has listed again, or that its namespace cannot be read and is left alone anyway.
     pub fn end_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.remove(&(store, place));
     }
 
-    /// This process looks at these namespaces only.
-    pub fn set_places(&mut self, places: Option<Places>) {
-        self.cluster.places = places;
+    /// Sets the only namespaces that this process looks at; `None` for all.
+    pub fn set_namespace_scope(&mut self, places: Option<NamespaceScope>) {
+        self.cluster.namespace_scope = places;
     }
 
-    /// It has been seen whether the API server keeps stamps on annotations honest; whether that is news.
+    /// Sets whether the API server keeps author annotations honest; returns whether that is news.
     pub fn set_stamps_guarded(&mut self, guarded: bool) -> bool {
         self.cluster.stamps_guarded.replace(guarded) != Some(guarded)
     }
 
-    /// Takes in one namespace, and says whether that is news. For a namespace that is new under its name,
-    /// nobody has been asked yet whether the rules that name it may do what they declare.
+    /// Takes in one namespace; returns whether that is news. For a new object under a known name, rights must
+    /// be asked about anew.
     pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
@@ -73,22 +73,22 @@ impl World {
         is_news
     }
 
-    /// A namespace is gone.
+    /// Forgets a namespace that was deleted.
     pub fn forget_namespace(&mut self, name: &str) {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Rules were listed under this definition.
+    /// Sets the CustomResourceDefinition under which rules were listed.
     pub fn set_definition(&mut self, definition: Option<Definition>) {
         self.cluster.definition = definition;
     }
 
-    /// Takes in one rule.
+    /// Takes in one rule, as listed or watched.
     pub fn set_rule(&mut self, rule: NamespacedName, facts: RuleFacts) {
         self.cluster.rules.insert(rule, facts);
     }
 
-    /// A rule's status is this now; what it was before. `None` where there is no such rule.
+    /// Sets a rule's status and returns the status before; `None` where there is no such rule.
     pub fn set_rule_status(
         &mut self,
         rule: &NamespacedName,
@@ -97,7 +97,8 @@ impl World {
         self.cluster.rules.status_mut(rule).map(|known| known.replace(status))
     }
 
-    /// A rule is gone, or annotations declare it no longer: those never go with a definition.
+    /// Forgets a rule that was deleted, or that annotations no longer declare: those rules never go with a
+    /// definition.
     pub fn forget_rule(&mut self, rule: &NamespacedName) {
         self.cluster.rules.remove(rule);
         self.cluster.rule_authority.remove(rule);
@@ -105,12 +106,12 @@ impl World {
         self.cluster.rules_gone += u64::from(rule.annotated().is_none());
     }
 
-    /// Takes in one monitor.
+    /// Takes in one monitor, as listed or watched.
     pub fn set_monitor(&mut self, monitor: NamespacedName, facts: MonitorFacts) {
         self.cluster.monitors.insert(monitor, facts);
     }
 
-    /// Corrects what is known of a monitor, if it is known.
+    /// Changes the facts of a monitor, if it is known.
     pub fn edit_monitor<T>(
         &mut self,
         monitor: &NamespacedName,
@@ -119,17 +120,17 @@ impl World {
         self.cluster.monitors.get_mut(monitor).map(edit)
     }
 
-    /// When we wrote the `podsApplied` that a monitor has, as its managedFields say.
+    /// Sets when we wrote the `podsApplied` in a monitor's status, by its managedFields.
     pub fn set_pods_recorded(&mut self, monitor: &NamespacedName, at: Option<Timestamp>) {
         set(&mut self.cluster.pods_recorded, monitor, at);
     }
 
-    /// When somebody wrote `copyrator.dev/restart-now` on a monitor, as its managedFields say.
+    /// Sets when somebody wrote `copyrator.dev/restart-now` on a monitor, by its managedFields.
     pub fn set_restart_now(&mut self, monitor: &NamespacedName, at: Option<Timestamp>) {
         set(&mut self.cluster.restart_now, monitor, at);
     }
 
-    /// A monitor is gone, however it was declared.
+    /// Forgets a monitor, however it was declared.
     pub fn forget_monitor(&mut self, monitor: &NamespacedName) {
         self.cluster.monitors.remove(monitor);
         self.cluster.pods_recorded.remove(monitor);
@@ -139,12 +140,12 @@ impl World {
         self.memory.forget_monitor(monitor);
     }
 
-    /// There are sources that only annotations declare and that this process does not know, or there are not.
+    /// Sets whether annotations declare sources that this process does not know.
     pub fn set_sources_omitted(&mut self, omitted: bool) {
         self.cluster.sources_omitted = omitted;
     }
 
-    /// Nothing is declared by annotations any more.
+    /// Forgets everything that annotations declare.
     pub fn forget_annotated(&mut self) {
         let declared = self.rules().keys().chain(self.monitors().keys());
         let annotated: Vec<_> = declared.filter(|name| name.annotated().is_some()).cloned().collect();
@@ -154,12 +155,12 @@ impl World {
         }
     }
 
-    /// What is wrong with annotations of an object that look like ours; `None`: nothing is.
+    /// Sets what is wrong with an object's annotations that look like ours; `None`: nothing.
     pub fn set_misspelt(&mut self, object: &ObjectKey, what: Option<String>) {
         set(&mut self.cluster.misspelt, object, what);
     }
 
-    /// How many other objects of the kind and namespace have such annotations; counted up to `most`.
+    /// How many other objects of the same kind and namespace have such annotations, counted up to `most`.
     pub fn misspelt_beside(&self, object: &ObjectKey, most: usize) -> usize {
         let first = ObjectKey::new(object.kind, &*object.namespace, "");
         let beside = self.cluster.misspelt.range(first..).map(|(key, _)| key);
@@ -167,20 +168,20 @@ impl World {
         beside.filter(|key| *key != object).take(most).count()
     }
 
-    /// Takes in one policy.
+    /// Takes in one policy, as listed or watched.
     pub fn set_policy(&mut self, policy: Arc<str>, facts: PolicyFacts) {
         self.cluster.policies.insert(policy, facts);
     }
 
-    /// Corrects what is known of a policy, if it is known.
+    /// Changes the facts of a policy, if it is known.
     pub fn edit_policy(&mut self, policy: &str, edit: impl FnOnce(&mut PolicyFacts)) {
         if let Some(facts) = self.cluster.policies.get_mut(policy) {
             edit(facts);
         }
     }
 
-    /// It has been looked at whether writes are judged by a policy; whether that is news.
-    pub fn set_hooked(&mut self, policy: &Arc<str>, hooked: Hooked) -> bool {
+    /// Sets whether the API server asks us about a policy's writes; returns whether that is news.
+    pub fn set_hooked(&mut self, policy: &Arc<str>, hooked: HookCoverage) -> bool {
         let is_news = self.hooked(policy) != Some(&hooked) && self.cluster.policies.contains_key(policy);
         if is_news {
             self.cluster.hooked.insert(policy.clone(), hooked);
@@ -188,20 +189,20 @@ impl World {
         is_news
     }
 
-    /// What is there has been held against the policies.
-    pub fn set_standing(&mut self, standing: BTreeMap<Arc<str>, Standing>) {
-        self.cluster.standing = standing;
+    /// Sets the results of checking all existing objects against the policies.
+    pub fn set_scan_results(&mut self, results: BTreeMap<Arc<str>, ScanResult>) {
+        self.cluster.scan_results = results;
     }
 
-    /// A policy is gone.
+    /// Forgets a policy that was deleted.
     pub fn forget_policy(&mut self, policy: &str) {
         self.cluster.policies.remove(policy);
         self.cluster.hooked.remove(policy);
-        self.cluster.standing.remove(policy);
+        self.cluster.scan_results.remove(policy);
     }
 
-    /// Takes in a workload as a watch shows it; whether that is news. What somebody took from it while we
-    /// looked is kept.
+    /// Takes in a workload from a watch; returns whether that is news. A record of ours that somebody has
+    /// removed from the object in between is kept.
     pub fn see_workload(&mut self, workload: WorkloadKey, mut facts: WorkloadFacts) -> bool {
         let kept = self.workloads().get(&workload).and_then(|known| facts.keep(known));
         let taken = match (kept, self.taken(&workload)) {
@@ -212,18 +213,18 @@ impl World {
         self.set_workload(workload, facts)
     }
 
-    /// Takes in a workload as it is; whether that is news.
+    /// Takes in a workload as it is; returns whether that is news.
     pub fn set_workload(&mut self, workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.memory.see(&workload, Some(&facts));
         self.cluster.workloads.insert(workload, facts.clone()) != Some(facts)
     }
 
-    /// Takes in what somebody took from a workload.
+    /// Sets which record of ours somebody has removed from a workload.
     pub fn set_taken(&mut self, workload: &WorkloadKey, taken: Option<Taken>) {
         set(&mut self.cluster.taken, workload, taken);
     }
 
-    /// Corrects what is known of a workload, if it is known.
+    /// Changes the facts of a workload, if it is known.
     pub fn edit_workload(&mut self, workload: &WorkloadKey, edit: impl FnOnce(&mut WorkloadFacts)) {
         if let Some(facts) = self.cluster.workloads.get_mut(workload) {
             edit(facts);
@@ -231,7 +232,7 @@ impl World {
         }
     }
 
-    /// A workload is gone.
+    /// Forgets a workload that was deleted.
     pub fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.cluster.workloads.remove(workload);
         self.cluster.pods.remove(workload);
@@ -239,42 +240,42 @@ impl World {
         self.memory.forget_workload(workload);
     }
 
-    /// The pods of a workload have been listed.
+    /// Sets the pods of a workload, as listed.
     pub fn set_pods(&mut self, workload: &WorkloadKey, seen: PodsSeen) {
         self.cluster.pods.insert(workload.clone(), seen);
     }
 
-    /// Corrects what is known of the pods of a workload, if they are known.
+    /// Changes the known pods of a workload, if they are known.
     pub fn edit_pods(&mut self, workload: &WorkloadKey, edit: impl FnOnce(&mut PodsSeen)) {
         if let Some(seen) = self.cluster.pods.get_mut(workload) {
             edit(seen);
         }
     }
 
-    /// The pods of a workload are other ones by now, or nobody has to know them any more.
+    /// Forgets the pods of a workload: they have changed, or are no longer needed.
     pub fn forget_pods(&mut self, workload: &WorkloadKey) {
         self.cluster.pods.remove(workload);
     }
 
-    /// The pods that a monitor's podSelector finds have been listed.
+    /// Sets the pods that a monitor's podSelector selects, as listed.
     pub fn set_selected_pods(&mut self, monitor: &NamespacedName, seen: PodsSeen) {
         self.cluster.selected_pods.insert(monitor.clone(), seen);
     }
 
-    /// Corrects what is known of the pods that a monitor's podSelector finds, if they are known.
+    /// Changes the known pods that a monitor's podSelector selects, if they are known.
     pub fn edit_selected_pods(&mut self, monitor: &NamespacedName, edit: impl FnOnce(&mut PodsSeen)) {
         if let Some(seen) = self.cluster.selected_pods.get_mut(monitor) {
             edit(seen);
         }
     }
 
-    /// The pods that a monitor's podSelector finds are other ones by now; what they were.
+    /// Forgets the pods that a monitor's podSelector selects, and returns them.
     pub fn forget_selected_pods(&mut self, monitor: &NamespacedName) -> Option<PodsSeen> {
         self.cluster.selected_pods.remove(monitor)
     }
 }
 
-/// Keeps a value, or none.
+/// Sets a value, or removes it.
 fn set<K: Clone + Ord, V>(values: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     match value {
         Some(value) => drop(values.insert(key.clone(), value)),

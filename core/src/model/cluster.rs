@@ -8,8 +8,8 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, DeletionAnswers, Hooked, Labels, MonitorFacts, NamespaceFacts,
-    ObjectFacts, Places, PodsSeen, PolicyFacts, Rules, Standing, Store, Taken, WorkloadFacts,
+    Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, MonitorFacts, NamespaceFacts,
+    NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store, Taken, WorkloadFacts,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
@@ -19,61 +19,65 @@ use crate::{
 /// What is observed of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    /// Namespaces by name; where only some are looked at, those in sight ([`super::World::look`]).
+    /// Namespaces by name; where the process looks at some namespaces only, those that it could read
+    /// completely.
     pub(super) namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
-    /// Boxed: lists come in order, which leaves a tree's nodes half empty, and there are tens of thousands.
+    /// Boxed, since lists come in order, which leaves the nodes of a tree half empty, and there are tens of
+    /// thousands of objects.
     pub(super) objects: BTreeMap<ObjectKey, Box<ObjectFacts>>,
-    /// Sets of labels; most objects have one that others have too.
+    /// Sets of labels, each kept once: most objects share theirs with others.
     pub(super) labels: BTreeSet<Arc<Labels>>,
     pub(super) copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     pub(super) copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
-    /// Digests of the content of sources and used objects, as last fetched.
+    /// Digests of the content of sources and of used objects, as last fetched.
     pub(super) fingerprints: BTreeMap<ObjectKey, Fingerprint>,
-    /// Which keys of them have changed between two fetches, as far as both were seen.
+    /// Which of their keys have changed between two fetches, as far as this process saw both.
     pub(super) changed_keys: BTreeMap<ObjectKey, ChangedKeys>,
-    /// What is wrong with annotations of ConfigMaps and Secrets that look like ours, and count for nothing.
+    /// What is wrong with annotations that look like ours and have no effect, by ConfigMap or Secret.
     pub(super) misspelt: BTreeMap<ObjectKey, String>,
     pub(super) rules: Rules,
-    /// The definition that rules were listed under; `None` where it may not be read.
+    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
     pub(super) definition: Option<Definition>,
-    /// How many rules have gone: whatever was found out before the last of them does not speak of it.
+    /// Counts the rules that were deleted, so that a result from before a deletion can be recognised as
+    /// outdated.
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
-    /// Whether those may delete copies that the rules' present specs do not speak of, as far as somebody had
-    /// to know.
+    /// Whether those identities may delete copies that the rules' current specs do not mention, as far as it
+    /// was needed.
     pub(super) deletions: BTreeMap<NamespacedName, DeletionAnswers>,
-    /// There are sources that only annotations declare and that this process does not know.
+    /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
     pub(super) monitors: BTreeMap<NamespacedName, MonitorFacts>,
     /// Answers about the identities of monitors.
     pub(super) monitor_authority: BTreeMap<NamespacedName, Authority>,
-    /// Pods that a monitor's podSelector finds.
+    /// The pods that each monitor's podSelector selects.
     pub(super) selected_pods: BTreeMap<NamespacedName, PodsSeen>,
-    /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
+    /// When we wrote the `podsApplied` in each monitor's status (1 s resolution).
     pub(super) pods_recorded: BTreeMap<NamespacedName, Timestamp>,
     /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
     pub(super) restart_now: BTreeMap<NamespacedName, Timestamp>,
     pub(super) policies: BTreeMap<Arc<str>, PolicyFacts>,
-    /// Whether writes are judged by each policy, as last looked at.
-    pub(super) hooked: BTreeMap<Arc<str>, Hooked>,
-    /// By how much what is there already breaks each policy, as last looked at.
-    pub(super) standing: BTreeMap<Arc<str>, Standing>,
+    /// Whether the API server asks us about each policy's writes, as last seen.
+    pub(super) hooked: BTreeMap<Arc<str>, HookCoverage>,
+    /// How many existing objects violate each policy, as last counted.
+    pub(super) scan_results: BTreeMap<Arc<str>, ScanResult>,
     pub(super) workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
-    /// What somebody took from workloads while we looked; their facts keep what it said.
+    /// Which records of ours somebody has removed from workloads while we watched; their facts still have
+    /// them.
     pub(super) taken: BTreeMap<WorkloadKey, Taken>,
-    /// Pods of workloads whose restart looked due.
+    /// The pods of workloads that seemed due for a restart.
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
     /// The only namespaces that this process looks at; `None`: it looks at all of them.
-    pub(super) places: Option<Places>,
+    pub(super) namespace_scope: Option<NamespaceScope>,
     /// The stores whose first list is complete.
     pub(super) listed: BTreeSet<Store>,
-    /// Watches of our own kinds, by place, that have failed since they last listed: whatever went meanwhile
-    /// may have gone with its definition.
+    /// Watches of our own kinds, by namespace, that have failed since they last listed: the
+    /// CustomResourceDefinition may have been deleted meanwhile, and the objects with it.
     pub(super) in_doubt: BTreeSet<(Store, Option<Arc<str>>)>,
     /// The key of digests and marks, once read.
     pub(super) key: Option<DigestKey>,
-    /// Whether the API server keeps stamps on annotations honest, once that has been seen: else none is
-    /// believed that has not been proven before.
+    /// Whether the API server keeps author annotations honest, once that is known. Until then, only
+    /// annotations that were proven before are believed.
     pub(super) stamps_guarded: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Whether the identities of rules may delete copies that the rules' present specs do not speak of.
+//! Whether the identities of rules may delete copies that the rules' current specs do not mention.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,33 +7,32 @@ use jiff::Timestamp;
 use super::World;
 use crate::names::{Kind, NamespacedName};
 
-/// What was said of all namespaces at once.
+/// Stands for all namespaces, in a question about all of them at once.
 pub const EVERYWHERE: &str = "";
 
-/// What the API server said when it was asked whether an identity may delete objects of one kind in one
-/// namespace.
+/// The API server's answer to whether an identity may delete objects of one kind in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionAnswer {
-    /// Why not, with the way out.
+    /// `Err` with the reason, and what to do about it.
     pub answer: Result<(), String>,
-    /// When it was asked.
+    /// When the API server was asked.
     pub asked: Timestamp,
 }
 
-/// The answers about the identity of one rule. There are at most as many as places with copies that the rule
-/// has left.
+/// The answers about the identity of one rule. There are at most as many as namespaces with orphaned copies
+/// of the rule.
 #[derive(Clone, Debug)]
 pub struct DeletionAnswers {
-    /// UID of the rule that was asked for.
+    /// UID of the rule that was asked about.
     pub uid: Box<str>,
-    /// Generation that was asked for.
+    /// Generation that was asked about.
     pub generation: i64,
-    /// By kind and namespace, or [`EVERYWHERE`].
+    /// Answers by kind and namespace, or [`EVERYWHERE`].
     pub answers: BTreeMap<(Kind, Arc<str>), DeletionAnswer>,
 }
 
 impl World {
-    /// What was last said of this generation of a rule: a yes for all namespaces answers for each.
+    /// The last answer about this generation of a rule; a yes for all namespaces answers for each one.
     pub fn may_delete(&self, rule: &NamespacedName, kind: Kind, namespace: &str) -> Option<&DeletionAnswer> {
         let facts = self.cluster.rules.get(rule)?;
         let known = self.cluster.deletions.get(rule)?;
@@ -44,13 +43,12 @@ impl World {
         everywhere.filter(|all| all.answer.is_ok() && here.is_none_or(|it| it.asked <= all.asked)).or(here)
     }
 
-    /// Everything that was last said of rules as they are, or were.
+    /// The last answers about all rules, including earlier generations.
     pub fn deletions(&self) -> impl Iterator<Item = &DeletionAnswer> {
         self.cluster.deletions.values().flat_map(|known| known.answers.values())
     }
 
-    /// Keeps an answer, unless the rule that was asked for has changed or gone meanwhile, or a newer answer
-    /// is known.
+    /// Keeps an answer, unless the rule has changed or gone since the question, or a newer answer is known.
     pub fn note_deletion(
         &mut self,
         rule: &NamespacedName,
@@ -76,7 +74,7 @@ impl World {
         }
     }
 
-    /// Forgets what is older than this, and what was said of rules that have changed or gone.
+    /// Forgets answers that are older than `age`, and those about rules that have changed or gone.
     pub fn forget_deletions(&mut self, age: Duration, now: Timestamp) {
         let rules = &self.cluster.rules;
         self.cluster.deletions.retain(|rule, known| {

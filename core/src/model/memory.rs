@@ -1,8 +1,8 @@
-//! What this process remembers of its own doings: what it tried, what it wrote a moment ago, and what it waits
-//! for. None of it is in the cluster. A process that begins without it looks again, and waits a little longer
-//! at most.
+//! What this process remembers of its own actions: failed attempts, recent writes, and what it waits for.
+//! None of it is in the cluster. A process that starts without it looks again, and waits a little longer at
+//! most.
 //!
-//! There is one record a key, and none for a key of which there is nothing to remember.
+//! A key has one record, or none if nothing is remembered of it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::names::{NamespacedName, ObjectKey, WorkloadKey};
 
-/// What this process remembers.
+/// What this process remembers of its own actions.
 #[derive(Debug, Default)]
 pub struct Memory {
     slots: BTreeMap<ObjectKey, SlotMemory>,
@@ -23,52 +23,52 @@ pub struct Memory {
     under_way: UnderWay,
 }
 
-/// What is remembered of one slot. There are tens of thousands of them for a minute after a large spread:
-/// what few of them have is boxed.
+/// What is remembered of one slot. For a minute after a large spread there are tens of thousands, so rare
+/// fields are boxed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotMemory {
-    /// The last attempt to write it, where it did not succeed.
+    /// The last attempt to write the copy, if it failed.
     pub attempt: Option<Box<Attempt>>,
-    /// The writes of a moment ago, so that a fight over the object is noticed.
+    /// The recent writes, so that a fight with another writer is noticed.
     pub repairs: Option<Repairs>,
 }
 
-/// What is remembered of one object that others are made of, or use.
+/// What is remembered of one ConfigMap or Secret that rules copy or workloads use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMemory {
-    /// Why its content could not be read the last time: one word for the status, and a message.
+    /// Why its content could not be read the last time: the reason for a status, and a message.
     pub unread: Option<(&'static str, String)>,
-    /// Its latest spread, where it has changed a moment ago.
+    /// Its latest spread, if the object has changed recently.
     pub spread: Option<Spread>,
 }
 
 /// What is remembered of the restarts of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestartMemory {
-    /// The last attempt to restart it, where it did not succeed.
+    /// The last attempt to restart it, if it failed.
     pub attempt: Option<Box<RestartAttempt>>,
-    /// What a restart that is due waits for.
+    /// What a due restart waits for.
     pub wait: Option<Waiting>,
-    /// Since when the decision waits for an object that its pods cannot start without.
+    /// Since when the decision waits for an object that the pods cannot start without.
     pub missing_since: Option<Timestamp>,
-    /// Its circuit is open, and that has been told.
+    /// Whether the circuit is open, and an Event has said so.
     pub circuit_open: bool,
-    /// How its last restart went, where others wait for that.
+    /// The result of the last restart, if other workloads wait for it.
     pub restarted: Option<Restarted>,
-    /// It was due, or under way, when we last looked: others may wait for it.
+    /// Whether it was due or restarting when we last looked: others may wait for it.
     pub waited_for: bool,
-    /// When we last removed a pod of it: no managedFields entry tells of that.
+    /// When we last deleted a pod of it; no managedFields entry says so.
     pub removed_at: Option<Timestamp>,
 }
 
-/// What is remembered of the restarts of pods that one monitor selects.
+/// What is remembered of restarts of the pods that one monitor selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodsMemory {
-    /// The last attempt to remove some of them, where it did not succeed.
+    /// The last attempt to delete some of them, if it failed.
     pub attempt: Option<Box<RestartAttempt>>,
-    /// What a removal that is due waits for.
+    /// What a due deletion waits for.
     pub wait: Option<Waiting>,
-    /// The last removal: the controller that brings the pod back may take a moment.
+    /// The last deletion: the controller may take a moment to recreate the pod.
     pub removed: Option<PodRemoved>,
 }
 
@@ -91,12 +91,12 @@ impl RestartMemory {
         removed_at: None,
     };
 
-    /// It waits for this now.
+    /// Notes what a due restart waits for.
     pub fn wait_for(&mut self, reason: &'static str, now: Timestamp) {
         self.wait = Some(Waiting::after(self.wait, reason, now));
     }
 
-    /// Since when a restart that is due has waited for just this.
+    /// Since when a due restart has waited for this reason.
     pub fn waits_since(&self, reason: &str) -> Option<Timestamp> {
         self.wait?.since_for(reason)
     }
@@ -105,12 +105,12 @@ impl RestartMemory {
 impl PodsMemory {
     const NOTHING: &Self = &Self { attempt: None, wait: None, removed: None };
 
-    /// It waits for this now.
+    /// Notes what a due deletion waits for.
     pub fn wait_for(&mut self, reason: &'static str, now: Timestamp) {
         self.wait = Some(Waiting::after(self.wait, reason, now));
     }
 
-    /// Since when a removal that is due has waited for just this.
+    /// Since when a due deletion has waited for this reason.
     pub fn waits_since(&self, reason: &str) -> Option<Timestamp> {
         self.wait?.since_for(reason)
     }
@@ -122,12 +122,12 @@ impl Memory {
         self.slots.get(slot).unwrap_or(SlotMemory::NOTHING)
     }
 
-    /// The attempts to write that did not succeed.
+    /// The failed attempts to write copies.
     pub fn attempts(&self) -> impl Iterator<Item = (&ObjectKey, &Attempt)> {
         self.slots.iter().filter_map(|(slot, memory)| Some((slot, memory.attempt.as_deref()?)))
     }
 
-    /// What is remembered of an object that others are made of, or use.
+    /// What is remembered of a ConfigMap or Secret that rules copy or workloads use.
     pub fn source(&self, object: &ObjectKey) -> &SourceMemory {
         self.sources.get(object).unwrap_or(SourceMemory::NOTHING)
     }
@@ -137,12 +137,12 @@ impl Memory {
         self.workloads.get(workload).unwrap_or(RestartMemory::NOTHING)
     }
 
-    /// All workloads of which something is remembered, in order.
+    /// All workloads with a record, in order.
     pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadKey, &RestartMemory)> {
         self.workloads.iter()
     }
 
-    /// The workloads whose restart waits for this, as found not long ago.
+    /// The workloads whose restart waits for this reason, as recently confirmed.
     pub fn waiting_for(&self, reason: &str, now: Timestamp) -> impl Iterator<Item = (&WorkloadKey, Waiting)> {
         let is_it = move |waiting: &Waiting| waiting.reason == reason && waiting.is_fresh(now);
         self.workloads.iter().filter_map(move |(key, memory)| Some((key, memory.wait.filter(is_it)?)))
@@ -153,13 +153,13 @@ impl Memory {
         self.monitors.get(monitor).unwrap_or(PodsMemory::NOTHING)
     }
 
-    /// All that restarts wait for, those of selected pods included.
+    /// Everything that restarts wait for, including those of selected pods.
     pub fn waits(&self) -> impl Iterator<Item = Waiting> {
         let of_workloads = self.workloads.values().filter_map(|memory| memory.wait);
         of_workloads.chain(self.monitors.values().filter_map(|memory| memory.wait))
     }
 
-    /// Restarts of ours that are under way.
+    /// The restarts of ours that are under way.
     pub fn under_way(&self) -> &UnderWay {
         &self.under_way
     }
@@ -169,7 +169,7 @@ impl Memory {
         at(&mut self.slots, slot, change)
     }
 
-    /// Changes what is remembered of an object that others are made of, or use.
+    /// Changes what is remembered of a ConfigMap or Secret that rules copy or workloads use.
     pub fn at_source<T>(&mut self, object: &ObjectKey, change: impl FnOnce(&mut SourceMemory) -> T) -> T {
         at(&mut self.sources, object, change)
     }
@@ -188,18 +188,18 @@ impl Memory {
         at(&mut self.monitors, monitor, change)
     }
 
-    /// Counts a restart as under way, see [`UnderWay::reserve`].
+    /// Counts a restart as under way; see [`UnderWay::reserve`].
     pub fn reserve(&mut self, workload: &WorkloadKey, label: &str, until: Timestamp) {
         self.under_way.reserve(workload, label, until);
     }
 
-    /// Nothing came of a reserved restart, or it is over.
+    /// Ends a reservation: the restart did not happen, or is over.
     pub fn release(&mut self, workload: &WorkloadKey) {
         self.under_way.release(workload);
     }
 
-    /// Another process decides now, and remembers for itself. What we have written, or were refused, stays:
-    /// it holds the next write back where the lease comes back to us after a moment.
+    /// Forgets what the next leader remembers for itself. Recent writes and refusals stay: they delay our
+    /// next write if the lease soon comes back to us.
     pub fn lose_lease(&mut self) {
         let before = std::mem::take(self);
         *self = Self {
@@ -216,7 +216,7 @@ impl Memory {
         }
     }
 
-    /// Drops what has been calm for long enough to say nothing any more.
+    /// Drops records that are too old to matter.
     pub fn expire(
         &mut self,
         now: Timestamp,
@@ -234,20 +234,19 @@ impl Memory {
         self.under_way.expire(now);
     }
 
-    /// The object is another, or gone: what was tried on it, or could not be read of it, says nothing any
-    /// more. Repairs and spreads do: they are about who writes it, and how often.
+    /// Forgets failed attempts and reads of an object that has changed or gone. Repairs and spreads stay:
+    /// they are about who writes the object, and how often.
     pub(super) fn object_changed(&mut self, object: &ObjectKey) {
         self.at_slot(object, |memory| memory.attempt = None);
         self.at_source(object, |memory| memory.unread = None);
     }
 
-    /// Takes in how a workload stands.
+    /// Updates the restarts under way by a workload's facts.
     pub(super) fn see(&mut self, workload: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         self.under_way.see(workload, facts);
     }
 
-    /// A workload is gone. Whether others waited for it is known until it has been looked at: that looks at
-    /// those.
+    /// Forgets a workload that was deleted, except that others waited for it: they are looked at next.
     pub(super) fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.at_workload(workload, |memory| {
             *memory = RestartMemory { waited_for: memory.waited_for, ..RestartMemory::default() };
@@ -255,12 +254,13 @@ impl Memory {
         self.under_way.see(workload, None);
     }
 
-    /// A monitor is gone.
+    /// Forgets a monitor that was deleted.
     pub(super) fn forget_monitor(&mut self, monitor: &NamespacedName) {
         self.monitors.remove(monitor);
     }
 
-    /// A namespace has come into sight, or gone out of it: refusals there were refusals for lack of a right.
+    /// Forgets failed attempts in a namespace that can be read again or no longer: they were refused for lack
+    /// of a right.
     pub(super) fn forget_attempts_in(&mut self, namespace: &str) {
         self.slots.retain(|slot, memory| {
             if *slot.namespace == *namespace {
@@ -277,7 +277,7 @@ impl Memory {
     }
 }
 
-/// Changes one record; there is none where there is nothing to remember.
+/// Changes one record, and removes it if nothing is left to remember.
 fn at<K: Clone + Ord, R: Default + PartialEq, T>(
     records: &mut BTreeMap<K, R>,
     key: &K,
@@ -309,7 +309,7 @@ mod tests {
         assert!(memory.sources.is_empty() && memory.slots.is_empty());
     }
 
-    /// Else a lapse of the lease would have the next pod removed before the last one is back.
+    /// Otherwise a lapse of the lease would let us delete the next pod before the last one is back.
     #[test]
     fn a_lost_lease_takes_what_we_waited_for_and_leaves_what_we_did() {
         let key = |name: &str| WorkloadKey {
@@ -332,7 +332,7 @@ mod tests {
         assert!(memory.under_way().is_reserved(&key("begun"), at(8)));
     }
 
-    /// Who waited for it is looked at when it is found to be gone.
+    /// The workloads that waited for it are looked at when it is found to be gone.
     #[test]
     fn of_a_workload_that_is_gone_only_that_others_waited_is_known() {
         let web =

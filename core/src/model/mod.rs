@@ -1,5 +1,5 @@
-//! Value types: what is known of the cluster, without behaviour beyond constructors and indexes.
-//! A [`World`] is the whole of it; the planner and the webhook see nothing else.
+//! Value types without behaviour beyond constructors and indexes: what is known of the cluster. A [`World`]
+//! holds all of it; the planner and the webhook see nothing else.
 
 mod answers;
 mod attempt;
@@ -8,16 +8,16 @@ mod changes;
 mod cluster;
 mod deletion;
 mod memory;
+mod namespace_scope;
 mod object;
 mod objects;
-mod places;
+mod policy_state;
 mod progress;
 mod restarted;
 mod rule;
 mod rules;
 mod settings;
 mod spread;
-mod standing;
 mod store;
 mod track;
 mod under_way;
@@ -29,15 +29,15 @@ pub use attempt::{Attempt, Repairs};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use memory::{Memory, PodsMemory, RestartMemory, SlotMemory, SourceMemory};
+pub use namespace_scope::{NamespaceRead, NamespaceScope};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
-pub use places::{Look, Places};
+pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::{AGAIN, digest_of};
 pub use restarted::{Restarted, Went};
 pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
 pub use rules::Rules;
 pub use settings::Settings;
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
-pub use standing::{Hooked, Standing};
 pub use store::Store;
 pub use track::TrackRecord;
 pub use under_way::UnderWay;

@@ -9,81 +9,82 @@ use crate::marks::CopyMarks;
 /// What is known of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// Its UID: what was granted in a namespace ends with it, whatever is made anew under its name.
+    /// The namespace's UID. Grants in a namespace end with it, even if another one of its name is created.
     pub uid: Box<str>,
-    /// Its labels.
+    /// The namespace's labels, which rules and policies select by.
     pub labels: BTreeMap<String, String>,
-    /// Terminating, or marked for deletion.
+    /// Whether the namespace is terminating or marked for deletion.
     pub terminating: bool,
 }
 
 /// The labels of an object.
 pub type Labels = BTreeMap<Box<str>, Box<str>>;
 
-/// What is known of a ConfigMap or Secret from its metadata.
+/// The metadata of a ConfigMap or Secret, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
-    /// Its UID.
+    /// The object's UID, which preconditions of writes carry.
     pub uid: Box<str>,
-    /// Its resource version.
+    /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// Its labels; the world keeps one set for all objects that have the same.
+    /// The object's labels; objects with the same labels share one set.
     pub labels: Arc<Labels>,
-    /// Marked for deletion: since when, and what keeps it.
+    /// Present once the object is marked for deletion.
     pub deletion: Option<Box<Deletion>>,
-    /// It has an owner: the garbage collector deletes it when that is gone.
+    /// Whether the object has an owner: the garbage collector deletes it with its owners.
     pub owned: bool,
-    /// An upper bound of the last content change (resolution 1 s): the latest managedFields time that owns
-    /// content, else the creation; later where keys were seen to go, of which no managedFields time tells.
+    /// An upper bound of the time of the last content change (1 s resolution): the latest managedFields time
+    /// of an entry that owns content, else the creation. It is later where we saw keys disappear, which no
+    /// managedFields time records.
     pub changed_at: Timestamp,
-    /// Hash of the set of content keys that somebody owns by managedFields ([`crate::marks::field_set`]).
+    /// Hash of the content keys that managedFields name ([`crate::marks::field_set`]).
     pub content_fields: u64,
     /// The value of `copyrator.dev/restart`, where it is set.
     pub restart: Option<Box<str>>,
-    /// Our marks, where all of them are there; whether they verify is the planner's to say.
+    /// The marks of a copy, where all of them are there. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,
-    /// Who owns which fields; only looked at where there are marks.
+    /// Which managers own which fields; only read for objects with marks.
     pub ownership: Option<Box<Ownership>>,
 }
 
-/// An object that is marked for deletion and is not gone yet.
+/// The deletion that an object waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// Since when.
+    /// The object's `deletionTimestamp`.
     pub since: Timestamp,
-    /// The first of the finalizers that keep it.
+    /// The first finalizers that delay the deletion, at most [`Self::FINALIZERS`].
     pub finalizers: Vec<String>,
 }
 
 impl Deletion {
-    /// How many finalizers are known of; the rest is not kept.
+    /// How many finalizers are kept.
     pub const FINALIZERS: usize = 3;
 }
 
-/// Who owns the fields of a copy, from its managedFields.
+/// The managers of a copy's fields, from its managedFields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// Hash of the set of fields that our own Apply entry owns ([`crate::marks::field_set`]), where there is
+    /// Hash of the set of fields that our own Apply entry owns ([`crate::marks::field_set`]), if there is
     /// one.
     pub ours: Option<u64>,
-    /// Content and marks that another manager's entry owns, sorted.
+    /// Content and marks that another manager owns, sorted.
     pub foreign: Vec<ForeignField>,
-    /// The managers of those, sorted.
+    /// The names of those managers, sorted.
     pub others: Vec<String>,
-    /// When we last wrote the object (1 s resolution), where managedFields still tell.
+    /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
 }
 
-/// A field of a copy that another manager has touched.
+/// A field of a copy that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForeignField {
-    /// A key of `data` (or of `stringData`, which lands there).
+    /// A key of `data`, or of `stringData`, which becomes `data`.
     Data(String),
-    /// A key of `binaryData`.
+    /// A key of `binaryData`, by name.
     BinaryData(String),
-    /// `immutable`.
+    /// The field `immutable` of the object.
     Immutable,
-    /// `type`.
+    /// The field `type` of a Secret.
     Type,
     /// One of our own labels or annotations, by key.
     Mark(String),

@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets in a world: facts, fingerprints, and which of them are copies of what.
+//! ConfigMaps and Secrets in a world: metadata, fingerprints, and which of them are copies of which source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl World {
-    /// What is known of one ConfigMap or Secret.
+    /// The metadata of one ConfigMap or Secret.
     pub fn object(&self, key: &ObjectKey) -> Option<&ObjectFacts> {
         self.cluster.objects.get(key).map(Box::as_ref)
     }
 
-    /// The same, with the key as it is kept.
+    /// The same, with the stored key.
     pub fn object_at(&self, key: &ObjectKey) -> Option<(&ObjectKey, &ObjectFacts)> {
         self.cluster.objects.get_key_value(key).map(|(key, facts)| (key, &**facts))
     }
@@ -44,7 +44,7 @@ impl World {
     /// Takes in one ConfigMap or Secret, or its absence.
     pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
         if let Some((known, _)) = self.cluster.namespaces.get_key_value(&key.namespace) {
-            // One name for all that is in it.
+            // All objects of a namespace share one allocation of its name.
             key.namespace = known.clone();
         }
         self.unindex(&key);
@@ -69,22 +69,22 @@ impl World {
         }
     }
 
-    /// The objects whose marks name this rule, whether they verify or not.
+    /// The objects whose marks name this rule, whether or not the marks verify.
     pub fn copies_of_rule(&self, rule: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_rule.get(rule).into_iter().flatten()
     }
 
-    /// The objects whose marks name this source; marks do not say its kind.
+    /// The objects whose marks name this source. Marks do not say its kind.
     pub fn copies_of_source(&self, source: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_source.get(source).into_iter().flatten()
     }
 
-    /// Every object that carries marks.
+    /// Every object with marks.
     pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_rule.values().flatten()
     }
 
-    /// The fingerprint of an object, where it is of the version that the store knows.
+    /// The fingerprint of an object; `None` where it is of another version than the one last seen.
     pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
         let facts = self.cluster.objects.get(key)?;
         self.cluster
@@ -93,7 +93,7 @@ impl World {
             .filter(|print| print.uid == facts.uid && print.resource_version == facts.resource_version)
     }
 
-    /// Takes in what an object comes down to, as it was fetched.
+    /// Sets the fingerprint of an object, as fetched, and notes which keys have changed.
     pub fn set_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
         let Some(facts) = self.cluster.objects.get(key) else { return };
         let before = self.cluster.fingerprints.get(key).filter(|before| before.uid == print.uid);
@@ -103,22 +103,22 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Takes this for what an object comes down to, without telling which keys have changed since.
+    /// Sets the fingerprint without noting which keys have changed.
     pub fn assume_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Every fingerprint, also of versions of before.
+    /// Every fingerprint, including those of earlier versions.
     pub fn fingerprints(&self) -> impl Iterator<Item = (&ObjectKey, &Fingerprint)> {
         self.cluster.fingerprints.iter()
     }
 
-    /// Nobody has to know any more what an object comes down to.
+    /// Drops a fingerprint that is no longer needed.
     pub fn forget_fingerprint(&mut self, key: &ObjectKey) {
         self.cluster.fingerprints.remove(key);
     }
 
-    /// Forgets the fingerprints of versions of before.
+    /// Drops the fingerprints of earlier versions.
     pub fn forget_old_fingerprints(&mut self) {
         let objects = &self.cluster.objects;
         self.cluster.fingerprints.retain(|key, print| {
@@ -128,7 +128,7 @@ impl World {
 
     fn unindex(&mut self, key: &ObjectKey) {
         let Some(facts) = self.cluster.objects.get(key) else { return };
-        // This object's and the set's own.
+        // One reference is this object's, the other the set's own.
         if Arc::strong_count(&facts.labels) == 2 {
             self.cluster.labels.remove(&facts.labels);
         }
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// Adds a copy to those of a name, and has its marks share the name with theirs.
+/// Adds a copy to those of a name, and has its marks share the name's allocation.
 fn add_to(
     index: &mut BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
     at: &mut NamespacedName,

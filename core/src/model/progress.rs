@@ -1,15 +1,15 @@
-//! How the last restart of a workload goes on: whether the rollout that is seen is ours, and whether it takes
-//! too long.
+//! The progress of a workload's last restart: whether the visible rollout is ours, and whether it takes too
+//! long.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Rollout, WorkloadFacts};
 
-/// Ends the pod template's annotation where the digest alone would change nothing.
+/// Suffix of the pod template's annotation where the digest alone would change nothing.
 pub const AGAIN: &str = "-again";
 
-/// After this long, a rollout without a deadline from its own controller is stuck: that of StatefulSets and
-/// DaemonSets, and of Deployments that have theirs switched off. It is the default deadline of Deployments.
+/// After this long, a rollout is stuck if its controller sets no deadline: those of StatefulSets and
+/// DaemonSets, and of Deployments without one. It is the default deadline of Deployments.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
@@ -19,13 +19,13 @@ impl WorkloadFacts {
         Some(stamp.strip_suffix(AGAIN).unwrap_or(stamp))
     }
 
-    /// Whether the last change of the pod template was our restart, for the content that is recorded.
+    /// Whether the last change of the pod template was our restart, for the recorded content.
     pub fn restarted_by_us(&self) -> bool {
         let Some(applied) = self.applied.as_deref() else { return false };
         self.stamped_for() == Some(digest_of(applied)) && self.last_restart >= self.templated
     }
 
-    /// How its rollout stands now: [`Rollout::Stuck`] also where only the clock tells.
+    /// The state of the rollout at this time: [`Rollout::Stuck`] also where only the clock says so.
     pub fn rollout_at(&self, now: Timestamp) -> Rollout {
         match self.rollout_deadline() {
             Some(deadline) if deadline <= now => Rollout::Stuck,
@@ -33,14 +33,14 @@ impl WorkloadFacts {
         }
     }
 
-    /// When an unfinished rollout counts as stuck, where nobody but the clock tells.
+    /// When an unfinished rollout counts as stuck, where its controller does not say so.
     pub fn rollout_deadline(&self) -> Option<Timestamp> {
         let since = self.templated.max(self.last_restart)?;
         let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;
         by_clock.then(|| since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
 
-    /// The content with which it is ready now, or else was last: `<key id>.<digest>`.
+    /// The content with which the workload is ready now, or else was ready last: `<key id>.<digest>`.
     pub fn last_good(&self) -> Option<&str> {
         match (&self.applied, self.is_ready() && !self.is_being_replaced()) {
             (Some(applied), true) => Some(digest_of(applied)),
@@ -48,25 +48,26 @@ impl WorkloadFacts {
         }
     }
 
-    /// The rollout is through, and something serves where something should: a DaemonSet is through though no
-    /// pod is available, and with a node down not all ever are.
+    /// Whether the rollout is complete and, where the workload wants pods, one of them is available. A
+    /// DaemonSet's rollout can complete with no pod available, and with a node down not all of its pods ever
+    /// are.
     pub fn is_ready(&self) -> bool {
         match self.rollout {
             Rollout::Complete => self.available > 0 || self.desired <= 0,
-            // Their rollouts are ours or the user's: nobody says when one is through.
+            // The user, or we, replace these pods: no controller says when the rollout is complete.
             Rollout::OnDelete | Rollout::Partitioned(_) => self.available >= self.desired,
             Rollout::Unfinished | Rollout::Stuck | Rollout::Paused => false,
         }
     }
 
-    /// Whether its record says that pods are still to be replaced one by one.
+    /// Whether the record says that pods are still to be replaced one by one.
     pub fn is_being_replaced(&self) -> bool {
         self.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
     }
 
-    /// Until when it takes a place among the restarts of the cluster, if it does: a restart of ours, by
-    /// whatever strategy, that is not through. Ten minutes at most, whatever deadline its owner has given it:
-    /// the owner says how long a rollout may take, but not how long others wait for it.
+    /// Until when the workload counts towards the limit of restarts in the cluster; `None` where it does not.
+    /// A restart of ours counts, whatever its strategy, until it is complete, and for ten minutes at most:
+    /// its owner's deadline says how long a rollout may take, but not how long others wait for it.
     pub(super) fn takes_place_until(&self) -> Option<Timestamp> {
         let is_rolling = self.rollout == Rollout::Unfinished && self.restarted_by_us();
         let by_pods = self.is_being_replaced() && !matches!(self.rollout, Rollout::Partitioned(_));
@@ -75,8 +76,7 @@ impl WorkloadFacts {
     }
 }
 
-/// The part of a record of content that names the content: `<key id>.<digest>` of
-/// `<key id>.<digest>.<scope>`.
+/// The part of a record that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
 pub fn digest_of(record: &str) -> &str {
     record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }

@@ -1,4 +1,4 @@
-//! What is known of our own kinds: the object as written, as compiled, and what it may do.
+//! What is known of our own kinds: the object as written, as compiled, and what its identity may do.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,59 +12,58 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
 
-/// An object of ours: as written, and as compiled by the one validator.
+/// An object of one of our kinds: as written, and as the validator compiled it.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
-    /// Its UID.
+    /// The object's UID.
     pub uid: Box<str>,
-    /// Its resource version.
+    /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// Its generation.
+    /// The object's generation: it changes with the spec.
     pub generation: i64,
     /// When it was created; the older of two rules wins a free slot.
     pub created: Timestamp,
-    /// Its annotations that begin with `copyrator.dev/`: the author's stamp, `restart-now`.
+    /// Its annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
     pub annotations: BTreeMap<String, String>,
-    /// As written.
+    /// The spec as the user wrote it.
     pub spec: Spec,
-    /// As understood; or everything that is wrong with it (then it is quarantined).
+    /// The compiled spec, or everything that is wrong with it. An invalid object is not acted on.
     pub compiled: Result<Arc<Compiled>, Vec<Problem>>,
-    /// Its status as last seen.
+    /// The status that was last seen.
     pub status: Option<Status>,
 }
 
-/// A [`crate::api::CopyratorRule`].
+/// What is known of a [`crate::api::CopyratorRule`].
 pub type RuleFacts = Declared<CopyratorRuleSpec, CompiledRule, CopyratorRuleStatus>;
-/// A [`crate::api::ConfigMonitor`].
+/// What is known of a [`crate::api::ConfigMonitor`].
 pub type MonitorFacts = Declared<ConfigMonitorSpec, CompiledMonitor, ConfigMonitorStatus>;
-/// A [`crate::api::ConfigPolicy`].
+/// What is known of a [`crate::api::ConfigPolicy`].
 pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicyStatus>;
 
-/// The definition of rules, as the API server had it right before rules were last listed.
+/// The CustomResourceDefinition of rules, as read right before the rules were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its UID.
+    /// The definition's UID.
     pub uid: Box<str>,
-    /// When it was created (1 s resolution): every rule of before went with the one before.
+    /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
     pub created: Timestamp,
 }
 
-/// What the API server said when it was asked whether the identity of a rule or monitor may do what it
-/// declares.
+/// The API server's answer to whether the identity of a rule or monitor may do what it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// UID of the object that was asked for.
+    /// UID of the object that was asked about.
     pub uid: Box<str>,
-    /// Generation that was asked for.
+    /// Generation that was asked about.
     pub generation: i64,
-    /// Whose rights: `user alice`, `serviceaccount shop/copier`.
+    /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,
     /// `Ok`, or the reason and message of the refusal.
     pub answer: Result<(), (String, String)>,
-    /// When it was asked; what can be withdrawn is written by for 30 s at most.
+    /// When the API server was asked. A right that can be withdrawn is relied on for 30 s at most.
     pub asked: Timestamp,
-    /// How many questions it took.
+    /// How many questions were asked.
     pub questions: usize,
-    /// How many times in a row it was refused.
+    /// How many times in a row the answer was no.
     pub refusals: u32,
 }

@@ -1,5 +1,5 @@
-//! Rules, and which of them can have to do with an object of a certain name: with ten thousand rules that
-//! each name their one source, nobody has to ask all of them.
+//! Rules, with an index of those that can concern an object of a certain name. With ten thousand rules that
+//! each name one source, only few have to be looked at.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,10 @@ use crate::{
     validate::{CompiledRule, Globs},
 };
 
-/// The names of a rule that has more than this many are not kept.
+/// A rule with more names than this is not indexed by name.
 const MOST_NAMES: usize = 128;
 
-/// Rules by name. Read as a map; written here alone, which keeps the indexes.
+/// Rules by name. It reads like a map; only this file writes it, and keeps the indexes up to date.
 #[derive(Debug, Default)]
 pub struct Rules {
     all: BTreeMap<NamespacedName, RuleFacts>,
@@ -43,7 +43,7 @@ impl<'r> IntoIterator for &'r Rules {
 }
 
 impl Rules {
-    /// Takes in a rule; what was known of it before.
+    /// Adds a rule; returns the earlier facts.
     pub fn insert(&mut self, rule: NamespacedName, facts: RuleFacts) -> Option<RuleFacts> {
         let before = self.remove(&rule);
         if let Ok(compiled) = &facts.compiled {
@@ -54,7 +54,7 @@ impl Rules {
         before
     }
 
-    /// Forgets a rule; what was known of it.
+    /// Removes a rule; returns its facts.
     pub fn remove(&mut self, rule: &NamespacedName) -> Option<RuleFacts> {
         let facts = self.all.remove(rule)?;
         if let Ok(compiled) = &facts.compiled {
@@ -64,7 +64,7 @@ impl Rules {
         Some(facts)
     }
 
-    /// What a rule's status says, to be changed.
+    /// A rule's status, to be changed.
     pub fn status_mut(&mut self, rule: &NamespacedName) -> Option<&mut Option<CopyratorRuleStatus>> {
         self.all.get_mut(rule).map(|facts| &mut facts.status)
     }
@@ -86,14 +86,14 @@ impl Rules {
     }
 }
 
-/// Rules in order, each understood.
+/// Compiled rules, in order.
 type Understood = BTreeMap<NamespacedName, Arc<CompiledRule>>;
 
-/// Rules by names that they are about.
+/// Rules by the object names that they concern.
 #[derive(Debug, Default)]
 struct ByName {
     named: BTreeMap<Box<str>, Understood>,
-    /// Those whose names nobody knows before looking.
+    /// Rules whose object names are only known from the cluster.
     any: Understood,
 }
 
@@ -130,13 +130,13 @@ impl ByName {
     }
 }
 
-/// The names of a rule's sources, where they are told by the rule alone.
+/// The names of a rule's sources, if the rule alone tells them.
 fn source_names(compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let names = compiled.names.as_ref().and_then(Globs::literals)?;
     (names.len() <= MOST_NAMES).then(|| names.iter().cloned().collect())
 }
 
-/// The names of a rule's copies, where they are told by the rule alone.
+/// The names of a rule's copies, if the rule alone tells them.
 fn copy_names(rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let template = &compiled.shape.name;
     let names = match compiled.names.as_ref().and_then(Globs::literals) {

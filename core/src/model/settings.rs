@@ -1,27 +1,27 @@
-//! How a process is set, as its flags say.
+//! The settings of a process, from its flags.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{SpreadLimits, Store};
 use crate::names::NamespacedName;
 
-/// How a process is set. None of it is observed, and none of it is forgotten.
+/// The settings of a process. They are neither observed nor forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The stores that this process keeps: it decides nothing before all of them are listed.
+    /// The stores that this process keeps. It decides nothing before all of them are listed.
     pub stores: BTreeSet<Store>,
-    /// How many restarts of ours may be under way in the whole cluster; 0: as many as are due.
+    /// How many restarts may be under way in the whole cluster; 0: no limit.
     pub max_rollouts: usize,
-    /// Never targets.
+    /// The namespaces that rules never copy into.
     pub system_namespaces: BTreeSet<String>,
-    /// Grace of rules that name none.
+    /// How long an orphaned copy is kept for a rule without `deletionGrace`.
     pub default_grace: Duration,
-    /// How fast and how far one source may spread.
+    /// Limits on how fast and how far the content of one source spreads.
     pub spread_limits: SpreadLimits,
-    /// Where our own objects live.
+    /// The namespace of Copyrator's own objects.
     pub own_namespace: String,
-    /// The only rule that is served, where the process serves one: copies of others are not its business.
+    /// The only rule that this process serves (`--rule-name`); copies of other rules are left alone.
     pub only_rule: Option<NamespacedName>,
-    /// Whether annotations of ours on other people's objects count.
+    /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
 }

@@ -1,31 +1,31 @@
-//! How content spreads from a source: how fast, and how much of it.
+//! How content spreads from a source to its copies: how fast, and how much.
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 use jiff::Timestamp;
 
-/// What a source's latest spread over its copies was.
+/// The latest spread of one source over its copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// When the first copy took new content.
+    /// When the first copy got new content.
     pub begun: Timestamp,
-    /// No copy takes content of this source a second time before this has passed.
+    /// No copy gets new content of this source again before this much time has passed.
     pub gap: Duration,
-    /// What copies took in this spread, each as UID and digest say it: more than one content where the source
-    /// changed while the spread was under way.
+    /// The contents that copies got in this spread, each as UID and digest. There are several where the
+    /// source changed during the spread.
     pub contents: BTreeSet<String>,
 }
 
-/// How fast and how far one source may spread, and how far one rule.
+/// Limits on how fast and how far one source spreads, and how many copies one rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpreadLimits {
     /// Least time between two spreads of one source; it doubles while the source keeps changing.
     pub min_interval: Duration,
-    /// Bytes of a source times its targets, beyond which people are warned.
+    /// Warn if the bytes of a source times its targets exceed this.
     pub warn_bytes: Bytes,
-    /// Bytes of a source times its targets, beyond which nothing of it is written.
+    /// Write no copy if the bytes of a source times its targets exceed this.
     pub max_bytes: Bytes,
-    /// Copies that one rule may come to, beyond which it makes no new one; 0: any number.
+    /// A rule with more copies than this makes no new ones; 0: no limit.
     pub max_copies: usize,
 }
 
@@ -40,7 +40,7 @@ impl Default for SpreadLimits {
     }
 }
 
-/// A number of bytes; written `1Gi`, `256Mi`, `64Ki` or plainly, and shown as `1.5 GiB`.
+/// A number of bytes: read as `1Gi`, `256Mi`, `64Ki` or a plain number, and shown as `1.5 GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 

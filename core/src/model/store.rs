@@ -1,6 +1,7 @@
 //! What is read before anything is decided.
 
-/// What must be known before anything is decided: the first list of each watch, and the key of digests.
+/// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
+/// of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the plural of what it holds")]
 pub enum Store {
@@ -18,8 +19,8 @@ pub enum Store {
 }
 
 impl Store {
-    /// It holds objects of a kind of ours: they go with their definition, and nothing tells the one from the
-    /// other.
+    /// Whether it holds objects of one of our own kinds. They are deleted with their
+    /// CustomResourceDefinition, and a watch cannot tell that from deleting each.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::CopyratorRules | Self::ConfigMonitors | Self::ConfigPolicies)
     }

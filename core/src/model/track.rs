@@ -1,23 +1,24 @@
-//! How a workload's restarts have gone so far. It is kept on the workload, so that no restart of ours forgets
-//! it.
+//! How a workload's restarts have gone so far. The workload itself carries it as labels, so that every leader
+//! knows it.
 
 /// How a workload's restarts have gone: as its labels say, or as a plan wants them to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackRecord {
     /// Restarts in a row, each soon after the one before; 0: none yet.
     pub streak: u32,
-    /// Restarts in a row that did not become ready; the last one is not judged before the next is written.
+    /// Restarts in a row after which the workload was not ready. The last one is judged only when the next
+    /// one is written.
     pub failures: u32,
-    /// The content that it last was ready with: `<key id>.<digest>`.
+    /// The content with which the workload was last ready: `<key id>.<digest>`.
     pub last_good: Option<String>,
 }
 
 impl TrackRecord {
-    /// Counts stop here: beyond, nothing differs any more.
+    /// The highest count: beyond it, nothing differs.
     pub const MOST: u32 = 99;
 
-    /// From the values of the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. What cannot be read
-    /// counts as nothing: somebody else has written it.
+    /// Reads the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. A value that cannot be read
+    /// counts as absent, since somebody else wrote it.
     pub fn read(brake: Option<&str>, last_good: Option<String>) -> Self {
         let counts = brake.and_then(|text| {
             let (streak, failures) = text.split_once('.')?;
@@ -27,12 +28,12 @@ impl TrackRecord {
         Self { streak, failures, last_good }
     }
 
-    /// The same, with a last restart that did not become ready.
+    /// The same, after a restart that did not become ready.
     pub fn failed(self) -> Self {
         Self { failures: (self.failures + 1).min(Self::MOST), ..self }
     }
 
-    /// The value of the label `copyrator.dev/brake`, where there is something to say.
+    /// The value of the label `copyrator.dev/brake`; `None` where both counts are 0.
     pub fn brake(&self) -> Option<String> {
         let says_nothing = self.streak == 0 && self.failures == 0;
         (!says_nothing).then(|| format!("{}.{}", self.streak, self.failures))

@@ -1,5 +1,5 @@
-//! Restarts of ours that are under way: those that the workloads show, and those decided a moment ago, which
-//! no watch has told of yet. Kept as an index, since every restart that is due asks how many there are.
+//! The restarts of ours that are under way: those that workloads show, and those decided a moment ago that no
+//! watch has reported yet. It is an index, since every due restart asks how many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use jiff::{SignedDuration, Timestamp};
 use super::{WorkloadFacts, progress::DEADLINE};
 use crate::{digest::DigestKey, names::WorkloadKey};
 
-/// A restart's time is the API server's, whose clock may be so far ahead of ours.
+/// A restart's time comes from the API server, whose clock may be this far ahead of ours.
 const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// Restarts of ours under way.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// Unfinished restarts, as their workloads say.
+    /// Unfinished restarts, according to their workloads.
     rolling: BTreeMap<WorkloadKey, Restart>,
-    /// Those that were decided.
+    /// Restarts that were decided and not yet reported by a watch.
     reserved: BTreeMap<WorkloadKey, Restart>,
 }
 
-/// A restart: the content as it is recorded, and until when it counts at most.
+/// The recorded content of a restart, and until when it counts at most.
 #[derive(Clone, Debug)]
 struct Restart {
     label: String,
@@ -28,11 +28,11 @@ struct Restart {
 }
 
 impl UnderWay {
-    /// The workloads whose restart is under way, in order; without a time, also those that have been so for
-    /// too long.
+    /// The workloads whose restart is under way at this time, in order. Without a time, it includes those
+    /// that have taken too long.
     ///
-    /// What a workload says of itself counts only if it names our key, and a time that can be: anybody who
-    /// may write the workload may write both.
+    /// A workload's record counts only if it names our key and a plausible time, since everybody who can
+    /// write the workload can write both.
     pub fn at(&self, now: Option<Timestamp>, key: Option<&DigestKey>) -> BTreeSet<&WorkloadKey> {
         let lasts = |restart: &Restart| now.is_none_or(|now| restart.until > now);
         let longest = DEADLINE.saturating_add(AHEAD);
@@ -43,29 +43,28 @@ impl UnderWay {
         rolling.chain(reserved).map(|(key, _)| key).collect()
     }
 
-    /// Whether a restart of this workload was decided a moment ago, and no watch has told of it yet.
+    /// Whether a restart of this workload was decided a moment ago and not yet reported by a watch.
     pub fn is_reserved(&self, key: &WorkloadKey, now: Timestamp) -> bool {
         self.reserved.get(key).is_some_and(|reserved| reserved.until > now)
     }
 
-    /// Counts a restart as under way from now on, for this content as it will be recorded: until the watch
-    /// shows it, it is released, or this time has come. To be called under the lock under which it was
-    /// decided.
+    /// Counts a restart as under way for this content, as it will be recorded, until the watch reports it, it
+    /// is released, or `until` has passed. Call it under the lock under which the restart was decided.
     pub fn reserve(&mut self, key: &WorkloadKey, label: &str, until: Timestamp) {
         self.reserved.insert(key.clone(), Restart { label: label.to_owned(), until });
     }
 
-    /// Nothing came of a reserved restart, or it is over.
+    /// Ends a reservation: the restart did not happen, or is over.
     pub fn release(&mut self, key: &WorkloadKey) {
         self.reserved.remove(key);
     }
 
-    /// Drops reservations that are over.
+    /// Drops expired reservations.
     pub fn expire(&mut self, now: Timestamp) {
         self.reserved.retain(|_, reserved| reserved.until > now);
     }
 
-    /// Takes in how a workload stands, or that it has gone.
+    /// Takes in a workload's facts, or that it was deleted.
     pub(super) fn see(&mut self, key: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         let until = facts.and_then(WorkloadFacts::takes_place_until);
         let label = facts.and_then(|facts| facts.applied.clone());
@@ -73,7 +72,7 @@ impl UnderWay {
             Some((label, until)) => drop(self.rolling.insert(key.clone(), Restart { label, until })),
             None => drop(self.rolling.remove(key)),
         }
-        // From here on its facts tell.
+        // From here on the workload's own facts count.
         let is_seen =
             |reserved: &Restart| facts.is_none_or(|facts| facts.applied.as_ref() == Some(&reserved.label));
         if self.reserved.get(key).is_some_and(is_seen) {
@@ -134,7 +133,7 @@ mod tests {
             (1, 0),
             "nobody holds a place by a write that is lost"
         );
-        // The watch tells of something else first.
+        // The watch reports another change first.
         world.set_workload(key.clone(), facts("old", Rollout::Complete, false));
         assert_eq!(count(&world, 109), 1);
         world.set_workload(key.clone(), facts("new", Rollout::Unfinished, false));

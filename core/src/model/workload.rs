@@ -11,19 +11,19 @@ use crate::names::{Kind, WorkloadKey};
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadFacts {
-    /// Its UID.
+    /// The workload's UID, which preconditions of writes carry.
     pub uid: Box<str>,
-    /// Its resource version.
+    /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// Marked for deletion.
+    /// Whether it is marked for deletion.
     pub deleting: bool,
-    /// Its pod selector.
+    /// The selector of its pods.
     pub selector: LabelSelector,
     /// The labels of its pod template.
     pub template_labels: BTreeMap<String, String>,
-    /// What its pod template uses, sorted, without duplicates.
+    /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates.
     pub references: Vec<Reference>,
-    /// Secrets that its pods' images are pulled with, sorted: no content that a process reads.
+    /// The Secrets that its images are pulled with, sorted. No process reads their content.
     pub pull_secrets: Vec<Arc<str>>,
     /// The value of its annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
@@ -33,38 +33,38 @@ pub struct WorkloadFacts {
     pub restarted_for: Option<String>,
     /// When we last restarted it: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
-    /// When somebody, us included, last wrote something of its pod template (1 s resolution).
+    /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
     /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
     /// somebody else wrote it.
     pub recorded: Option<Timestamp>,
-    /// How its restarts have gone, as its labels say.
+    /// How its restarts have gone, according to its labels.
     pub track: TrackRecord,
-    /// How its rollout stands, by its controller's word; by the clock too, see [`Self::rollout_at`].
+    /// The state of its rollout, according to its controller. [`Self::rollout_at`] also considers the clock.
     pub rollout: Rollout,
-    /// Its controller itself says when a rollout takes too long.
+    /// Whether its controller says when a rollout takes too long (`progressDeadlineSeconds`).
     pub own_deadline: bool,
     /// How many pods it wants.
     pub desired: i32,
-    /// How many of its pods serve.
+    /// How many of its pods are available.
     pub available: i32,
 }
 
-/// What somebody took from a workload while we looked (`kubectl replace`, `helm upgrade --force`: what a
-/// manifest does not name goes). Its facts keep what it said.
+/// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
+/// upgrade --force` remove what a manifest does not name. The facts keep what it said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The applied label.
+    /// The applied label was removed.
     Label,
-    /// The label and, before the rollout was through, the pod template's annotation: what its pods run is not
-    /// known.
+    /// The label was removed and, before the rollout was complete, the pod template's annotation: it is
+    /// unknown what the pods run.
     Rollout,
 }
 
 impl WorkloadFacts {
-    /// Keeps what `known`, an earlier version of it, said of our restarts, where it was taken from it: a
-    /// change of content that waits for its quiet period would be forgotten, and the workload adopted with
-    /// pods that run the old one.
+    /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed.
+    /// Otherwise a content change that waits for its quiet period would be forgotten, and the workload would
+    /// be adopted with pods that run the old content.
     pub fn keep(&mut self, known: &Self) -> Option<Taken> {
         let label = known.applied.as_deref()?;
         let digest = digest_of(label);
@@ -84,7 +84,7 @@ impl WorkloadFacts {
 
 #[cfg(test)]
 impl WorkloadFacts {
-    /// One that nobody asks anything of, with its only pod serving.
+    /// A workload without any annotation of ours, whose only pod is available.
     pub fn plain() -> Self {
         Self {
             uid: "u".into(),
@@ -109,37 +109,38 @@ impl WorkloadFacts {
     }
 }
 
-/// How a rollout stands.
+/// The state of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Every pod is of the current template, and a Deployment's have been available.
+    /// Every pod is of the current template, and a Deployment's pods have been available.
     Complete,
-    /// Under way.
+    /// The controller is still replacing pods.
     Unfinished,
-    /// It takes too long: its progress deadline has passed (Deployments), or ours.
+    /// It takes too long: the Deployment's progress deadline has passed, or ours.
     Stuck,
-    /// `spec.paused` (Deployments only).
+    /// The Deployment has `spec.paused: true`.
     Paused,
     /// The update strategy is OnDelete: a change of the template replaces no pod.
     OnDelete,
-    /// A change of the template replaces the pods from this ordinal on, and has done so (StatefulSets only).
+    /// A change of the template replaces the pods from this ordinal on only, and has done so (StatefulSets).
     Partitioned(i32),
 }
 
 /// A ConfigMap or Secret that a pod template names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// ConfigMap or Secret.
+    /// The kind of the object, in the workload's namespace.
     pub kind: Kind,
     /// Its name, in the workload's namespace.
     pub name: Arc<str>,
     /// The keys used, sorted; `None` means all.
     pub keys: Option<Vec<String>>,
-    /// Every use is marked optional: pods start without it.
+    /// Whether every use is marked optional: the pods start without the object.
     pub optional: bool,
 }
 
-/// The pods of one workload (or, for a monitor, those its podSelector finds), as listed when they mattered.
+/// The pods of one workload (or those that a monitor's podSelector selects), as listed when a decision needed
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodsSeen {
     /// When they were listed.
@@ -150,60 +151,60 @@ pub struct PodsSeen {
     pub pods: Vec<PodFacts>,
 }
 
-/// One pod.
+/// The state of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// Its UID.
+    /// The pod's UID, which preconditions of evictions carry.
     pub uid: String,
-    /// Creation (resolution 1 s).
+    /// When the pod was created (1 s resolution).
     pub created: Timestamp,
-    /// Marked for deletion.
+    /// Whether the pod is marked for deletion.
     pub leaving: bool,
-    /// Succeeded or failed.
+    /// Whether its phase is Succeeded or Failed.
     pub finished: bool,
-    /// Ready.
+    /// Whether its condition `Ready` is True.
     pub ready: bool,
-    /// Since when it is ready, or not (1 s resolution); `None` where nobody has said yet.
+    /// Since when that condition has its value (1 s resolution); `None` where it is not set yet.
     pub ready_since: Option<Timestamp>,
-    /// A container of it crashes again and again.
+    /// Whether a container of it is in CrashLoopBackOff.
     pub crashing: bool,
-    /// The workload that owns it, through its ReplicaSet where there is one.
+    /// The workload that owns it, for a Deployment through its ReplicaSet.
     pub workload: Option<WorkloadKey>,
-    /// It has a controller of any kind, so that another pod follows when it goes.
+    /// Whether it has a controller of any kind, which creates another pod when this one is deleted.
     pub controlled: bool,
-    /// A mirror pod or a pod of a Job: never touched.
+    /// Whether it is a mirror pod or a pod of a Job: those are never deleted.
     pub untouchable: bool,
 }
 
 impl PodFacts {
-    /// Runs, or is about to, and nobody has asked it to go.
+    /// Whether the pod runs or is about to, and is not being deleted.
     pub fn is_staying(&self) -> bool {
         !self.leaving && !self.finished
     }
 }
 
-/// The last removal of a pod that a monitor finds itself.
+/// The last deletion of a pod that a monitor itself selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodRemoved {
-    /// When.
+    /// When we deleted it.
     pub at: Timestamp,
-    /// How many pods there were then that a controller brings back.
+    /// How many pods with a controller there were at that time.
     pub controlled: usize,
 }
 
-/// What became of the last attempt to restart something, kept until it succeeds or the content changes.
+/// The last failed attempt to restart something. It is kept until an attempt succeeds or the content changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
-    /// The content that was to be run, as it would have been recorded.
+    /// The content that the pods were to run, as it would have been recorded.
     pub label: String,
-    /// How often it has been tried for that content.
+    /// How many attempts there were for that content.
     pub tries: u32,
-    /// One word from the list in [`crate::plan::restart::monitor_status`].
+    /// The reason, from the list in [`crate::plan::restart::monitor_status`].
     pub reason: &'static str,
     /// What the API server said, without values.
     pub message: String,
-    /// It is not tried again before.
+    /// When the next attempt may be made.
     pub retry_at: Timestamp,
 }

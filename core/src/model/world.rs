@@ -1,12 +1,12 @@
-//! Everything known of the cluster at one moment. Watches write it, planner and webhook read it.
+//! Everything that is known of the cluster at one moment. Watches write it; planner and webhook read it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, Hooked, Memory, MonitorFacts, NamespaceFacts, Places, PodsSeen,
-    PolicyFacts, Rules, Settings, Standing, Store, Taken, WorkloadFacts, cluster::Cluster,
+    Authority, ChangedKeys, Definition, HookCoverage, Memory, MonitorFacts, NamespaceFacts, NamespaceScope,
+    PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, Taken, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -14,11 +14,11 @@ use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
 };
 
-/// Everything known of the cluster at one moment: what is observed, what this process remembers of its own
-/// doings, and how it is set.
+/// Everything that is known of the cluster at one moment: what is observed, what this process remembers of its
+/// own actions, and its settings.
 ///
-/// What is observed is read here, and changed by what is said to have happened (`changes.rs`, `objects.rs`,
-/// `answers.rs`, `places.rs`), so that what hangs together changes together.
+/// Observations are read here. They change by functions that say what happened (`changes.rs`, `objects.rs`,
+/// `answers.rs`, `namespace_scope.rs`), so that related facts change together.
 #[derive(Debug, Default)]
 pub struct World {
     pub(super) cluster: Cluster,
@@ -27,39 +27,39 @@ pub struct World {
 }
 
 impl World {
-    /// Of which nothing is known yet.
+    /// A world in which nothing is known yet.
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    /// How this process is set.
+    /// The settings of this process.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The same, to be set otherwise.
+    /// The settings, to be changed.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
 
-    /// What this process remembers.
+    /// What this process remembers of its own actions.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The same, to be changed.
+    /// The memory, to be changed.
     pub fn memory_mut(&mut self) -> &mut Memory {
         &mut self.memory
     }
 
-    /// Every store this process keeps is listed, and every place has been looked at or refused.
+    /// Whether every store is listed, and every namespace was read or refused.
     pub fn is_complete(&self) -> bool {
         !self.settings.stores.is_empty()
             && self.is_listed()
-            && self.places().is_none_or(|places| places.unsettled().next().is_none())
+            && self.namespace_scope().is_none_or(|places| places.unsettled().next().is_none())
     }
 
-    /// Every store this process keeps is listed.
+    /// Whether every store that this process keeps is listed.
     pub fn is_listed(&self) -> bool {
         self.unlisted().next().is_none()
     }
@@ -69,58 +69,58 @@ impl World {
         self.settings.stores.difference(&self.cluster.listed).copied()
     }
 
-    /// Whether a watch of our own kinds has failed since it last listed: whatever went meanwhile may have
-    /// gone with its definition.
+    /// Whether a watch of our own kinds has failed since it last listed. The CustomResourceDefinition may
+    /// have been deleted meanwhile, and the objects with it.
     pub fn is_in_doubt(&self) -> bool {
         !self.cluster.in_doubt.is_empty()
     }
 
     /// The only namespaces that this process looks at; `None`: it looks at all of them.
-    pub fn places(&self) -> Option<&Places> {
-        self.cluster.places.as_ref()
+    pub fn namespace_scope(&self) -> Option<&NamespaceScope> {
+        self.cluster.namespace_scope.as_ref()
     }
 
-    /// The key of digests and marks, once read.
+    /// The key of digests and marks; `None` until it was read.
     pub fn key(&self) -> Option<&DigestKey> {
         self.cluster.key.as_ref()
     }
 
-    /// Whether the API server keeps stamps on annotations honest, once that has been seen.
+    /// Whether the API server keeps author annotations honest; `None` until it was checked.
     pub fn stamps_guarded(&self) -> Option<bool> {
         self.cluster.stamps_guarded
     }
 
-    /// Namespaces by name; where only some are looked at, those in sight.
+    /// Namespaces by name; where the process looks at some only, those that were read completely.
     pub fn namespaces(&self) -> &BTreeMap<Arc<str>, NamespaceFacts> {
         &self.cluster.namespaces
     }
 
-    /// Rules by name.
+    /// All rules, by name, with their indexes.
     pub fn rules(&self) -> &Rules {
         &self.cluster.rules
     }
 
-    /// The definition that those were listed under; `None` where it may not be read.
+    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
     pub fn definition(&self) -> Option<&Definition> {
         self.cluster.definition.as_ref()
     }
 
-    /// How many rules have gone.
+    /// How many rules were deleted so far.
     pub fn rules_gone(&self) -> u64 {
         self.cluster.rules_gone
     }
 
-    /// What was last answered about the identity of a rule.
+    /// The last answer about a rule's identity.
     pub fn rule_authority(&self, rule: &NamespacedName) -> Option<&Authority> {
         self.cluster.rule_authority.get(rule)
     }
 
-    /// There are sources that only annotations declare and that this process does not know.
+    /// Whether annotations declare sources that this process does not know.
     pub fn sources_omitted(&self) -> bool {
         self.cluster.sources_omitted
     }
 
-    /// Monitors by name.
+    /// All monitors, by name.
     pub fn monitors(&self) -> &BTreeMap<NamespacedName, MonitorFacts> {
         &self.cluster.monitors
     }
@@ -135,17 +135,17 @@ impl World {
             .take_while(move |(key, _)| &*key.namespace == namespace)
     }
 
-    /// What was last answered about the identity of a monitor.
+    /// The last answer about a monitor's identity.
     pub fn monitor_authority(&self, monitor: &NamespacedName) -> Option<&Authority> {
         self.cluster.monitor_authority.get(monitor)
     }
 
-    /// The pods that a monitor's podSelector found when they were last listed.
+    /// The pods that a monitor's podSelector selected when they were last listed.
     pub fn selected_pods(&self, monitor: &NamespacedName) -> Option<&PodsSeen> {
         self.cluster.selected_pods.get(monitor)
     }
 
-    /// When we wrote the `podsApplied` that is in a monitor's status (1 s resolution).
+    /// When we wrote the `podsApplied` in a monitor's status (1 s resolution).
     pub fn pods_recorded(&self, monitor: &NamespacedName) -> Option<Timestamp> {
         self.cluster.pods_recorded.get(monitor).copied()
     }
@@ -155,22 +155,22 @@ impl World {
         self.cluster.restart_now.get(monitor).copied()
     }
 
-    /// Policies by name.
+    /// All policies, by name.
     pub fn policies(&self) -> &BTreeMap<Arc<str>, PolicyFacts> {
         &self.cluster.policies
     }
 
-    /// Whether writes are judged by a policy, as last looked at.
-    pub fn hooked(&self, policy: &str) -> Option<&Hooked> {
+    /// Whether the API server asks us about a policy's writes, as last seen.
+    pub fn hooked(&self, policy: &str) -> Option<&HookCoverage> {
         self.cluster.hooked.get(policy)
     }
 
-    /// By how much what is there already breaks a policy, as last looked at.
-    pub fn standing(&self, policy: &str) -> Option<&Standing> {
-        self.cluster.standing.get(policy)
+    /// The existing objects that violate a policy, as found by the last scan.
+    pub fn scan_result(&self, policy: &str) -> Option<&ScanResult> {
+        self.cluster.scan_results.get(policy)
     }
 
-    /// Workloads by name.
+    /// All workloads, by kind and name.
     pub fn workloads(&self) -> &BTreeMap<WorkloadKey, WorkloadFacts> {
         &self.cluster.workloads
     }
@@ -190,22 +190,22 @@ impl World {
         )
     }
 
-    /// What somebody took from a workload while we looked; its facts keep what it said.
+    /// The record of ours that somebody removed from a workload; its facts still have it.
     pub fn taken(&self, workload: &WorkloadKey) -> Option<Taken> {
         self.cluster.taken.get(workload).copied()
     }
 
-    /// The pods of a workload whose restart looked due, as last listed.
+    /// The pods of a workload that seemed due for a restart, as last listed.
     pub fn pods(&self, workload: &WorkloadKey) -> Option<&PodsSeen> {
         self.cluster.pods.get(workload)
     }
 
-    /// Which keys of an object have changed between two fetches, as far as both were seen.
+    /// Which keys of an object have changed between two fetches, as far as this process saw both.
     pub fn changed_keys(&self, object: &ObjectKey) -> Option<&ChangedKeys> {
         self.cluster.changed_keys.get(object)
     }
 
-    /// What is wrong with annotations of a ConfigMap or Secret that look like ours, and count for nothing.
+    /// What is wrong with a ConfigMap's or Secret's annotations that look like ours and have no effect.
     pub fn misspelt(&self, object: &ObjectKey) -> Option<&String> {
         self.cluster.misspelt.get(object)
     }

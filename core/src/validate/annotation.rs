@@ -15,11 +15,11 @@ use crate::{
     names::{Kind, ObjectKey},
 };
 
-/// As many names as a rule's term takes.
+/// As many names as a term of a rule allows.
 const MOST_NAMES: usize = 64;
 
-/// The spec of the rule that an object's annotations declare, which copies this object alone; or everything
-/// that is wrong with them. `None` where there are none.
+/// The spec of the rule that an object's annotations declare, or everything that is wrong with them. The rule
+/// copies this object alone. `None` without such annotations.
 pub fn annotated_rule<'a>(
     kind: Kind,
     name: &str,
@@ -64,8 +64,8 @@ pub fn annotated_rule<'a>(
     Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
-/// The spec of the monitor that an object's annotation declares, which watches this object alone and deletes
-/// the pods with these labels; or everything that is wrong with it. `None` where there is none.
+/// The spec of the monitor that an object's annotation declares, or everything that is wrong with it. The
+/// monitor watches this object alone and deletes the pods with these labels. `None` without the annotation.
 pub fn annotated_monitor<'a>(
     kind: Kind,
     name: &str,
@@ -93,14 +93,14 @@ pub fn annotated_monitor<'a>(
     Some(CompiledMonitor::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
-/// Nothing is known of a longer text but that it is too long.
+/// Only the length of a longer text is known.
 fn too_long(annotation: &str, text: &str) -> Option<Problem> {
     let is_too_long = text.len() > LONGEST;
     is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
 }
 
-/// Why annotations of an object without the label [`DECLARES`] count for nothing, and the command that lets
-/// them count.
+/// The problem of annotations without the label [`DECLARES`], which have no effect, with the command that
+/// sets it.
 pub fn not_declared(object: &ObjectKey) -> Problem {
     let message = format!(
         "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
@@ -110,15 +110,15 @@ pub fn not_declared(object: &ObjectKey) -> Problem {
     Problem { reason: LABEL_MISSING.into(), message, ..Problem::default() }
 }
 
-/// The command after which an object's annotations count.
+/// The command that makes an object's annotations count.
 pub fn labelling(object: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = object;
     let kind = kind.to_string().to_lowercase();
     format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
 }
 
-/// What is wrong with annotations of a ConfigMap or Secret that begin as ours do and ask for nothing, and
-/// what they were probably meant to be.
+/// The annotations of a ConfigMap or Secret that have our prefix and no effect, and what they were probably
+/// meant to be.
 pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;
@@ -138,10 +138,10 @@ pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, 
     annotations.into_iter().filter_map(wrong).collect()
 }
 
-/// Those that people write on ConfigMaps and Secrets.
+/// The annotations of ours that users write on ConfigMaps and Secrets.
 const WRITTEN: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, RESTART, RESTART_PODS];
 
-/// Those that we write on them.
+/// The annotations of ours that Copyrator writes on them.
 fn is_ours(key: &str) -> bool {
     const OURS: [&str; 9] = [
         REMOVE_AFTER,
@@ -203,7 +203,7 @@ mod tests {
         assert!(compiled.watches(Kind::ConfigMap, "app").is_some());
         assert!(compiled.watches(Kind::Secret, "app").is_none());
         assert!(spec.workloads.unwrap().pod_selector.is_some());
-        // No slip selects every pod.
+        // A typing error never selects every pod.
         for (text, expected) in [
             ("", "copyrator.dev/restart-pods: is empty"),
             ("app web", "copyrator.dev/restart-pods: \"app web\" is no term"),

@@ -1,5 +1,5 @@
-//! The name of a copy: a template, read both ways. From a source to the name of its copy, and from the name
-//! of a copy to the one source that could give it, so that nobody has to look through all of them.
+//! The name of a copy: a template that is read in both directions. It gives the name of a source's copy, and
+//! from the name of a copy the one source that can have it, so that not every source has to be tried.
 
 const NAME: &str = "{name}";
 const NAMESPACE: &str = "{namespace}";
@@ -15,17 +15,17 @@ enum Part {
     Namespace,
 }
 
-/// Which objects of one namespace give a copy a certain name.
+/// The objects of one namespace whose copy has a certain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives<'a> {
-    /// The object of this name alone.
+    /// Only the object of this name.
     One(&'a str),
-    /// Any object: the template does not speak of the source's name.
+    /// Any object: the template does not contain the source's name.
     Any,
 }
 
 impl CopyName {
-    /// Reads a template; what is no placeholder stands for itself.
+    /// Reads a template; everything but the placeholders is literal.
     pub fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;
@@ -47,12 +47,12 @@ impl CopyName {
         Self(parts)
     }
 
-    /// The name of the copy of an object.
+    /// The name that a source's copy gets.
     pub fn of(&self, namespace: &str, name: &str) -> String {
         self.0.iter().map(|part| part.of(namespace, name)).collect()
     }
 
-    /// The objects of a namespace whose copies have this name; `None`: no object could.
+    /// The objects of a namespace whose copies have this name; `None` if no object can.
     pub fn gives<'a>(&self, namespace: &str, copy: &'a str) -> Option<Gives<'a>> {
         let times = self.0.iter().filter(|part| matches!(part, Part::Name)).count();
         let fixed: usize = self.0.iter().map(|part| part.of(namespace, "").len()).sum();
@@ -73,7 +73,8 @@ impl CopyName {
         Some(name.map_or(Gives::Any, Gives::One))
     }
 
-    /// Whether the name of a copy tells of its source's name.
+    /// Whether the template is without the source's name, so that all sources of a namespace share one copy
+    /// name.
     pub fn is_constant(&self) -> bool {
         !self.0.iter().any(|part| matches!(part, Part::Name))
     }
@@ -93,7 +94,7 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Against asking every object what its copy is called.
+    /// Compared with computing the copy's name for every object.
     #[test]
     fn the_one_source_is_found_from_the_name_of_its_copy() {
         let names = ["a", "b", "aa", "ab", "a-a", "aaa", "b-a-b", "home", "home-a"];

@@ -4,22 +4,22 @@ use serde_json::Value;
 
 use crate::api::Problem;
 
-/// Reason of a [`Problem`] that an older or newer build would not have: a field, or a word, of another
+/// Reason of a [`Problem`] that an older or newer build would not have, with a field or word of another
 /// version.
 pub const UNSUPPORTED: &str = "UnsupportedField";
 
-/// Reason of a [`Problem`] with annotations that do not count, since a label is missing beside.
+/// Reason of a [`Problem`] with annotations that have no effect, since the label beside them is missing.
 pub const LABEL_MISSING: &str = "LabelMissing";
 
-/// The paths, as in `spec.targets[0].label`, of what was `given` and is not in what was `understood` of it:
-/// what decoding and encoding loses. An empty value counts as nothing.
+/// The paths, as in `spec.targets[0].label`, of what was `given` and is missing in what was `understood`:
+/// decoding and encoding dropped it. Empty values do not count.
 pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     lost("spec", given, understood, &mut paths);
     paths
 }
 
-/// Why a spec is quarantined, in a word for a condition: [`UNSUPPORTED`], [`LABEL_MISSING`], or `Invalid`.
+/// Why a spec is not acted on, in a word for a condition: [`UNSUPPORTED`], [`LABEL_MISSING`], or `Invalid`.
 pub fn quarantine_reason(problems: &[Problem]) -> &'static str {
     let reason = problems.first().map(|problem| problem.reason.as_str());
     [UNSUPPORTED, LABEL_MISSING].into_iter().find(|known| reason == Some(*known)).unwrap_or("Invalid")

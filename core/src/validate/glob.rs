@@ -1,22 +1,22 @@
-//! Lists of names and globs.
+//! Lists of names and globs, compiled for matching.
 
 use globset::{Glob, GlobMatcher};
 
 use super::invalid;
 use crate::api::Problem;
 
-/// A list of names and globs; matches what any of them matches.
+/// A list of names and globs. It matches what any of them matches.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
     literals: Vec<String>,
     matchers: Vec<Matcher>,
 }
 
-/// A glob. Nearly all are plain, and need no regular expression: each key of each write is held against all
-/// of them.
+/// A glob. Nearly all are plain and need no regular expression, which matters: each key of each write is
+/// matched against all of them.
 #[derive(Clone, Debug)]
 enum Matcher {
-    /// One `*` at most, and `?`.
+    /// With one `*` at most, and any number of `?`.
     Plain(String),
     Other(GlobMatcher),
 }
@@ -37,7 +37,7 @@ impl Matcher {
         }
     }
 
-    /// As written.
+    /// The glob as the user wrote it.
     fn text(&self) -> &str {
         match self {
             Self::Plain(glob) => glob,
@@ -46,7 +46,7 @@ impl Matcher {
     }
 }
 
-/// Whether they are the same but for what `?` stands for: one byte, as with the engine.
+/// Whether they are equal, where `?` stands for one byte, as in the regular expression engine.
 fn is_alike(glob: &[u8], name: &[u8]) -> bool {
     glob.len() == name.len() && glob.iter().zip(name).all(|(glob, name)| *glob == b'?' || glob == name)
 }
@@ -56,7 +56,7 @@ fn is_plain(entry: &str) -> bool {
 }
 
 impl Globs {
-    /// Understands a list, reporting each bad entry at its index below `field`.
+    /// Compiles a list, and reports each bad entry at its index below `field`.
     pub fn compile(field: &str, entries: &[String], problems: &mut Vec<Problem>) -> Self {
         let mut globs = Self::default();
         for (index, entry) in entries.iter().enumerate() {
@@ -89,12 +89,12 @@ impl Globs {
             || self.matchers.iter().any(|matcher| matcher.is_match(name))
     }
 
-    /// The names, where no entry is a glob.
+    /// The names, if no entry is a glob.
     pub fn literals(&self) -> Option<&[String]> {
         self.matchers.is_empty().then_some(self.literals.as_slice())
     }
 
-    /// Every entry as written.
+    /// Every entry as the user wrote it.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.literals.iter().map(String::as_str).chain(self.matchers.iter().map(Matcher::text))
     }
@@ -109,22 +109,22 @@ pub(super) fn is_literal(entry: &str) -> bool {
     !entry.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
 }
 
-/// A name or glob, in words that the API server's expressions have.
+/// A name or glob in terms of CEL functions, for a match condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameGlob<'e> {
-    /// This name.
+    /// Equal to this name.
     Literal,
-    /// Every name.
+    /// Any name; also for a text that is no valid glob.
     Any,
-    /// What begins so.
+    /// Names with this prefix.
     Prefix(&'e str),
-    /// What ends so.
+    /// Names with this suffix.
     Suffix(&'e str),
-    /// What this pattern matches, in RE2's syntax; every name for what is no glob.
+    /// Names that match this pattern, in RE2's syntax.
     Pattern(String),
 }
 
-/// Understands a name or glob.
+/// The form of one name or glob.
 pub fn name_glob(entry: &str) -> NameGlob<'_> {
     match (entry.strip_suffix('*'), entry.strip_prefix('*')) {
         _ if is_literal(entry) => NameGlob::Literal,

@@ -1,5 +1,5 @@
-//! The one validator: our own kinds, from as written to as understood, or everything that is wrong with them.
-//! Webhook, reconciler and command line all come through here.
+//! The one validator: it compiles the specs of our kinds, or says everything that is wrong with them.
+//! Webhook, reconciler and commands all use it.
 
 mod annotation;
 mod copy_name;
@@ -21,7 +21,7 @@ pub use fields::{LABEL_MISSING, UNSUPPORTED, quarantine_reason, unknown_fields};
 pub use glob::{Globs, NameGlob, name_glob};
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
-    Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Place, RequestFacts, RequestKind,
+    Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Position, RequestFacts, RequestKind,
     RequestResource, RequestUser, Violation, Write, in_namespaces, policy_group, printable, requirements,
 };
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
@@ -34,7 +34,7 @@ pub use window::CompiledWindow;
 
 use crate::api::Problem;
 
-/// A finding about a spec: the field, what is wrong, and what to write instead.
+/// A problem with a spec: the field, what is wrong, and what to write instead.
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
 }

@@ -1,4 +1,4 @@
-//! A `ConfigMonitor`, understood.
+//! Compiles the spec of a `ConfigMonitor`.
 
 use std::time::Duration;
 
@@ -10,61 +10,62 @@ use crate::{
     names::Kind,
 };
 
-/// How long content must stay unchanged before a restart, where a monitor does not say.
+/// How long content must stay unchanged before a restart, by default.
 pub const QUIET_PERIOD: Duration = Duration::from_secs(2);
-/// The least time between two restarts of a workload, where a monitor does not say.
+/// The least time between two restarts of a workload, by default.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A `ConfigMonitor`, understood.
+/// The compiled spec of a `ConfigMonitor`.
 #[derive(Clone, Debug)]
 pub struct CompiledMonitor {
-    /// The watched objects.
+    /// The watched objects, one set for each term of `spec.watch`.
     pub watch: Vec<CompiledWatch>,
-    /// What restarts.
+    /// The workloads that restart.
     pub workloads: WorkloadChoice,
-    /// How.
+    /// How the workloads restart.
     pub strategy: StrategyType,
-    /// How long content must stay unchanged first.
+    /// How long content must stay unchanged before a restart.
     pub quiet_period: Duration,
     /// The least time between two restarts of one workload.
     pub min_interval: Duration,
-    /// Who restarts after whom; `None`: nobody waits for anybody.
+    /// Order and concurrency of restarts; `None`: each workload restarts on its own.
     pub stage: Option<CompiledStage>,
     /// When restarts may begin; `None`: at any time.
     pub window: Option<CompiledWindow>,
-    /// Act with this account.
+    /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Restart nothing.
+    /// Whether nothing restarts for this monitor.
     pub suspend: bool,
 }
 
-/// One set of watched objects.
+/// One set of watched objects: a term of `spec.watch`.
 #[derive(Clone, Debug)]
 pub struct CompiledWatch {
-    /// Their kind.
+    /// Whether they are ConfigMaps or Secrets.
     pub kind: Kind,
-    /// Their names.
+    /// Names and globs of the objects.
     pub names: Globs,
-    /// The keys that count; `None`: all.
+    /// The keys whose content counts; `None`: all.
     pub keys: Option<Globs>,
 }
 
-/// What restarts.
+/// The workloads that restart.
 #[derive(Clone, Debug)]
 pub enum WorkloadChoice {
-    /// Whatever references a watched object.
+    /// Every workload that references a watched object.
     References,
-    /// By labels of the pods: understood, and as written for the API server's own lists.
+    /// Pods by their labels: the compiled selector, and the one that the user wrote, for lists by the API
+    /// server.
     Pods(Selector, LabelSelector),
-    /// By kind and name.
+    /// Workloads by kind and name.
     Names(Vec<(WorkloadKind, String)>),
 }
 
 impl CompiledMonitor {
-    /// Understands a spec, or says everything that is wrong with it.
+    /// Compiles a spec.
     ///
     /// # Errors
-    /// At least one problem, each naming its field and the fix.
+    /// All problems, at least one; each names its field and the fix.
     pub fn compile(spec: &ConfigMonitorSpec) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         if spec.watch.is_empty() {
@@ -134,12 +135,12 @@ impl CompiledMonitor {
         })
     }
 
-    /// Every term that watches this object.
+    /// The terms that watch this object.
     pub fn terms(&self, kind: Kind, name: &str) -> impl Iterator<Item = &CompiledWatch> {
         self.watch.iter().filter(move |term| term.kind == kind && term.names.matches(name))
     }
 
-    /// The term that watches this object, if any.
+    /// The first term that watches this object.
     pub fn watches(&self, kind: Kind, name: &str) -> Option<&CompiledWatch> {
         self.watch.iter().find(|term| term.kind == kind && term.names.matches(name))
     }

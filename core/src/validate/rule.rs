@@ -1,4 +1,4 @@
-//! A `CopyratorRule`, understood.
+//! Compiles the spec of a `CopyratorRule`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,37 +14,38 @@ use crate::{
     names::{Kind, ObjectKey},
 };
 
-/// A `CopyratorRule`, understood.
+/// The compiled spec of a `CopyratorRule`.
 #[derive(Clone, Debug)]
 pub struct CompiledRule {
     /// The kind of the sources.
     pub kind: Kind,
-    /// The sources' names; `None`: any.
+    /// Names and globs of the sources; `None`: any.
     pub names: Option<Globs>,
-    /// The sources' labels; `None`: any.
+    /// A selector of the sources' labels; `None`: any.
     pub object_selector: Option<Selector>,
-    /// Where sources are looked for, in order and each once; empty: the rule's own namespace.
+    /// The namespaces of the sources, in order and each once; empty: the rule's own namespace.
     pub source_namespaces: Vec<String>,
-    /// The targets.
+    /// The terms of `spec.targets`, of which one must match.
     pub targets: Vec<CompiledTarget>,
-    /// Never targets.
+    /// Namespaces that never get a copy.
     pub exclude: Globs,
-    /// How a copy differs.
+    /// How a copy differs from its source.
     pub shape: CompiledShape,
-    /// What to do about foreign objects.
+    /// What to do about an object that is not ours.
     pub conflict: ConflictPolicy,
-    /// What becomes of unwanted copies.
+    /// What happens to an orphaned copy.
     pub deletion: DeletionPolicy,
-    /// How long they stay; `None`: the operator's default.
+    /// How long an orphaned copy is kept; `None`: the operator's default.
     pub grace: Option<Duration>,
-    /// Act with this account.
+    /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Write and remove nothing.
+    /// Whether nothing is written or deleted for this rule.
     pub suspend: bool,
 }
 
 impl CompiledRule {
-    /// Whether it names this namespace itself, as a source's or as a target; a glob or selector does not.
+    /// Whether the rule names this namespace literally, as a source's or a target; a glob or selector does
+    /// not count.
     pub fn names_namespace(&self, namespace: &str) -> bool {
         let targets = self.targets.iter().filter_map(|term| term.names.as_ref());
         let targets = targets.flat_map(|names| names.names());
@@ -52,55 +53,55 @@ impl CompiledRule {
     }
 }
 
-/// One term of the targets.
+/// One term of `spec.targets`.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
-    /// Labels of the namespaces; `None`: any.
+    /// A selector of the namespaces' labels; `None`: any.
     pub selector: Option<Selector>,
-    /// Names; `None`: any.
+    /// Names and globs of the namespaces; `None`: any.
     pub names: Option<Globs>,
 }
 
-/// How a copy differs from its source.
+/// The compiled `spec.copy`: how a copy differs from its source.
 #[derive(Clone, Debug)]
 pub struct CompiledShape {
-    /// The copy's name.
+    /// The template of the copy's name.
     pub name: CopyName,
-    /// The copy's kind.
+    /// The kind of the copy.
     pub kind: Kind,
-    /// Its keys.
+    /// Which keys are copied, and under which names.
     pub keys: CompiledKeys,
-    /// Its labels.
+    /// Which labels the copy gets.
     pub labels: CompiledMeta,
-    /// Its annotations.
+    /// Which annotations the copy gets.
     pub annotations: CompiledMeta,
 }
 
-/// Which keys a copy has.
+/// Which keys of the source are copied.
 #[derive(Clone, Debug, Default)]
 pub struct CompiledKeys {
-    /// Carried over; `None`: all.
+    /// The keys to copy; `None`: all.
     pub include: Option<Globs>,
-    /// Not carried over.
+    /// The keys not to copy, even if included.
     pub exclude: Globs,
-    /// Old to new.
+    /// The new names of keys, by their old ones.
     pub rename: BTreeMap<String, String>,
 }
 
-/// Which labels or annotations a copy has.
+/// Which labels or annotations a copy gets.
 #[derive(Clone, Debug, Default)]
 pub struct CompiledMeta {
-    /// Set on every copy.
+    /// Entries that every copy gets.
     pub set: BTreeMap<String, String>,
-    /// Carried over.
+    /// The entries to copy from the source.
     pub keep: Globs,
 }
 
 impl CompiledRule {
-    /// Understands a spec, or says everything that is wrong with it.
+    /// Compiles a spec.
     ///
     /// # Errors
-    /// At least one problem, each naming its field and the fix.
+    /// All problems, at least one; each names its field and the fix.
     pub fn compile(spec: &CopyratorRuleSpec) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let source = &spec.source;
@@ -248,14 +249,14 @@ fn compile_meta(
 }
 
 impl CompiledShape {
-    /// The name of a source's copy.
+    /// The name that a source's copy gets.
     pub fn copy_name(&self, source: &ObjectKey) -> String {
         self.name.of(&source.namespace, &source.name)
     }
 }
 
 impl CompiledKeys {
-    /// The name under which a source's key is carried over; `None` where it is not.
+    /// The name under which a source's key is copied; `None` where it is not.
     pub fn carried<'a>(&'a self, key: &'a str) -> Option<&'a str> {
         let wanted =
             self.include.as_ref().is_none_or(|include| include.matches(key)) && !self.exclude.matches(key);
@@ -264,7 +265,7 @@ impl CompiledKeys {
 }
 
 impl CompiledMeta {
-    /// What a copy carries, from what its source has.
+    /// The entries of a copy, given those of its source.
     pub fn carried<'a>(
         &self,
         source: impl IntoIterator<Item = (&'a str, &'a str)>,

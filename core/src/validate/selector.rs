@@ -1,4 +1,4 @@
-//! Label selectors: Kubernetes' own rules, understood once.
+//! Label selectors by Kubernetes' own rules, compiled once.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use super::invalid;
 use crate::api::Problem;
 
-/// An understood LabelSelector. An empty one matches everything.
+/// A compiled LabelSelector. An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
@@ -26,7 +26,7 @@ enum Operator {
 }
 
 impl Selector {
-    /// Understands a selector, reporting what is wrong below `field`.
+    /// Compiles a selector, and reports below `field` what is wrong.
     pub fn compile(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
@@ -48,12 +48,12 @@ impl Selector {
         Self(requirements)
     }
 
-    /// Whether labels, given as a look-up, satisfy every requirement.
+    /// Whether labels, given as a look-up, meet every requirement.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
     }
 
-    /// The first requirement that labels do not satisfy, as kubectl writes it, and what its label is instead.
+    /// The first requirement that labels do not meet, as kubectl writes it, and the value of its label.
     pub fn unmet<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<(String, Option<&'a str>)> {
         let mut values = self.0.iter().map(|requirement| (requirement, label(&requirement.key)));
         let (requirement, value) = values.find(|(requirement, value)| !requirement.is_met(*value))?;
@@ -167,7 +167,7 @@ mod tests {
         assert!(!matches(&some, &[("app", "shop")]));
     }
 
-    /// config-syncer#472: a bad selector took the whole process down.
+    /// config-syncer#472: a bad selector stopped the whole process.
     #[test]
     fn bad_selectors_are_named_and_harm_nobody() {
         let (_, problems) = compile(serde_json::json!({

@@ -1,13 +1,12 @@
-//! Label selectors as one line of text, the way `kubectl -l` takes them.
+//! Label selectors in one line of text, as `kubectl -l` takes them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// Reads `team=blue,tier!=db,env in (a,b),zone notin (c),old,!new`: the grammar of Kubernetes'
-/// `labels.Parse`, but for `<` and `>`, which a LabelSelector lacks. Whether keys and values are valid is not
-/// looked at.
+/// `labels.Parse`, except for `<` and `>`, which a LabelSelector lacks. Keys and values are not validated.
 ///
 /// # Errors
-/// What is wrong, and what would be right.
+/// What is wrong, and what to write instead.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
         return Err("is empty; write labels such as team=blue".into());

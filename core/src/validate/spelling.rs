@@ -1,9 +1,8 @@
-//! What a word was probably meant to be.
+//! Suggests what a misspelt word was meant to be.
 
-/// The one of these words that is closest to what was written, if it is close at all: another case, a plural,
-/// or a slip or two.
+/// The closest of these words, if it is close at all: another case, a plural, or one or two typing errors.
 pub fn meant<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    // Longer than any word of ours: not worth the time.
+    // Longer than any word of ours, so it is not worth the time.
     if written.len() > LONGEST {
         return None;
     }
@@ -15,14 +14,14 @@ pub fn meant<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> Opt
     near.min().map(|(_, word)| word)
 }
 
-/// "; did you mean X?", or nothing.
+/// "; did you mean X?", or an empty text.
 pub(crate) fn did_you_mean<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> String {
     meant(written, words).map(|word| format!("; did you mean {word}?")).unwrap_or_default()
 }
 
 const LONGEST: usize = 128;
 
-/// How many characters are too many, too few, or others.
+/// The edit distance between two words.
 fn slips(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

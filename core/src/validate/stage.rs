@@ -1,14 +1,14 @@
-//! What a monitor says about who restarts when: understood once.
+//! Compiles the part of a monitor that orders restarts: `pace.maxConcurrent`, `pace.soak` and `pace.order`.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Selector, invalid};
 use crate::api::{Pace, Problem, Span};
 
-/// Who restarts after whom, and how many at once.
+/// The order of restarts, and how many run at once.
 #[derive(Clone, Debug)]
 pub struct CompiledStage {
-    /// How many may be under way at once; `None`: any number.
+    /// How many may be under way at once; `None`: no limit.
     pub max_concurrent: Option<usize>,
     /// How long a restarted workload must stay ready before the next one follows.
     pub soak: Duration,
@@ -16,7 +16,7 @@ pub struct CompiledStage {
 }
 
 impl CompiledStage {
-    /// Understands a pace, reporting what is wrong with it; `None` where it says nothing about others.
+    /// Compiles a pace, and reports what is wrong with it; `None` where it does not order restarts.
     pub(super) fn compile(pace: &Pace, problems: &mut Vec<Problem>) -> Option<Self> {
         let soak = pace.soak.as_ref().map_or(Ok(Duration::ZERO), Span::get).unwrap_or_else(|error| {
             problems.push(invalid("spec.pace.soak", error));
@@ -35,8 +35,8 @@ impl CompiledStage {
         says_something.then_some(Self { max_concurrent, soak, order })
     }
 
-    /// The group of a workload with these labels on its pods: that of the first selector that finds it, else
-    /// the last.
+    /// The index of the first group whose selector matches a workload's pod labels; otherwise that of the
+    /// last group.
     pub fn group(&self, labels: &BTreeMap<String, String>) -> usize {
         let finds = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
         self.order.iter().position(finds).unwrap_or(self.order.len())

@@ -1,4 +1,4 @@
-//! A monitor's window: its schedule and its time zone, understood once.
+//! Compiles a monitor's window: its schedule and its time zone.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use jiff::{
 use super::invalid;
 use crate::api::{Problem, Window};
 
-/// A window, understood.
+/// A compiled window for restarts.
 #[derive(Clone, Debug)]
 pub struct CompiledWindow {
-    /// When it opens.
+    /// The times at which the window opens.
     pub schedule: Cron,
-    /// The time zone of the schedule.
+    /// The time zone that the schedule is in.
     pub zone: TimeZone,
-    /// How long it stays open.
+    /// How long the window stays open.
     pub duration: Duration,
 }
 
 impl CompiledWindow {
-    /// Understands a window, reporting what is wrong with it.
+    /// Compiles a window, and reports what is wrong with it.
     pub(super) fn compile(window: &Window, problems: &mut Vec<Problem>) -> Option<Self> {
         let before = problems.len();
         let duration = window.duration.get().unwrap_or_else(|error| {
@@ -40,7 +40,7 @@ impl CompiledWindow {
             ));
         }
         let name = window.time_zone.as_deref().unwrap_or("UTC");
-        // The one that we carry: the same everywhere, also in an image that has no zones.
+        // The zones that this build carries: they are the same everywhere, also in an image without any.
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             let what = format!(
                 "{name:?} is no time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
@@ -67,8 +67,7 @@ impl CompiledWindow {
     }
 }
 
-/// Whether such a time ever comes. Schedules have no years, so that it does not matter from when on one
-/// looks.
+/// Whether the schedule ever fires. Schedules have no years, so it does not matter from when one looks.
 fn fires(schedule: &Cron) -> bool {
     schedule.find_next_occurrence(&Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC), true).is_ok()
 }
@@ -123,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A schedule that never comes is looked for until the year 5000: that must not take long.
+    /// A schedule that never fires is searched up to the year 5000, which must not take long.
     #[test]
     fn hostile_schedules_end() {
         for schedule in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 29 2 +1#5", "0 0 30W 2 *", "* * 31 6 *"] {

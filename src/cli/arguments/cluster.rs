@@ -1,5 +1,5 @@
-//! Which cluster, as whom, and where in it: kubectl's own flags, the same for every command that asks a
-//! cluster.
+//! Which cluster to ask, with which identity, and about which namespace: kubectl's own flags, the same for
+//! every command that asks a cluster.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use super::usage::{UsageError, duration};
 use crate::cluster::{ClientError, Identity, Impersonated, Target, Trust, client};
 
-/// Which cluster, as whom, and how patiently.
+/// Which cluster to ask, with which identity and timeout.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Which cluster, as kubectl has it")]
 pub struct ClusterArgs {
@@ -32,24 +32,24 @@ pub struct ClusterArgs {
     /// The API server's address; no kubeconfig is needed then.
     #[arg(short, long, value_name = "URL", value_parser = address, hide_short_help = true)]
     server: Option<http::Uri>,
-    /// A PEM file of the CAs that the API server's certificate may be of.
+    /// A PEM file of the CAs that may have issued the API server's certificate.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     certificate_authority: Option<PathBuf>,
-    /// The name that must be in the API server's certificate; else the address's.
+    /// The name that the API server's certificate must have; else the host of its address.
     #[arg(long, value_name = "NAME", value_parser = something(), hide_short_help = true)]
     tls_server_name: Option<String>,
-    /// Do not check the API server's certificate: anybody who answers in its place gets your credentials.
+    /// Do not check the API server's certificate: an impostor would get your credentials.
     #[arg(long, conflicts_with = "certificate_authority", hide_short_help = true, value_name = "true|false",
         num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set,
         hide_default_value = true, hide_possible_values = true)]
     insecure_skip_tls_verify: bool,
-    /// A bearer token, shown in place of the kubeconfig's credentials, all of them.
+    /// A bearer token, used instead of all credentials of the kubeconfig.
     #[arg(long, value_name = "TOKEN", value_parser = something().map(SecretString::from), conflicts_with = "user_entry", hide_short_help = true)]
     token: Option<SecretString>,
-    /// A PEM file of a client certificate, shown in place of the kubeconfig's credentials.
+    /// A PEM file of a client certificate, used instead of the kubeconfig's credentials.
     #[arg(long, value_name = "FILE", requires = "client_key", conflicts_with_all = ["token", "user_entry"], hide_short_help = true)]
     client_certificate: Option<PathBuf>,
-    /// The PEM file of its key.
+    /// The PEM file of the certificate's key.
     #[arg(long, value_name = "FILE", requires = "client_certificate", hide_short_help = true)]
     client_key: Option<PathBuf>,
     /// Ask as this user, or ServiceAccount (system:serviceaccount:NS:NAME).
@@ -70,7 +70,7 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// The same, checked.
+    /// The checked target of a client.
     pub(crate) fn check(self) -> Result<Target, UsageError> {
         let request_timeout = self.request_timeout.as_deref().map(patience).transpose()?;
         let identity = match (self.token, self.client_certificate, self.client_key) {
@@ -99,8 +99,8 @@ impl ClusterArgs {
     }
 }
 
-/// An empty value is a variable that somebody forgot to set. Kubectl takes it for nothing said, and asks with
-/// other rights than meant.
+/// Refuses an empty value, which mostly comes from a variable that somebody forgot to set. kubectl ignores
+/// it, and then asks with other rights than meant.
 fn something() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }
@@ -112,8 +112,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Kubectl takes an address without a scheme for http's, which shows the credentials to all on the way: a
-/// scheme is asked for.
+/// Refuses an address without a scheme. kubectl takes it for http, which shows the credentials to everybody
+/// on the way.
 fn address(text: &str) -> Result<http::Uri, String> {
     let uri: http::Uri = text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     match (uri.scheme_str(), uri.authority()) {
@@ -122,23 +122,23 @@ fn address(text: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// As kubectl takes it: a number alone is seconds, and 0 is no limit.
+/// A timeout as in kubectl: a number alone is seconds, and 0 is no limit.
 fn patience(text: &str) -> Result<Duration, UsageError> {
     let span = seconds("request-timeout", text)?;
     Ok(if span.is_zero() { Duration::MAX } else { span })
 }
 
-/// A number alone is seconds.
+/// A duration, in which a number alone is seconds.
 pub(crate) fn seconds(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
     text.parse().map(Duration::from_secs).or_else(|_| duration(flag, text))
 }
 
-/// A client for a command: what it asks for is little, and waits for nobody.
+/// A client for a command, which sends few requests and so is not throttled.
 pub(crate) async fn connect(target: &Target) -> Result<Client, ClientError> {
     client(target, &Arc::default()).await
 }
 
-/// The namespace asked about. Where Copyrator's own objects live is another one, and has another flag.
+/// The namespace that a command is about. Another flag names the namespace of Copyrator's own objects.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Scope {
     /// The namespace asked about; without it, all.
@@ -151,7 +151,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The namespace, where one is asked about.
+    /// The namespace, if the command is about one.
     pub(crate) fn one(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

@@ -1,9 +1,9 @@
-//! How a command line says where the API server finds the webhook.
+//! Where the API server finds the webhook, by the flags of a command.
 
 use super::usage::UsageError;
 use crate::hooks::Endpoint;
 
-/// Where the API server finds the webhook: a URL, where one is named.
+/// A URL if one is named, else a Service.
 pub(crate) fn endpoint(
     url: Option<String>,
     service_name: &str,

@@ -1,18 +1,17 @@
-//! `-l`: labels, as kubectl takes them.
+//! The flag `-l` with a label selector, as in kubectl.
 
 use super::usage::UsageError;
 use crate::validate::{Selector, parse_selector};
 
-/// Of which labels.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LabelArgs {
-    /// Only what has these labels, as kubectl takes them: team=blue,tier!=db.
+    /// Only objects with these labels, as kubectl takes them: team=blue,tier!=db.
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 }
 
 impl LabelArgs {
-    /// The same, checked.
+    /// The parsed selector; `None` without the flag.
     pub(crate) fn check(self) -> Result<Option<Labels>, UsageError> {
         let wrong = |message: String| UsageError::Value { flag: "selector", message };
         let Some(text) = self.selector else { return Ok(None) };
@@ -26,11 +25,11 @@ impl LabelArgs {
     }
 }
 
-/// Labels asked for.
+/// A label selector, as text and parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
-    /// As written.
+    /// The text that the user wrote.
     pub text: String,
-    /// As understood.
+    /// The parsed selector, for matching.
     pub selector: Selector,
 }

@@ -1,5 +1,5 @@
-//! Files of manifests: every document with its place. A fault of a document is told without quoting it, since
-//! a Secret may be in it.
+//! Reads files of manifests into documents with their positions. A message about a document never quotes it,
+//! since it may be a Secret.
 
 use std::{
     io::Read as _,
@@ -11,19 +11,19 @@ use serde_json::Value;
 /// One document of a file.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// `FILE:LINE`, where it begins.
+    /// `FILE:LINE` of the document's beginning.
     pub place: String,
-    /// The file, as it was given.
+    /// The file, as the user named it.
     pub file: String,
-    /// The line where it begins, from 1; of an item of a List, where the List begins.
+    /// The line where it begins, from 1; for an item of a List, where the List begins.
     pub line: u64,
     /// Which document of its file it is, from 1; items of a List share theirs.
     pub number: usize,
-    /// What it says.
+    /// The parsed document.
     pub value: Value,
 }
 
-/// Why a file is no list of documents.
+/// Why a file cannot be read as documents.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     #[error("cannot read {file}")]
@@ -38,8 +38,8 @@ pub(crate) enum ManifestError {
     Parse { file: String, line: u64, what: &'static str },
 }
 
-/// Reads files, the YAML and JSON files of directories, and `-`, which is standard input. An item of a List
-/// is a document of its own.
+/// Reads files, the YAML and JSON files of directories, and `-`, which is standard input. Each item of a List
+/// becomes a document.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for path in paths {
@@ -110,7 +110,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
 }
 
 /// The documents of a stream, each with the number of its first line. `---` at the beginning of a line always
-/// parts two: YAML allows it nowhere else.
+/// separates two: YAML allows it nowhere else.
 fn chunks(text: &str) -> Vec<(u64, String)> {
     let mut chunks = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {

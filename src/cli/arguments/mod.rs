@@ -1,8 +1,8 @@
-//! What several commands take from their command line, read alike.
+//! Flags and arguments that several commands share.
 
 mod cluster;
 mod endpoint;
-mod home;
+mod install_namespace;
 mod labels;
 pub(crate) mod manifests;
 mod named;
@@ -11,7 +11,7 @@ mod usage;
 
 pub(crate) use cluster::{ClusterArgs, Scope, connect, seconds};
 pub(crate) use endpoint::{endpoint, service};
-pub(crate) use home::Home;
+pub(crate) use install_namespace::InstallNamespace;
 pub(crate) use labels::{LabelArgs, Labels};
 pub(crate) use named::{Named, Sort};
 pub(crate) use output::Output;

@@ -1,30 +1,25 @@
-//! Objects as people name them: `secret/registry`, `deploy/web`, as kubectl takes them.
+//! Objects as users name them: `secret/registry`, `deploy/web`, as in kubectl.
 
 use std::{fmt, str::FromStr};
 
 use crate::{api::WorkloadKind, names::Kind};
 
-/// A kind that can be asked about.
+/// A kind that users can ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// A ConfigMap or Secret.
     Object(Kind),
-    /// A workload.
     Workload(WorkloadKind),
-    /// A CopyratorRule.
     Rule,
 }
 
-/// `KIND/NAME`.
+/// An object that a user names as `KIND/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// The kind.
     pub sort: Sort,
-    /// The name.
     pub name: String,
 }
 
-/// Words that name no object.
+/// The argument is not of the form `KIND/NAME`.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, deployment (deploy), statefulset (sts), \

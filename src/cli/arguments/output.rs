@@ -1,28 +1,30 @@
-//! How output looks. What machines read says on top what it is, and only ever gains fields.
+//! The formats of output. Machine-readable output begins with its kind and version, and only ever gains
+//! fields.
 
 use serde::Serialize;
 
-/// The version of what machines read, not of the objects in the cluster.
+/// The version of machine-readable output, not of the objects in the cluster.
 const API_VERSION: &str = "cli.copyrator.dev/v1alpha1";
 
-/// How the output looks.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
-    /// For people.
+    /// A table for people.
     #[default]
     Table,
-    /// The same, and what is in order, too.
+    /// The table, also with what is in order.
     Wide,
-    /// For machines.
+    /// JSON for machines.
     Json,
-    /// The same as YAML.
+    /// The same fields as YAML.
     Yaml,
     /// A line an object, KIND/NAME as kubectl has it, without the namespace.
     Name,
 }
 
 impl Output {
-    /// The answer of this kind: as a table, a wide one maybe, for machines, or its objects by name.
+    /// The output of this kind: the table that `table` makes, wide or not, or machine-readable, or names of
+    /// objects.
     pub(crate) fn text<T: Serialize>(
         self,
         kind: &str,
@@ -49,17 +51,17 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
-/// What machines read, as JSON.
+/// Machine-readable output as JSON.
 pub(crate) fn json<T: Serialize>(kind: &str, body: &T) -> String {
     let document = Document { api_version: API_VERSION, kind, body };
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// The same as YAML.
+/// Machine-readable output as YAML.
 pub(crate) fn yaml<T: Serialize>(kind: &str, body: &T) -> String {
     let json = json(kind, body);
     let value = serde_json::from_str::<serde_json::Value>(&json).ok();
-    // JSON is YAML, too.
+    // If YAML fails, JSON is YAML, too.
     value.and_then(|value| serde_saphyr::to_string(&value).ok()).unwrap_or(json)
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn names<K: AsRef<str>, N: AsRef<str>>(objects: impl IntoIterator<Ite
     lines.concat()
 }
 
-/// A kind as kubectl takes it. The pods that a monitor finds itself are told by the monitor.
+/// The resource as kubectl takes it. Pods that a monitor selects itself are shown by the monitor.
 fn resource(kind: &str) -> String {
     let group = match kind {
         "CopyratorRule" | "ConfigMonitor" | "ConfigPolicy" => ".copyrator.dev",

@@ -1,10 +1,10 @@
-//! What is wrong with a word of the command line, and the words that several commands read alike.
+//! Errors in arguments, and arguments that several commands parse alike.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::api::Span;
 
-/// A word of the command line that cannot be used.
+/// An argument that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UsageError {
     #[error("--{flag}: {message}")]
@@ -33,7 +33,7 @@ pub(crate) fn namespaces(entries: Vec<String>) -> Result<BTreeSet<String>, Usage
     }
 }
 
-/// An environment variable that is set to nothing is no entry.
+/// Drops empty entries: an environment variable that is set to nothing is no entry.
 pub(crate) fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
     entries.into_iter().filter(|entry| !entry.is_empty())
 }

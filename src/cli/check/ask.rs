@@ -1,12 +1,12 @@
-//! One object put to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if it
-//! had just been written by nobody in particular.
+//! Gives one object to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if
+//! an unknown user had just written it.
 
 use jiff::Timestamp;
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    input::Item,
     report::{Finding, title},
-    scene::Item,
 };
 use crate::{
     admit::{
@@ -19,7 +19,7 @@ use crate::{
     model::World,
 };
 
-/// What the webhook says of a rule, monitor or policy, apart from whether its writer may write it.
+/// The webhook's findings about a rule, monitor or policy, except whether its author has the rights.
 pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
     if item.name.is_empty() && item.value.pointer("/metadata/generateName").is_none() {
         let named = title(item.kind, &item.namespace, "");
@@ -32,7 +32,7 @@ pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
     settled(item, &item.value, &Purpose::OwnKinds, "spec")
 }
 
-/// What it says of annotations of ours.
+/// The webhook's findings about annotations of ours.
 pub(super) fn annotations(item: &Item, object: &Value) -> Vec<Finding> {
     settled(item, object, &Purpose::Annotations, "annotations")
 }
@@ -49,7 +49,7 @@ pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result
     }
 }
 
-/// What policies say of it.
+/// The violations of policies by an object.
 pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Finding> {
     let breaches = asked(item, object, &Purpose::Policies, |case| match case {
         Case::Write(write) => Ok(write.breaches(&write.look(world)?)),
@@ -58,7 +58,7 @@ pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Findin
     breaches.map_or_else(|faults| faults, |breaches| breaches.into_iter().map(Finding::from).collect())
 }
 
-/// A verdict that hangs on nothing in the cluster. What its writer may do is not asked: the writer is not
+/// The verdict as far as it needs nothing from a cluster. Rights are not checked, since the author is not
 /// known.
 fn settled(item: &Item, object: &Value, purpose: &Purpose, rule: &str) -> Vec<Finding> {
     let verdict = asked(item, object, purpose, |case| match case {
@@ -98,7 +98,7 @@ fn review<'a>(item: &'a Item, object: &'a RawValue) -> Review<'a> {
         Some(_) => ("", "v1"),
         None => (GROUP, VERSION),
     };
-    // The API server says of a Namespace that it is in itself.
+    // In a review, the API server gives a Namespace its own name as the namespace.
     let namespace = if item.kind == "Namespace" { &item.name } else { &item.namespace };
     Review {
         uid: "check".into(),

@@ -1,24 +1,24 @@
-//! The cluster as the files have it: policies in force, and labels of namespaces.
+//! A cluster as the files describe it: policies in force, and labels of namespaces.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{scene::Item, stored::NAMESPACE_NAME};
+use super::{input::Item, stored::NAMESPACE_NAME};
 use crate::{
     api::ConfigPolicySpec,
     model::{Declared, NamespaceFacts, World},
     validate::{Candidate, CompiledPolicy},
 };
 
-/// A policy in force.
+/// A policy that is in force.
 struct Policy {
     place: String,
     spec: ConfigPolicySpec,
     compiled: Arc<CompiledPolicy>,
 }
 
-/// The cluster as the files have it.
+/// A cluster as the files describe it.
 #[derive(Default)]
 pub(super) struct Cluster {
     policies: BTreeMap<Arc<str>, Policy>,
@@ -26,8 +26,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Puts a policy in force, as the API server would have stored it; what should be known of it is given
-    /// back. One that cannot be understood is in force nowhere.
+    /// Puts a policy in force, as the API server would have stored it, and returns notes about it. An invalid
+    /// policy is not in force.
     pub(super) fn put(&mut self, item: &Item) -> Vec<String> {
         let mut notices = Vec::new();
         let Ok(spec) = serde_json::from_value::<ConfigPolicySpec>(item.value["spec"].clone()) else {
@@ -50,7 +50,7 @@ impl Cluster {
         notices
     }
 
-    /// Learns the labels of a namespace.
+    /// Sets the labels of a namespace.
     pub(super) fn learn(&mut self, namespace: &str, labels: BTreeMap<String, String>) {
         self.namespaces.insert(namespace.into(), labels);
     }
@@ -60,8 +60,8 @@ impl Cluster {
         self.namespaces.contains_key(namespace)
     }
 
-    /// The policies that would speak of an object if the labels of its namespace, which are not known, were
-    /// the right ones.
+    /// The policies that could cover an object, depending on the labels of its namespace, which are not
+    /// known.
     pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
         let open = |policy: &&Policy| {
             hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()
@@ -69,9 +69,8 @@ impl Cluster {
         self.policies.iter().filter(move |(_, policy)| open(policy)).map(|(name, _)| &**name)
     }
 
-    /// What the webhook would know. Where no file gives the labels of `unknown`, a namespace, the policies
-    /// that depend on them are left out: a namespace has then only the label that the API server itself puts
-    /// on it.
+    /// What the webhook would know. If no file gives the labels of the namespace `unknown`, policies that
+    /// depend on them are left out: the namespace then has only the label that the API server itself sets.
     pub(super) fn world(&self, unknown: Option<&str>) -> World {
         let mut world = World::default();
         for (name, labels) in &self.namespaces {
@@ -105,7 +104,7 @@ fn facts(labels: BTreeMap<String, String>) -> NamespaceFacts {
     NamespaceFacts { labels, ..NamespaceFacts::default() }
 }
 
-/// Whether a policy looks at labels of namespaces that somebody has to tell.
+/// Whether a policy selects by labels of namespaces that a file must give.
 fn hangs_on_labels(spec: &ConfigPolicySpec) -> bool {
     let Some(selector) = &spec.match_.namespace_selector else { return false };
     let labels = selector.match_labels.iter().flatten().map(|(key, _)| key);

@@ -1,4 +1,4 @@
-//! From what is in the files to what is found.
+//! Judges the input of a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 use super::{
     ask,
     cluster::Cluster,
+    input::{Input, Item},
     report::{Finding, Judged, Level, Report, title},
-    scene::{Item, Scene},
     stored::stored,
 };
 use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
 
 /// Judges everything that is in the files.
-pub(super) fn judge(scene: Scene) -> Report {
-    let Scene { items, skipped, misspelt, own_namespace } = scene;
+pub(super) fn judge(scene: Input) -> Report {
+    let Input { items, skipped, misspelt, own_namespace } = scene;
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
     let mut cluster = Cluster::default();
@@ -50,7 +50,7 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
     }
 }
 
-/// Labels of namespaces as they would be once written, with what policies add.
+/// Takes the labels of namespaces as they would be once written, with those that policies add.
 fn learn_namespaces(cluster: &mut Cluster, items: &[Item]) {
     let world = cluster.world(None);
     for item in items.iter().filter(|item| item.kind == "Namespace") {
@@ -62,7 +62,7 @@ fn learn_namespaces(cluster: &mut Cluster, items: &[Item]) {
     }
 }
 
-/// What is found about a ConfigMap, Secret or Namespace.
+/// The findings about a ConfigMap, Secret or Namespace.
 fn findings(
     cluster: &Cluster,
     worlds: &mut BTreeMap<Option<String>, World>,
@@ -97,7 +97,7 @@ fn findings(
     findings
 }
 
-/// The policies that cannot be judged, since nobody tells what they hang on.
+/// The policies that cannot be judged, since no file has what they depend on.
 fn open(cluster: &Cluster, item: &Item, kind: PolicyKind, object: &Value) -> Vec<Finding> {
     let text = object.to_string();
     let Ok(candidate) = Candidate::decode(kind, &text) else { return Vec::new() };

@@ -1,10 +1,10 @@
-//! A test report in the form of JUnit: a suite a file, a test case an object.
+//! A JUnit test report: one suite for each file, one test case for each object.
 
 use std::fmt::Write as _;
 
 use super::report::{Finding, Judged, Level, Report};
 
-/// Renders a report; `strict` says that warnings and the like fail, too.
+/// Renders a report. With `strict`, warnings, audit notes and unknown results are failures, too.
 pub(super) fn junit(report: &Report, strict: bool) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let failures = |objects: &[Judged]| objects.iter().filter(|object| object.is_failed(strict)).count();
@@ -60,7 +60,7 @@ fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
     text.push('\n');
 }
 
-/// Text as XML takes it, in attributes too. What XML cannot hold at all is left out.
+/// Escapes a text for XML, also within attributes. Characters that XML cannot contain are dropped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

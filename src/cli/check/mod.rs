@@ -2,17 +2,17 @@
 
 mod ask;
 mod cluster;
+mod input;
 mod judge;
 mod junit;
 mod report;
 mod sarif;
-mod scene;
 mod stored;
 mod table;
 
 use std::path::PathBuf;
 
-use self::{judge::judge, scene::Scene};
+use self::{input::Input, judge::judge};
 use super::{
     arguments::{UsageError, manifests, output},
     terminal::{Console, Exit, fail, print},
@@ -94,7 +94,7 @@ impl Args {
             let message = format!("there is no object in {}: nothing would be judged", names.join(", "));
             return fail(&UsageError::Value { flag: "filename", message }, Exit::Usage);
         }
-        let report = judge(Scene::new(files, policies, &self.namespace, &self.copyrator_namespace));
+        let report = judge(Input::new(files, policies, &self.namespace, &self.copyrator_namespace));
         report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {
             Output::Table => table::table(&report, false),

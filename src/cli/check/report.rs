@@ -1,4 +1,4 @@
-//! What was judged, and what was found.
+//! The result of a check: the objects that were judged, and the findings.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::admit::decide::{Breach, Effect};
 
-/// Everything that a check has to say. It holds no value of a Secret.
+/// The result of a check. It contains no value of a Secret.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
@@ -14,30 +14,29 @@ pub(super) struct Report {
     pub objects: Vec<Judged>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
-    /// What a reader of the verdicts should know of the files.
+    /// Notes about the files for a reader of the findings.
     pub notices: Vec<String>,
 }
 
-/// An object of a file, and what was found.
+/// An object of a file, and the findings about it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Judged {
-    /// The file, as it was given; `-` is standard input.
+    /// The file, as the user named it; `-` is standard input.
     pub file: String,
     /// Where its document begins, from 1.
     pub line: u64,
     /// Which document of the file it is, from 1.
     pub document: usize,
-    /// Its place among all that were read.
+    /// Its index among all documents that were read.
     #[serde(skip)]
     pub position: usize,
-    /// Its kind.
     pub kind: String,
     /// Its namespace; empty where it has none.
     pub namespace: String,
     /// Its name, or the prefix of the one that will be generated.
     pub name: String,
-    /// Whether the webhook would let it through, as far as that can be told.
+    /// Whether the webhook would accept it, as far as that can be told.
     pub allowed: bool,
     /// What was found, in the order in which the webhook names it.
     pub findings: Vec<Finding>,
@@ -47,14 +46,13 @@ pub(super) struct Judged {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
-    /// What comes of it.
+    /// What the finding means for the write.
     pub level: Level,
-    /// The policy, where it is a policy's.
+    /// The policy, if a policy found it.
     pub policy: Option<String>,
     /// The policy's rule, by name or by field; else `spec`, `annotations` or `manifest`, for what is wrong
     /// with the object itself.
     pub rule: String,
-    /// The key.
     pub key: Option<String>,
     /// The line in the key's value, from 1.
     pub line: Option<u64>,
@@ -66,7 +64,7 @@ pub(super) struct Finding {
     pub fix: Option<String>,
 }
 
-/// What comes of a finding.
+/// What a finding means for the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -81,7 +79,7 @@ pub(super) enum Level {
 }
 
 impl Finding {
-    /// About the object itself.
+    /// A refusal because of the object itself.
     pub(super) fn refused(rule: &str, key: Option<&str>, message: String) -> Self {
         let key = key.map(str::to_owned);
         Self {
@@ -96,12 +94,12 @@ impl Finding {
         }
     }
 
-    /// A warning of the webhook's about the object itself.
+    /// A warning of the webhook about the object itself.
     pub(super) fn warned(rule: &str, message: String) -> Self {
         Self { level: Level::Warned, ..Self::refused(rule, None, message) }
     }
 
-    /// For a policy that depends on facts that no file tells.
+    /// A policy that cannot be judged, since it depends on facts that no file has.
     pub(super) fn unknown(policy: &str, message: String) -> Self {
         let rule = "match.namespaceSelector";
         Self { level: Level::Unknown, policy: Some(policy.into()), ..Self::refused(rule, None, message) }
@@ -136,17 +134,17 @@ impl From<Breach> for Finding {
 }
 
 impl Judged {
-    /// As messages name it: `Kind namespace/name`.
+    /// The object as messages name it: `Kind namespace/name`.
     pub(super) fn title(&self) -> String {
         title(&self.kind, &self.namespace, &self.name)
     }
 
-    /// How many findings come to this.
+    /// How many findings have this level.
     pub(super) fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|finding| finding.level == level).count()
     }
 
-    /// Whether it keeps the check from passing.
+    /// Whether the object does not pass the check.
     pub(super) fn is_failed(&self, strict: bool) -> bool {
         !self.allowed || strict && !self.findings.is_empty()
     }
@@ -158,18 +156,18 @@ impl Report {
         self.objects.iter().any(|object| object.is_failed(strict))
     }
 
-    /// The objects that something was found about.
+    /// The objects with findings.
     pub(super) fn found(&self) -> impl Iterator<Item = &Judged> {
         self.objects.iter().filter(|object| !object.findings.is_empty())
     }
 
-    /// How many findings of all objects come to this.
+    /// How many findings of all objects have this level.
     pub(super) fn count(&self, level: Level) -> usize {
         self.objects.iter().map(|object| object.count(level)).sum()
     }
 }
 
-/// As messages name an object.
+/// An object as messages name it.
 pub(super) fn title(kind: &str, namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { "(unnamed)" } else { name };
     match namespace {

@@ -1,12 +1,12 @@
-//! An object of a file as the API server would hand it to the webhook: what it fills in is filled in, and
-//! what it would not even read is found.
+//! An object of a file as the API server would send it to the webhook: with the fields that the API server
+//! fills in. Faults that make the API server refuse it are found here.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::{
+    input::Item,
     report::{Finding, title},
-    scene::Item,
 };
 use crate::{
     api::PolicyKind,
@@ -16,7 +16,7 @@ use crate::{
 /// Label that the API server puts on every namespace.
 pub(super) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// The object as the webhook would see it, or what keeps the API server from reading it.
+/// The object as the webhook would see it, or why the API server would refuse it.
 pub(super) fn stored(item: &Item, kind: PolicyKind) -> Result<Value, Vec<Finding>> {
     let mut object = item.value.clone();
     let faults = faults(item, &object);
@@ -34,7 +34,7 @@ pub(super) fn stored(item: &Item, kind: PolicyKind) -> Result<Value, Vec<Finding
             }
         }
     }
-    // What the webhook's own reader does not take, the API server does not either.
+    // What the webhook's decoder refuses, the API server refuses, too.
     match Candidate::decode(kind, &object.to_string()).err() {
         None => Ok(object),
         Some(CandidateError::NotBase64 { key }) => {
@@ -53,7 +53,7 @@ fn fault(item: &Item, key: Option<&str>, what: &str) -> Finding {
     Finding::refused("manifest", key, format!("{named}{of}: {what}"))
 }
 
-/// `stringData` is `data` that is not encoded yet, and wins over it.
+/// Moves `stringData`, which is not encoded and wins, into `data`.
 fn merge_string_data(object: &mut Value) {
     let texts = object.as_object_mut().and_then(|object| object.remove("stringData"));
     let Some(Value::Object(texts)) = texts else { return };
@@ -62,7 +62,7 @@ fn merge_string_data(object: &mut Value) {
     }
 }
 
-/// A value that is not a map, or holds something other than text. No value is quoted.
+/// Values that are not maps of texts. No value is quoted.
 fn faults(item: &Item, object: &Value) -> Vec<Finding> {
     let fault = |key: Option<&str>, what: &str| fault(item, key, what);
     let Some(metadata) = object["metadata"].as_object() else {
@@ -97,7 +97,7 @@ fn faults(item: &Item, object: &Value) -> Vec<Finding> {
     faults
 }
 
-/// The entries that hold something else than text, with what that is.
+/// The entries that are not text, with their type.
 fn texts(map: &Map<String, Value>) -> impl Iterator<Item = (&str, &'static str)> {
     map.iter().filter_map(|(key, value)| {
         let is = match value {

@@ -3,10 +3,10 @@
 use super::report::{Finding, Level, Report};
 use crate::validate::printable;
 
-/// A terminal obeys nothing that is written in files.
+/// Control characters in files must not reach a terminal, so each line is escaped, and cut at this length.
 const LONGEST_LINE: usize = 4096;
 
-/// With `all`, also the objects about which nothing was found.
+/// With `all`, also the objects without findings.
 pub(super) fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
     let mut say = |line: &str| text.push_str(&(printable(line, LONGEST_LINE) + "\n"));

@@ -1,5 +1,5 @@
-//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, the last of which
-//! may be empty, and reads a proposal a line, and last a directive.
+//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, of which the last
+//! may be empty. It prints one proposal per line, and then a directive.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -18,12 +18,12 @@ use crate::{
     cluster::Target,
 };
 
-/// A user who presses the tab key waits no longer.
+/// How long to wait for the cluster: a user who presses the tab key waits no longer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// No more names are of use to anybody.
+/// The most names to propose: more are of no use.
 const NAMES: u32 = 500;
 
-/// What kubectl does with the proposals: these and no others, or files where there are none.
+/// The directive for kubectl: propose these and no files.
 const ONLY_THESE: u8 = 4;
 const FILES: u8 = 0;
 
@@ -35,7 +35,7 @@ pub(in crate::cli) fn through_kubectl(words: Vec<OsString>) -> Exit {
     print(&format!("{lines}:{directive}\n"))
 }
 
-/// Commands, flags and their values.
+/// Proposes commands, flags and their values.
 fn of_command(words: &[OsString]) -> Vec<String> {
     let mut command = Cli::command();
     let line: Vec<OsString> = std::iter::once("copyrator".into()).chain(words.iter().cloned()).collect();
@@ -45,7 +45,7 @@ fn of_command(words: &[OsString]) -> Vec<String> {
     let line = |candidate: clap_complete::CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy().into_owned();
         match candidate.get_help() {
-            // One line: what follows the tab is shown beside it.
+            // One line: kubectl shows what follows the tab beside the proposal.
             Some(help) => format!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
             None => value,
         }
@@ -53,7 +53,7 @@ fn of_command(words: &[OsString]) -> Vec<String> {
     shown.map(line).collect()
 }
 
-/// The namespaces that begin like the last word; none where nobody may list them.
+/// The namespaces that begin like the last word; none if the user may not list them.
 fn namespaces(words: &[OsString]) -> Vec<String> {
     let begun = words.last().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let Some(target) = target(words) else { return Vec::new() };
@@ -72,7 +72,7 @@ fn namespaces(words: &[OsString]) -> Vec<String> {
     names
 }
 
-/// The cluster that the words name so far; none where they make no sense.
+/// The cluster that the words so far name; `None` where they cannot be parsed.
 fn target(words: &[OsString]) -> Option<Target> {
     let command = ClusterArgs::augment_args(Command::new("copyrator").no_binary_name(true));
     let said: Vec<String> = command
@@ -80,7 +80,7 @@ fn target(words: &[OsString]) -> Option<Target> {
         .filter_map(|flag| {
             let long = format!("--{}", flag.get_long()?);
             let is_given = words.iter().any(|word| *word == *long);
-            // What follows a flag that needs no value is not its value.
+            // The word after a flag that needs no value is not its value.
             let takes_none = flag.get_num_args().is_some_and(|range| range.min_values() == 0);
             if takes_none {
                 is_given.then_some(long)

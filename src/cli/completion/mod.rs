@@ -13,15 +13,15 @@ use super::{
     terminal::{Exit, print},
 };
 
-/// Shells that there are words for.
+/// The shells that have a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Known {
+enum SupportedShell {
     Bash,
     Zsh,
     Fish,
 }
 
-/// Print what completes these commands in a shell.
+/// Print a completion script for bash, zsh or fish.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  source <(copyrator completion bash)\n  \
     copyrator completion zsh > \"${fpath[1]}/_copyrator\"\n  copyrator completion fish > ~/.config/fish/completions/copyrator.fish\n\n\
@@ -29,17 +29,17 @@ enum Known {
     kubectl_complete-copyrator: ln -s copyrator kubectl_complete-copyrator, in a directory of $PATH.\n\n\
     Exit codes: 0 done; 2 usage.")]
 pub struct Args {
-    /// The shell.
+    /// The shell to complete in.
     #[arg(value_enum)]
-    shell: Known,
+    shell: SupportedShell,
 }
 
 impl Args {
     pub(super) fn run(self) -> Exit {
         let shell = match self.shell {
-            Known::Bash => Shell::Bash,
-            Known::Zsh => Shell::Zsh,
-            Known::Fish => Shell::Fish,
+            SupportedShell::Bash => Shell::Bash,
+            SupportedShell::Zsh => Shell::Zsh,
+            SupportedShell::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
         generate(shell, &mut Cli::command(), "copyrator", &mut script);

@@ -1,8 +1,8 @@
-//! Where in a command line somebody stands who asks for the next word.
+//! Analyses a command line whose last word is to be completed.
 
 use std::ffi::OsString;
 
-/// The value of a flag that comes before: `--context a`, or `--context=a`.
+/// The value of an earlier flag: `--context a`, or `--context=a`.
 pub(super) fn value_of(words: &[OsString], flag: &str) -> Option<String> {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let after = words.windows(2).rev().find(|pair| pair[0] == flag).map(|pair| pair[1].clone().into_owned());
@@ -15,7 +15,7 @@ pub(super) fn asks_for_namespace(words: &[OsString]) -> bool {
     const FLAGS: [&str; 4] = ["-n", "--namespace", "--copyrator-namespace", "--source-namespace"];
     let before_last = words.len().checked_sub(2).and_then(|at| words.get(at));
     let is_flag = before_last.is_some_and(|word| FLAGS.iter().any(|flag| word == flag));
-    // why-not NAMESPACE: the first word after it that is no flag.
+    // After `why-not`, the first word that is no flag is a namespace.
     let is_asked_why_not = before_last.is_some_and(|word| word == "why-not");
     let begins_flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
     is_flag || (is_asked_why_not && !begins_flag)

@@ -1,4 +1,4 @@
-//! The webhook's CA: there, with time left, and not stuck in the middle of a rotation.
+//! Checks the webhook's CA: it exists, does not expire soon, and no rotation is stuck.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,12 +15,12 @@ use crate::{
     marks::CA_SECRET,
 };
 
-/// A renewal, or a rotation, that is so late has been forgotten by the process that should do it.
+/// A renewal or rotation that is this late does not happen by itself any more.
 const LATE: Duration = Duration::from_secs(24 * 3600);
 
-/// Everything that is wrong with the CA.
+/// Finds everything that is wrong with the CA.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
-    // Somebody else keeps what is mounted.
+    // Somebody else maintains a mounted certificate.
     if install.told("tls-dir").is_some() {
         return;
     }
@@ -61,8 +61,8 @@ fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Fin
     }
 }
 
-/// A rotation goes on once every hook was seen to carry the next CA, which the Secret says; the CA before
-/// goes once every leaf that it signed is over.
+/// A rotation continues once the Secret notes that every hook has the next CA; the previous CA is dropped
+/// once every leaf that it signed has expired.
 fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found: &mut Findings) {
     let of_leaves = Times::default().leaf_lifetime;
     let (what, since) = match (&ca.secret.next, ca.published, ca.switched) {
@@ -85,7 +85,7 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     }
 }
 
-/// Whether hands off, on one of ours or on both, keeps the next CA from the hooks.
+/// Whether hands off, on one or both of our configurations, keeps the next CA from the hooks.
 fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
     let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == crate::hooks::NAME);
     let kinds: Vec<&str> =

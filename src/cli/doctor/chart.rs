@@ -1,4 +1,4 @@
-//! What the chart gives our accounts: the roles that it is made with (`charts/copyrator/rbac.yaml`).
+//! The rights that the chart gives to our accounts: the roles in `charts/copyrator/rbac.yaml`.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const ROLES: &str = include_str!("../../../charts/copyrator/rbac.yaml");
 
-/// The roles of every install.
+/// The roles of the chart, for every kind of install.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Roles {
@@ -20,7 +20,7 @@ struct Roles {
     each_namespace: Vec<ChartRole>,
 }
 
-/// One role, and the accounts that hold it.
+/// One role, and the accounts that it is bound to.
 #[derive(Deserialize)]
 struct ChartRole {
     kind: Kind,
@@ -35,7 +35,7 @@ enum Kind {
     Role,
 }
 
-/// A rule of RBAC, which may be there in some installs only.
+/// A rule of RBAC, which may belong to some kinds of install only.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Rule {
@@ -47,7 +47,7 @@ struct Rule {
     verbs: Vec<&'static str>,
 }
 
-/// What an install must be like for a rule to be there.
+/// The condition on an install for a rule to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum When {
@@ -57,7 +57,7 @@ enum When {
 }
 
 impl When {
-    /// Whether it is known to be so.
+    /// Whether the condition is known to hold.
     fn holds(self, install: &Install<'_>) -> bool {
         match self {
             Self::SelfManaged => install.is_self_managed() == Some(true),
@@ -70,13 +70,13 @@ impl When {
 /// A right that the chart gives one of our accounts.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
-    /// May it?
+    /// The right as a question to the API server.
     pub(super) question: Question,
-    /// The role, by kind and name.
+    /// Kind and name of the role.
     pub(super) role: String,
 }
 
-/// Every right that the chart gives in such an install.
+/// Every right that the chart gives in this install.
 pub(super) fn given(install: &Install<'_>) -> Vec<Given> {
     #[allow(clippy::expect_used, reason = "the text is part of the binary, and a test reads it")]
     let roles: Roles = serde_saphyr::from_str(ROLES).expect("the roles of the chart can be read");
@@ -87,7 +87,7 @@ pub(super) fn given(install: &Install<'_>) -> Vec<Given> {
     };
     if install.is_namespaced() {
         add(&roles.own_namespace, home);
-        install.places().iter().for_each(|place| add(&roles.each_namespace, place));
+        install.namespaces().iter().for_each(|place| add(&roles.each_namespace, place));
     } else {
         add(&roles.all_namespaces, home);
     }
@@ -95,14 +95,14 @@ pub(super) fn given(install: &Install<'_>) -> Vec<Given> {
 }
 
 impl ChartRole {
-    /// What it gives its accounts, in this namespace.
+    /// The rights that the role gives to its accounts in this namespace.
     fn given(&self, install: &Install<'_>, place: &str) -> Vec<Given> {
         let fill = |text: &str| text.replace("$(NAME)", &install.stem()).replace("$(NAMESPACE)", place);
         let (role, namespace) = match self.kind {
             Kind::ClusterRole => (format!("ClusterRole {}", fill(self.name)), ""),
             Kind::Role => (format!("Role {place}/{}", fill(self.name)), place),
         };
-        // One account may have several tasks.
+        // One account may serve several roles of the process.
         let accounts: BTreeSet<String> = self.accounts.iter().map(|task| install.account(*task)).collect();
         let rules = || self.rules.iter().filter(|rule| rule.when.is_none_or(|when| when.holds(install)));
         let mut given = Vec::new();
@@ -136,7 +136,7 @@ impl Rule {
     }
 }
 
-/// A right as RBAC writes it: verb, group, and `RESOURCE` or `RESOURCE/PART`.
+/// A right in terms of RBAC: verb, group, and `RESOURCE` or `RESOURCE/SUBRESOURCE`.
 pub(super) fn question(
     subject: &Subject,
     (verb, group, resource): (&'static str, &'static str, &'static str),
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::cli::doctor::sound::{deployment, object};
 
-    /// `verb resource/name namespace` of what an account is given.
+    /// The rights of an account, each as `verb resource/name namespace`.
     fn rights(deployments: &[Deployment], account: &str) -> BTreeSet<String> {
         let given = given(&Install::new("ours", deployments));
         let of = given.iter().filter(|one| one.question.subject.user.ends_with(&format!(":{account}")));
@@ -211,7 +211,7 @@ mod tests {
         for hook in hooks.map(|kind| format!("get {kind}/copyrator")) {
             assert!(webhook.contains(&hook) && !rights(&own, "copyrator-webhook").contains(&hook), "{hook}");
         }
-        // Without a Deployment it is not known which, and neither is missed.
+        // Without a Deployment it is not known which of them apply, so none is reported as missing.
         let unknown = rights(&[], "copyrator-webhook");
         assert!(!unknown.is_empty() && !unknown.iter().any(|right| right.starts_with("get ")), "{unknown:?}");
     }

@@ -1,4 +1,4 @@
-//! Our definitions and admission policies, beside those that this binary knows.
+//! Compares our definitions and admission policies with those that this build knows.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{cli::operator::Install, hooks::is_empty};
 
-/// The annotation by which Helm knows what is a release's.
+/// The annotation by which Helm knows the objects of a release.
 const OF_A_RELEASE: &str = "/metadata/annotations/meta.helm.sh~1release-name";
 
-/// Everything of `copyrator crds` that is missing, or not what it should be.
+/// Finds everything of `copyrator crds` that is missing or differs.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let fix = fix(facts, install);
     definitions(facts, &fix, found);
@@ -85,7 +85,8 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
     }
 }
 
-/// Helm writes what it has made, else `copyrator crds` does: the other one's fields conflict.
+/// The fix is Helm's command for objects that Helm wrote, else `copyrator crds`: each would conflict with the
+/// other's fields.
 fn fix(facts: &Facts, install: &Install<'_>) -> String {
     let is_helms = |object: &Value| object.pointer(OF_A_RELEASE).is_some();
     let definitions = facts.definitions.iter().filter_map(|(_, live)| live.as_ref().ok()?.as_ref());
@@ -100,13 +101,13 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
 }
 
 enum Difference {
-    /// A field that is not there.
+    /// A field is missing: its path.
     Lacks(String),
-    /// Anything else.
+    /// Another difference: its path.
     At(String),
 }
 
-/// What a definition's schemas lack, or where they differ.
+/// The first difference between two definitions' schemas.
 fn schema_difference(live: &Value, wanted: &Value) -> Option<Difference> {
     let versions = |object: &Value| object["spec"]["versions"].as_array().cloned().unwrap_or_default();
     for wanted in versions(wanted) {
@@ -141,7 +142,7 @@ fn lacks(live: &Value, wanted: &Value, at: String) -> Option<String> {
     wanted.get("items").and_then(|wanted| lacks(&live["items"], wanted, format!("{at}[]")))
 }
 
-/// The first place in which two differ; what the API server fills in by itself is none.
+/// The path of the first difference. Values that the API server fills in do not count.
 fn difference(live: &Value, wanted: &Value, at: String) -> Option<String> {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -163,7 +164,7 @@ fn difference(live: &Value, wanted: &Value, at: String) -> Option<String> {
     }
 }
 
-/// What an API server writes where we leave it out.
+/// Whether the API server writes this value where we leave the field out.
 fn is_default(key: &str, value: &Value) -> bool {
     let says = |text: &str| value == text;
     match key {

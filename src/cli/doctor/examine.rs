@@ -1,4 +1,4 @@
-//! From what is known of the cluster to what is wrong with it. Pure.
+//! Runs all checks over the facts. Pure.
 
 use clap::ValueEnum as _;
 
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{cli::operator::Install, crds::KubeVersion};
 
-/// What there is not where an install looks at some namespaces only, without rights over the cluster.
+/// The checks that do not apply to an install without rights over the cluster, which looks at some namespaces
+/// only.
 const OF_THE_CLUSTER: [Id; 9] = [
     Id::CopiesHeld,
     Id::CaMissing,
@@ -23,7 +24,7 @@ const OF_THE_CLUSTER: [Id; 9] = [
     Id::WebhookDown,
 ];
 
-/// Everything that is wrong, the worst first; what is ignored is left out.
+/// All findings, the worst first, without the ignored ones.
 pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
     let install = Install::new(&facts.namespace, deployments);
@@ -42,8 +43,8 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // Hooks that an install has left behind may hold writes up. Everything else is missing, and need not
-        // be reported.
+        // Without an install, everything is missing, and need not be reported. Hooks that it has left behind
+        // may still refuse writes.
         hooks::answered(facts, &install, false, &mut found);
     }
     let mut found = found.0;
@@ -53,7 +54,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     found
 }
 
-/// What was looked at and is in order.
+/// The checks that found nothing.
 pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<Id> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
     let is_namespaced = Install::new(&facts.namespace, deployments).is_namespaced();
@@ -65,7 +66,7 @@ pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<
     Id::value_variants().iter().copied().filter(|id| is_looked_at(id) && is_fine(id)).collect()
 }
 
-/// A caller who may not see whether Copyrator is installed is taken to mean that it is.
+/// Whether Copyrator is installed. If the caller may not see it, this assumes that it is.
 fn is_installed(facts: &Facts) -> bool {
     !facts.deployments.as_ref().is_ok_and(Vec::is_empty)
 }

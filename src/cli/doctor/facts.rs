@@ -1,4 +1,4 @@
-//! Everything that the checks look at, read once.
+//! The facts that the checks look at, read once.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ use crate::{
     names::{NamespacedName, ObjectKey},
 };
 
-/// What a look gave, or why it gave nothing.
-pub(super) type Seen<T> = Result<T, Unread>;
+/// A fact, or why it could not be read.
+pub(super) type Readable<T> = Result<T, Unread>;
 
-/// Something that could not be read.
+/// A fact that could not be read, and the missing right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unread {
-    /// What would have to be allowed.
+    /// The verb of the missing right.
     pub(super) verb: &'static str,
-    /// As `kubectl auth can-i` takes it: `leases.coordination.k8s.io/copyrator-reconciler`.
+    /// The resource as `kubectl auth can-i` takes it: `leases.coordination.k8s.io/copyrator-reconciler`.
     pub(super) resource: String,
-    /// Where; `None`: in the whole cluster.
+    /// The namespace; `None`: the whole cluster.
     pub(super) namespace: Option<String>,
-    /// What the API server said, where it is not that the right is missing.
+    /// The API server's message, if the reason is not a missing right.
     pub(super) failure: Option<String>,
 }
 
@@ -63,34 +63,34 @@ impl Unread {
     }
 }
 
-/// The CA's Secret.
+/// The state of the CA's Secret.
 #[derive(Clone, Debug)]
 pub(super) enum Ca {
     Absent,
-    /// It holds no CA, for this reason.
+    /// The Secret contains no CA, for this reason.
     Torn(String),
     There(Box<Rotation>),
 }
 
-/// Who leads.
+/// The leader, according to the Lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaseFacts {
-    /// Who holds it; empty: nobody.
+    /// The holder's identity; empty: nobody.
     pub(super) holder: String,
-    /// Whether the holder still writes into it.
+    /// Whether the holder was seen to renew the Lease.
     pub(super) is_renewed: bool,
-    /// Whether the holder is a pod of our namespace with the reconciler's account.
+    /// Whether the holder is a pod in our namespace with the reconciler's account.
     pub(super) is_ours: bool,
-    /// When the holder last wrote into it, by its own clock.
+    /// When the holder last renewed it, by its own clock.
     pub(super) renewed_at: Option<Timestamp>,
 }
 
-/// Copies that nobody wants and that stay, because their rules may have gone with their definition.
+/// Orphaned copies that stay, because their rules may have been deleted with the CustomResourceDefinition.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    /// The present one.
+pub(super) struct HeldCopies {
+    /// The current CustomResourceDefinition of rules.
     pub(super) definition: Definition,
-    /// How many, by the rule that is not there.
+    /// The number of copies by the missing rule.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
 }
 
@@ -98,39 +98,40 @@ pub(super) struct Held {
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) wanted: Value,
-    pub(super) live: Seen<Option<Value>>,
+    pub(super) live: Readable<Option<Value>>,
 }
 
-/// The cluster, as far as it matters here.
+/// All facts about the cluster that the checks look at.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// Where we are installed.
+    /// The namespace that Copyrator is installed in.
     pub(super) namespace: String,
     pub(super) now: Timestamp,
-    pub(super) server: Seen<KubeVersion>,
-    /// Ours.
-    pub(super) deployments: Seen<Vec<Deployment>>,
+    pub(super) server: Readable<KubeVersion>,
+    /// Copyrator's own Deployments.
+    pub(super) deployments: Readable<Vec<Deployment>>,
     /// Our definitions, by name.
-    pub(super) definitions: Vec<(String, Seen<Option<CustomResourceDefinition>>)>,
+    pub(super) definitions: Vec<(String, Readable<Option<CustomResourceDefinition>>)>,
     /// Our admission policies and their bindings, as far as this server knows them.
     pub(super) admission: Vec<Pair>,
     /// Every webhook configuration, of either kind.
-    pub(super) hooks: Seen<Vec<Value>>,
+    pub(super) hooks: Readable<Vec<Value>>,
     /// Whether the Services of foreign hooks have a ready endpoint, by namespace and name.
-    pub(super) endpoints: BTreeMap<(String, String), Seen<bool>>,
-    pub(super) policies: Seen<Vec<ConfigPolicy>>,
-    /// Whether a dry run reached the webhook, or what happened instead; not tried without hooks.
-    pub(super) canary: Option<Seen<Result<(), String>>>,
-    pub(super) ca: Seen<Ca>,
-    /// Whether it is there.
-    pub(super) digest_key: Seen<bool>,
-    pub(super) lease: Seen<LeaseFacts>,
-    /// What our accounts may, of what matters.
-    pub(super) rights: Vec<(Right, Seen<bool>)>,
+    pub(super) endpoints: BTreeMap<(String, String), Readable<bool>>,
+    pub(super) policies: Readable<Vec<ConfigPolicy>>,
+    /// Whether a dry run reached the webhook, or what happened instead; `None` without hooks.
+    pub(super) canary: Option<Readable<Result<(), String>>>,
+    pub(super) ca: Readable<Ca>,
+    /// Whether the Secret exists.
+    pub(super) digest_key: Readable<bool>,
+    pub(super) lease: Readable<LeaseFacts>,
+    /// Whether our accounts have the rights that the checks are about.
+    pub(super) rights: Vec<(Right, Readable<bool>)>,
     /// The ClusterRole that our webhook configurations name as their owner.
-    pub(super) owner: Seen<Option<ClusterRole>>,
-    /// Copies that are held; `None` where there is no definition of rules.
-    pub(super) held: Seen<Option<Held>>,
-    /// Objects whose annotations ask for something and do not count, since they lack the label beside.
-    pub(super) unlabelled: Seen<Vec<ObjectKey>>,
+    pub(super) owner: Readable<Option<ClusterRole>>,
+    /// Orphaned copies that are held; `None` without a definition of rules.
+    pub(super) held: Readable<Option<HeldCopies>>,
+    /// Objects whose annotations ask for something and have no effect, since the label beside them is
+    /// missing.
+    pub(super) unlabelled: Readable<Vec<ObjectKey>>,
 }

@@ -1,11 +1,11 @@
-//! What is wrong, on which object, and the command that fixes it.
+//! A finding of the doctor: what is wrong, with which object, and the command that fixes it.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::facts::Unread;
 
-/// Everything that may be found, by a name that does not change. `docs/doctor.md` says what each means.
+/// The checks, by ids that never change. `docs/doctor.md` explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Id {
@@ -35,21 +35,21 @@ pub(super) enum Id {
 }
 
 impl Id {
-    /// As `-o json`, `--ignore` and the documents name it.
+    /// The id in `-o json`, `--ignore` and the documents.
     pub(super) fn text(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
-/// How bad it is. The worst comes first.
+/// How serious a finding is. The worst comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Severity {
     /// Something does not work.
     Error,
-    /// It works, and may not for long, or not as safely as it should.
+    /// It works, and may soon fail, or is less safe than it should be.
     Warning,
-    /// It could not be looked at.
+    /// It could not be checked.
     Unknown,
 }
 
@@ -63,25 +63,25 @@ impl Severity {
     }
 }
 
-/// One thing that is wrong. In the order in which it is shown: the worst first.
+/// One finding. Ordered as shown: the worst first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
     pub(super) id: Id,
-    /// Kind and name, the namespace before it.
+    /// Kind and name, after the namespace.
     pub(super) object: String,
-    /// What is wrong with it, and what that means.
+    /// What is wrong, and what that means.
     pub(super) what: String,
-    /// A command.
+    /// The command that fixes it.
     pub(super) fix: String,
 }
 
-/// What is found, one by one.
+/// Collects findings.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
-    /// Whether anything of this sort was found.
+    /// Whether there is a finding with this id.
     pub(super) fn has(&self, id: Id) -> bool {
         self.0.iter().any(|finding| finding.id == id)
     }
@@ -106,7 +106,7 @@ impl Findings {
         self.add(Severity::Warning, id, object.into(), what.into(), fix.into());
     }
 
-    /// What could not be looked at is not in order: it is not known.
+    /// Marks these checks as unknown, since a fact could not be read.
     pub(super) fn unknown(&mut self, ids: &[Id], unread: &Unread) {
         for id in ids {
             self.add(Severity::Unknown, *id, unread.object(), unread.what(), unread.fix());
@@ -122,7 +122,7 @@ impl Findings {
 mod tests {
     use super::*;
 
-    /// Machines read it: fields may come, none goes or is called otherwise.
+    /// Machines read findings: fields may be added, and none removed or renamed.
     #[test]
     fn a_finding_keeps_its_form() {
         let mut found = Findings::default();

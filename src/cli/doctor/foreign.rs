@@ -1,4 +1,4 @@
-//! Other people's hooks that hold up writes of ConfigMaps, Secrets or our kinds while nobody answers them.
+//! Other people's hooks that block writes of ConfigMaps, Secrets or our kinds while nobody answers them.
 
 use serde_json::Value;
 
@@ -8,19 +8,19 @@ use super::{
 };
 use crate::hooks::NAME;
 
-/// One such hook.
+/// One such hook of somebody else.
 struct Foreign<'v> {
     kind: &'v str,
     configuration: &'v str,
-    /// Its place among the hooks of its configuration.
+    /// Its index in its configuration.
     index: usize,
     name: &'v str,
     sees: String,
-    /// Namespace and name of the Service that answers; `None`: an URL.
+    /// Namespace and name of its Service; `None` for a URL.
     service: Option<(String, String)>,
 }
 
-/// The Services whose readiness matters.
+/// The Services whose endpoints must be read.
 pub(super) fn services(configurations: &[Value]) -> Vec<(String, String)> {
     let mut services: Vec<_> = strict(configurations).filter_map(|hook| hook.service).collect();
     services.sort();
@@ -28,7 +28,7 @@ pub(super) fn services(configurations: &[Value]) -> Vec<(String, String)> {
     services
 }
 
-/// Every one of them; the worst are those that nobody answers now.
+/// Finds all of them; the worst are those whose Service has no endpoint now.
 pub(super) fn check(facts: &Facts, found: &mut Findings) {
     let configurations = match &facts.hooks {
         Ok(configurations) => configurations,
@@ -96,7 +96,7 @@ fn foreign<'v>(configuration: &'v Value, index: usize, hook: &'v Value) -> Optio
     })
 }
 
-/// Which of the resources that matter to us a hook is asked about.
+/// The resources, of those that matter to us, that the API server asks a hook about.
 fn sees(hook: &Value) -> Vec<&'static str> {
     const OURS: [(&str, &str); 5] = [
         ("", "configmaps"),
@@ -117,7 +117,7 @@ fn sees(hook: &Value) -> Vec<&'static str> {
     OURS.iter().filter(is_asked).map(|(_, resource)| *resource).collect()
 }
 
-/// Whether a selector asks for nothing, but leaves something out at most.
+/// Whether a selector excludes objects at most, and requires nothing.
 fn excludes_only(selector: &Value) -> bool {
     let asks = selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty());
     let mut terms = selector["matchExpressions"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Reads what the checks look at. Whatever may not be read is noted, and the rest is read all the same.
+//! Reads the facts. A fact that may not be read is noted, and the others are read all the same.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    facts::{Ca, Facts, Held, Pair, Seen, Unread},
+    facts::{Ca, Facts, HeldCopies, Pair, Readable, Unread},
     foreign, held, labels, leader, rights,
 };
 use crate::{
@@ -43,13 +43,13 @@ use crate::{
     observe::{content::goes_on_from, crds::DEFINITIONS},
 };
 
-/// Objects a page.
+/// How many objects a page has.
 const PAGE: u32 = 500;
 
-/// Reads everything.
+/// Reads all facts.
 ///
 /// # Errors
-/// The cluster does not answer.
+/// The API server does not answer.
 pub(super) async fn gather(
     client: &Client,
     namespace: &str,
@@ -58,7 +58,7 @@ pub(super) async fn gather(
 ) -> Result<Facts, Box<kube::Error>> {
     let server = server(client).await?;
     let parts = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
-    let deployments: Seen<Vec<Deployment>> =
+    let deployments: Readable<Vec<Deployment>> =
         list(namespaced(client, namespace), Some(namespace), &parts).await;
     let install = Install::new(namespace, deployments.as_deref().unwrap_or_default());
     let account = install.account(Role::Reconciler);
@@ -98,20 +98,20 @@ pub(super) async fn gather(
     })
 }
 
-/// What takes no time.
+/// The facts that are read quickly.
 struct Quick {
-    definitions: Vec<(String, Seen<Option<CustomResourceDefinition>>)>,
+    definitions: Vec<(String, Readable<Option<CustomResourceDefinition>>)>,
     admission: Vec<Pair>,
-    hooks: Seen<Vec<Value>>,
-    endpoints: BTreeMap<(String, String), Seen<bool>>,
-    policies: Seen<Vec<ConfigPolicy>>,
-    canary: Option<Seen<Result<(), String>>>,
-    ca: Seen<Ca>,
-    digest_key: Seen<bool>,
-    held: Seen<Option<Held>>,
+    hooks: Readable<Vec<Value>>,
+    endpoints: BTreeMap<(String, String), Readable<bool>>,
+    policies: Readable<Vec<ConfigPolicy>>,
+    canary: Option<Readable<Result<(), String>>>,
+    ca: Readable<Ca>,
+    digest_key: Readable<bool>,
+    held: Readable<Option<HeldCopies>>,
 }
 
-async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> Quick {
+async fn quick(client: &Client, namespace: &str, server: &Readable<KubeVersion>) -> Quick {
     let mut definitions = Vec::new();
     for name in DEFINITIONS {
         definitions.push((name.to_owned(), get(Api::all(client.clone()), None, name).await));
@@ -139,13 +139,13 @@ async fn quick(client: &Client, namespace: &str, server: &Seen<KubeVersion>) -> 
     }
 }
 
-/// The policies that the reconciler takes: it leaves alone what a newer version wrote.
-async fn policies(client: &Client) -> Seen<Vec<ConfigPolicy>> {
+/// The policies that the reconciler understands: it ignores those that need a newer version.
+async fn policies(client: &Client) -> Readable<Vec<ConfigPolicy>> {
     let all = list(Api::<AsWritten<ConfigPolicy>>::all(client.clone()), None, &ListParams::default()).await?;
     Ok(all.into_iter().filter_map(AsWritten::understood).collect())
 }
 
-async fn server(client: &Client) -> Result<Seen<KubeVersion>, Box<kube::Error>> {
+async fn server(client: &Client) -> Result<Readable<KubeVersion>, Box<kube::Error>> {
     let unread = |failure: String| Unread {
         verb: "get",
         resource: "/version".into(),
@@ -159,7 +159,7 @@ async fn server(client: &Client) -> Result<Seen<KubeVersion>, Box<kube::Error>> 
     }
 }
 
-async fn hooks(client: &Client) -> Seen<Vec<Value>> {
+async fn hooks(client: &Client) -> Readable<Vec<Value>> {
     let all = ListParams::default();
     let validating: Vec<ValidatingWebhookConfiguration> = list(Api::all(client.clone()), None, &all).await?;
     let mutating: Vec<MutatingWebhookConfiguration> = list(Api::all(client.clone()), None, &all).await?;
@@ -167,15 +167,15 @@ async fn hooks(client: &Client) -> Seen<Vec<Value>> {
     Ok(values.filter_map(Result::ok).collect())
 }
 
-async fn has_endpoint(client: &Client, (namespace, service): &(String, String)) -> Seen<bool> {
+async fn has_endpoint(client: &Client, (namespace, service): &(String, String)) -> Readable<bool> {
     let of = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
     let slices: Vec<EndpointSlice> = list(namespaced(client, namespace), Some(namespace), &of).await?;
     let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
     Ok(endpoints.any(|one| one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)))
 }
 
-/// Our admission policies and bindings, but for those that this server does not know.
-async fn admission(client: &Client, server: &Seen<KubeVersion>) -> Vec<Pair> {
+/// Our admission policies and bindings, except those that this server does not support.
+async fn admission(client: &Client, server: &Readable<KubeVersion>) -> Vec<Pair> {
     let stamps = server.as_ref().map_or(true, |server| server.stamps());
     let mut pairs = Vec::new();
     for wanted in manifests() {
@@ -196,8 +196,8 @@ async fn admission(client: &Client, server: &Seen<KubeVersion>) -> Vec<Pair> {
     pairs
 }
 
-/// A dry run of a rule, which nobody sees: its refusal tells nothing to a caller who may not write rules.
-async fn canary(client: &Client, namespace: &str) -> Seen<Result<(), String>> {
+/// Sends a dry run of a rule. The refusal tells nothing to a caller who may not write rules.
+async fn canary(client: &Client, namespace: &str) -> Readable<Result<(), String>> {
     let resource = "copyratorrules.copyrator.dev";
     let unread = |failure| Unread {
         verb: "create",
@@ -225,7 +225,7 @@ async fn canary(client: &Client, namespace: &str) -> Seen<Result<(), String>> {
     Ok(canary::send(client, namespace, Canary::Arrives, &token).await.heard)
 }
 
-async fn ca(client: &Client, namespace: &str) -> Seen<Ca> {
+async fn ca(client: &Client, namespace: &str) -> Readable<Ca> {
     match read_rotation(client, namespace).await {
         Ok(None) => Ok(Ca::Absent),
         Ok(Some(rotation)) => Ok(Ca::There(Box::new(rotation))),
@@ -236,8 +236,8 @@ async fn ca(client: &Client, namespace: &str) -> Seen<Ca> {
     }
 }
 
-/// Its metadata only: the key itself is nothing to us.
-async fn digest_key(client: &Client, namespace: &str) -> Seen<bool> {
+/// Reads metadata only, since the key itself is not needed.
+async fn digest_key(client: &Client, namespace: &str) -> Readable<bool> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_metadata_opt(KEY_SECRET).await;
     found
@@ -252,8 +252,8 @@ where
     Api::namespaced(client.clone(), namespace)
 }
 
-/// Every object; a kind that is not served has none.
-pub(super) async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Seen<Vec<K>>
+/// Lists all objects; none of a kind that is not served.
+pub(super) async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Readable<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -264,14 +264,14 @@ where
     }
 }
 
-/// Every object, a page at a time, of which nothing is kept but what `each` keeps. A list that takes longer than the API
-/// server remembers where it began goes on as things are then.
+/// Reads all objects page by page, keeping only what `each` keeps. A list that takes longer than the API
+/// server remembers its beginning continues with the objects as they are then.
 pub(super) async fn pages<K>(
     api: &Api<K>,
     namespace: Option<&str>,
     which: ListParams,
     mut each: impl FnMut(K),
-) -> Seen<()>
+) -> Readable<()>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -295,8 +295,8 @@ where
     }
 }
 
-/// One object, if it is there.
-pub(super) async fn get<K>(api: Api<K>, namespace: Option<&str>, name: &str) -> Seen<Option<K>>
+/// One object, if it exists.
+pub(super) async fn get<K>(api: Api<K>, namespace: Option<&str>, name: &str) -> Readable<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -305,7 +305,7 @@ where
         .map_err(|error| unread("get", format!("{}/{name}", plural::<K>()), namespace, error))
 }
 
-/// As kubectl takes it.
+/// The resource as kubectl takes it.
 pub(super) fn plural<K: Resource<DynamicType = ()>>() -> String {
     match K::group(&()) {
         group if group.is_empty() => K::plural(&()).into_owned(),

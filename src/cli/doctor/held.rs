@@ -1,5 +1,5 @@
-//! Copies that nobody wants and that stay, because their rules may have gone with their definition: counted
-//! page by page, without content, and without the key that proves marks.
+//! Counts orphaned copies that stay, because their rules may have been deleted with the
+//! CustomResourceDefinition: page by page, without content, and without the key that proves marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use kube::{Api, Client, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
 use super::{
-    facts::{Facts, Held, Seen},
+    facts::{Facts, HeldCopies, Readable},
     finding::{Findings, Id},
     gather::{list, pages, unread},
 };
@@ -22,7 +22,7 @@ use crate::{
     plan::copy::{is_unseen_under, let_go},
 };
 
-/// How many rules a sentence names.
+/// How many rules a message names.
 const MOST_NAMED: usize = 4;
 
 pub(super) fn check(facts: &Facts, found: &mut Findings) {
@@ -50,8 +50,8 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {RULES}"), what, fix);
 }
 
-/// Counts them; `None` where there is no definition, which is another finding.
-pub(super) async fn look(client: &Client) -> Seen<Option<Held>> {
+/// Counts the copies; `None` without a definition of rules, which is another finding.
+pub(super) async fn look(client: &Client) -> Readable<Option<HeldCopies>> {
     let named = || format!("customresourcedefinitions.apiextensions.k8s.io/{RULES}");
     let definition =
         definition_of_rules(client).await.map_err(|error| unread("get", named(), None, error))?;
@@ -69,7 +69,7 @@ pub(super) async fn look(client: &Client) -> Seen<Option<Held>> {
     let mut rules = BTreeMap::new();
     count::<ConfigMap>(client, &definition, &there, &mut rules).await?;
     count::<Secret>(client, &definition, &there, &mut rules).await?;
-    Ok(Some(Held { definition, rules }))
+    Ok(Some(HeldCopies { definition, rules }))
 }
 
 async fn count<K>(
@@ -77,7 +77,7 @@ async fn count<K>(
     definition: &Definition,
     there: &BTreeSet<NamespacedName>,
     held: &mut BTreeMap<NamespacedName, usize>,
-) -> Seen<()>
+) -> Readable<()>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {

@@ -1,4 +1,4 @@
-//! Our webhook configurations: there, in force, as they should be, trusted, and answered.
+//! Checks our webhook configurations: they exist, are in force and as they should be, and calls arrive.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator_certs::Certificate;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cli::operator::{Install, Role},
-    hooks::{AUTHOR_HOOK, Frame, NAME, Stamper, WARNINGS, Warned, render, says},
+    hooks::{AUTHOR_HOOK, Frame, NAME, Stamper, WARNINGS, WarningScope, render, says},
     marks::HANDS_OFF,
     validate::CompiledPolicy,
 };
@@ -20,7 +20,7 @@ use crate::{
 pub(super) const VALIDATING: &str = "ValidatingWebhookConfiguration";
 pub(super) const MUTATING: &str = "MutatingWebhookConfiguration";
 
-/// Everything that is wrong with our hooks.
+/// Finds everything that is wrong with our hooks.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let hooks = match &facts.hooks {
         Ok(hooks) => hooks,
@@ -31,7 +31,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     };
     let ours = |kind: &str| hooks.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == NAME);
     let (validating, mutating) = (ours(VALIDATING), ours(MUTATING));
-    // On one of the two it is enough for both.
+    // The annotation on one of the two counts for both.
     let left_alone = [validating, mutating].into_iter().flatten().any(is_off);
     let is_empty = left_alone && validating.is_some_and(|live| webhooks(live).is_empty());
     for (kind, live) in [(VALIDATING, validating), (MUTATING, mutating)] {
@@ -46,25 +46,25 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         trusted(facts, install, kind, live, found);
     }
     drifted(facts, install, validating, mutating, left_alone, found);
-    // Where the hook or the definition is not there nobody is called, and that has been said.
+    // Without the hook or the definition there is no call, which is another finding.
     let is_uncalled = validating.is_none() || found.has(Id::CrdMissing);
     if !is_uncalled {
         answered(facts, install, is_empty, found);
     }
 }
 
-/// Whether somebody has said that the reconciler is to leave it alone.
+/// Whether an annotation makes the reconciler leave the configuration alone.
 pub(super) fn is_off(live: &Value) -> bool {
     !live["metadata"]["annotations"][HANDS_OFF].is_null()
 }
 
-/// The command that hands them back.
+/// The command that makes the reconciler maintain it again.
 pub(super) fn hands_on(kind: &str) -> String {
     format!("kubectl annotate {} {NAME} {HANDS_OFF}-", kind.to_lowercase())
 }
 
-/// `is_empty`: of the validating one; without defaults, and where the API server stamps authors, the mutating
-/// one is empty by right.
+/// `is_empty` is about the validating configuration. The mutating one may be empty: without defaults, where
+/// the API server stamps authors.
 fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;
@@ -84,10 +84,10 @@ fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     }
 }
 
-/// Whether every hook carries the CA that signs now.
+/// Checks that every hook has the CA that signs now.
 fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found: &mut Findings) {
     let signs = match &facts.ca {
-        // A Secret of ours that has stayed behind signs nothing where certificates are mounted.
+        // An old Secret of ours signs nothing where certificates are mounted.
         _ if install.told("tls-dir").is_some() => None,
         Ok(Ca::There(ca)) => Some(ca.secret.current.certificate().fingerprint()),
         _ => None,
@@ -113,8 +113,7 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
 }
 
-/// The command after which the reconciler writes it anew. A user who says hands off is asked about that
-/// apart.
+/// The command that makes the reconciler write it again. A configuration with hands off is another finding.
 fn renew(kind: &str) -> String {
     format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
@@ -150,7 +149,7 @@ fn drifted(
         annotations,
         timeout,
     };
-    let (wanted_validating, wanted_mutating) = render(valid, &Warned::default(), &frame);
+    let (wanted_validating, wanted_mutating) = render(valid, &WarningScope::default(), &frame);
     let pairs = [
         (VALIDATING, validating, serde_json::to_value(wanted_validating)),
         (MUTATING, mutating, serde_json::to_value(wanted_mutating)),
@@ -173,7 +172,7 @@ fn owner(facts: &Facts, install: &Install<'_>) -> Option<OwnerReference> {
     install.told("owner-cluster-role").map(|_| owner)
 }
 
-/// Which hooks are missing, too many or changed.
+/// Which hooks are missing, additional or changed.
 fn differing(live: &Value, wanted: &Value) -> String {
     let alone =
         |hook: Option<&&Value>| json!({ "metadata": {}, "webhooks": hook.iter().collect::<Vec<_>>() });
@@ -192,8 +191,8 @@ fn differing(live: &Value, wanted: &Value) -> String {
     if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
 }
 
-/// Leaves out what is looked at apart, and the hooks for warnings: which of them there are, and where,
-/// depends on every rule, monitor and workload of the cluster, and no write fails by them.
+/// The configuration without what other checks look at, and without the hooks for warnings: which of those
+/// exist depends on every rule, monitor and workload of the cluster, and no write fails because of them.
 fn bare(live: &Value) -> Value {
     let mut bare = live.clone();
     if let Some(hooks) = bare["webhooks"].as_array_mut() {
@@ -205,7 +204,7 @@ fn bare(live: &Value) -> Value {
     bare
 }
 
-/// Whether a call arrives; where that cannot be tried, whether there is a pod to answer it.
+/// Checks that a call arrives, or, if that cannot be tried, that there is a pod to answer it.
 pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, found: &mut Findings) {
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);
@@ -213,7 +212,7 @@ pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, fou
     let restart = install.start(Role::Webhook);
     match &facts.canary {
         Some(Ok(Ok(()))) => {}
-        // A hook that is switched off needs no answer.
+        // An empty configuration needs no answer.
         Some(Ok(Err(_))) if is_empty => {}
         Some(Ok(Err(why))) if why.contains("x509") || why.contains("certificate") => {
             let what = format!("the API server does not trust who answers: {why}");

@@ -1,4 +1,4 @@
-//! Objects with annotations that declare something, and without the label by which they count.
+//! Finds objects with annotations that declare something, and without the label that makes them count.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client, api::ListParams, core::NamespaceResourceScope};
 
 use super::{
-    facts::{Facts, Seen},
+    facts::{Facts, Readable},
     finding::{Findings, Id},
     gather::pages,
 };
@@ -22,7 +22,7 @@ use crate::{
     validate::labelling,
 };
 
-/// This many objects are named; the rest are counted.
+/// How many objects are named; the rest are counted.
 const MOST: usize = 20;
 
 pub(super) fn check(facts: &Facts, found: &mut Findings) {
@@ -44,11 +44,11 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Finds them in the namespaces that are looked at, but for system namespaces: what is there is of Kubernetes and of other
-/// operators, and nobody labels it.
-pub(super) async fn look(client: &Client, install: &Install<'_>) -> Seen<Vec<ObjectKey>> {
+/// Finds them in the namespaces that Copyrator looks at, except system namespaces: objects there belong to
+/// Kubernetes and to other operators, and nobody labels them.
+pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<Vec<ObjectKey>> {
     let mut unlabelled = Vec::new();
-    let (places, system) = (install.places(), install.system_namespaces());
+    let (places, system) = (install.namespaces(), install.system_namespaces());
     let places: Vec<Option<&str>> = match places.is_empty() {
         true => vec![None],
         false => places.iter().map(|place| Some(place.as_str())).collect(),
@@ -60,13 +60,13 @@ pub(super) async fn look(client: &Client, install: &Install<'_>) -> Seen<Vec<Obj
     Ok(unlabelled)
 }
 
-/// A field selector, and none of these namespaces.
+/// A field selector that also excludes these namespaces.
 fn outside(namespaces: &BTreeSet<String>, fields: &str) -> String {
     let not = namespaces.iter().map(|namespace| format!(",metadata.namespace!={namespace}"));
     not.fold(fields.to_owned(), |all, one| all + &one)
 }
 
-async fn of_kind<K>(client: &Client, place: Option<&str>, fields: &str) -> Seen<Vec<ObjectKey>>
+async fn of_kind<K>(client: &Client, place: Option<&str>, fields: &str) -> Readable<Vec<ObjectKey>>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     Slim<K>: Watched + kube::Resource<Scope = NamespaceResourceScope>,
@@ -98,7 +98,8 @@ mod tests {
     use super::*;
     use crate::cli::doctor::sound::{deployment, object};
 
-    /// The second page of ConfigMaps comes too late, and the list goes on from where the API server says.
+    /// The second page of ConfigMaps is too old, and the list continues with the token that the API server
+    /// gives.
     #[tokio::test]
     async fn a_list_that_expires_goes_on_and_system_namespaces_are_left_out() {
         let asked: &'static Mutex<Vec<String>> = Box::leak(Box::default());

@@ -1,4 +1,4 @@
-//! Who leads. Whether a Lease is renewed is seen, not read: clocks differ.
+//! Finds the leader. Whether it renews the Lease is observed, not read from timestamps: clocks differ.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{Api, Client};
 
 use super::{
-    facts::{LeaseFacts, Seen},
+    facts::{LeaseFacts, Readable},
     gather::get,
 };
 use crate::{
     cli::{operator::LEASE, terminal::Console},
-    run::lease::Terms,
+    run::lease::LeaseTimings,
 };
 
-/// How often it is looked at while it looks stale.
+/// How often the Lease is read while it looks stale.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the Lease; where it is not clear that one of ours renews it, waits for as long as others would
-/// before they take it over.
+/// Reads the Lease. Unless it is clear that one of our pods renews it, this waits for as long as another
+/// candidate would before it takes over.
 pub(super) async fn look(
     client: &Client,
     namespace: &str,
     account: &str,
     now: Timestamp,
     console: &Console,
-) -> Seen<LeaseFacts> {
-    let terms = Terms::default();
+) -> Readable<LeaseFacts> {
+    let terms = LeaseTimings::default();
     let first = read(client, namespace).await?;
     let mut facts = facts(client, namespace, account, &first).await?;
     let is_young = |at: Timestamp| at.duration_until(now).unsigned_abs() < terms.lease;
@@ -39,7 +39,7 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    // As for a process that waits to take it over: another version with the same content is no sign of life.
+    // As for a candidate: another version with the same content is no sign of life.
     let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -58,14 +58,19 @@ pub(super) async fn look(
     Ok(facts)
 }
 
-async fn read(client: &Client, namespace: &str) -> Seen<Option<Lease>> {
+async fn read(client: &Client, namespace: &str) -> Readable<Option<Lease>> {
     get(Api::namespaced(client.clone(), namespace), Some(namespace), LEASE).await
 }
 
-async fn facts(client: &Client, namespace: &str, account: &str, lease: &Option<Lease>) -> Seen<LeaseFacts> {
+async fn facts(
+    client: &Client,
+    namespace: &str,
+    account: &str,
+    lease: &Option<Lease>,
+) -> Readable<LeaseFacts> {
     let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let holder = spec.holder_identity.unwrap_or_default();
-    // A pod's name with a random suffix (`run::lease`).
+    // The holder is a pod's name with a random suffix (`run::lease`).
     let is_ours = match holder.rsplit_once('_') {
         None => false,
         Some((pod, _)) => {

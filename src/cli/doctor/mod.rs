@@ -1,4 +1,4 @@
-//! `copyrator doctor`
+//! `copyrator doctor`: finds what is wrong with an install.
 
 mod certificates;
 mod chart;
@@ -39,7 +39,7 @@ use super::{
     read is `unknown`, with the right that is missing. docs/doctor.md explains every id.\n\
     Exit code 0: nothing found; 1: something found, or not known; 2: usage; 3: the cluster does not answer.")]
 pub struct Args {
-    /// Where Copyrator is installed: that is the namespace asked about here.
+    /// Where Copyrator is installed: that is the namespace that this command is about.
     #[arg(
         short,
         long,
@@ -52,7 +52,7 @@ pub struct Args {
     /// How the output looks.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// What you know of and accept.
+    /// Findings that you know of and accept, by id.
     #[arg(long, value_enum, value_name = "ID", value_delimiter = ',', hide_possible_values = true)]
     ignore: Vec<Id>,
     #[command(flatten)]

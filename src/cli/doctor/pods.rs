@@ -1,5 +1,5 @@
-//! Our processes: whether they are installed, ready, led by one of them, and have the key that marks are
-//! proved with.
+//! Checks our processes: they are installed and ready, one of them leads, and the key that proves marks
+//! exists.
 
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -12,7 +12,7 @@ use crate::{
     marks::KEY_SECRET,
 };
 
-/// Whether we are here at all.
+/// Checks that Copyrator is installed.
 pub(super) fn installed(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     match &facts.deployments {
         Err(unread) => found.unknown(&[Id::NotInstalled, Id::PodsNotReady], unread),
@@ -25,7 +25,7 @@ pub(super) fn installed(facts: &Facts, install: &Install<'_>, found: &mut Findin
     }
 }
 
-/// Everything that is wrong with our processes.
+/// Finds everything that is wrong with our processes.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     for deployment in facts.deployments.iter().flatten() {
         ready(&facts.namespace, deployment, found);
@@ -44,7 +44,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
-/// How many pods are wanted, and how many are ready.
+/// How many pods the Deployment wants, and how many are ready.
 pub(super) fn readiness(deployment: &Deployment) -> (i32, i32) {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);

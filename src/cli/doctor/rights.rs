@@ -1,4 +1,4 @@
-//! What our accounts may do: the chart says what they need, and the API server what they have.
+//! Checks the rights of our accounts: the chart says what they need, and the API server what they have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use kube::Client;
 
 use super::{
     chart::{Given, given, question},
-    facts::{Facts, Seen, Unread},
+    facts::{Facts, Readable, Unread},
     finding::{Findings, Id},
 };
 use crate::{
@@ -18,10 +18,11 @@ use crate::{
     },
 };
 
-/// Every right at once.
+/// All rights at once.
 const EVERYTHING: (&str, &str, &str) = ("*", "*", "*");
 
-/// What does most harm in all namespaces: verb, group and resource. None of our accounts has it but by the chart.
+/// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have those that the
+/// chart gives.
 const HARMFUL: [(&str, &str, &str); 7] = [
     EVERYTHING,
     ("get", "", "secrets"),
@@ -36,7 +37,7 @@ const HARMFUL: [(&str, &str, &str); 7] = [
 #[derive(Clone, Debug)]
 pub(super) struct Right {
     pub(super) question: Question,
-    /// The role that gives it; `None`: the account is not to have it.
+    /// The role that gives it; `None`: the account should not have it.
     pub(super) role: Option<String>,
 }
 
@@ -46,7 +47,7 @@ impl Right {
     }
 }
 
-/// Every right that matters, those in one namespace together.
+/// The rights to check, sorted by namespace.
 pub(super) fn rights(install: &Install<'_>) -> Vec<Right> {
     let given = given(install);
     let mut rights = Vec::new();
@@ -62,15 +63,15 @@ pub(super) fn rights(install: &Install<'_>) -> Vec<Right> {
     rights
 }
 
-/// Our accounts. Where only some namespaces are looked at, nobody serves a webhook.
+/// Our accounts. Where Copyrator looks at some namespaces only, there is no webhook.
 fn accounts(install: &Install<'_>) -> BTreeSet<String> {
     let webhook = (!install.is_namespaced()).then_some(Role::Webhook);
     [Role::Reconciler].into_iter().chain(webhook).map(|role| install.account(role)).collect()
 }
 
-/// Asks the API server which of them our accounts have: in each namespace by itself where only some are looked at, which
-/// takes no right over the cluster.
-pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<(Right, Seen<bool>)> {
+/// Asks the API server which of these rights our accounts have; in each namespace by itself where Copyrator
+/// looks at some only, which needs no right over the cluster.
+pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<(Right, Readable<bool>)> {
     let rights = rights(install);
     let mut answers = Vec::new();
     for rights in rights.chunk_by(|a, b| a.question.namespace == b.question.namespace) {
@@ -100,7 +101,7 @@ fn unasked(place: Option<&str>, error: &AskError) -> Unread {
     }
 }
 
-/// Every right that an account of ours lacks, and what it may do that none of ours needs.
+/// Finds the rights that our accounts lack, and harmful ones that they do not need.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let mut wrong: BTreeMap<(&Subject, Option<&str>), Vec<&Question>> = BTreeMap::new();
     for (right, allowed) in &facts.rights {
@@ -143,7 +144,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
-/// Rights in words, those to one resource together: as many as a line bears.
+/// Rights in words, grouped by resource: as many as fit on a line.
 fn listed(questions: &[&Question]) -> String {
     const SHOWN: usize = 8;
     let mut resources: Vec<(String, Vec<&str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! An install in which nothing is wrong, for tests to break.
+//! A sound install, for tests to break.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     cli::operator::Install,
     crds::manifests,
-    hooks::{Endpoint, Frame, Stamper, Warned, render},
+    hooks::{Endpoint, Frame, Stamper, WarningScope, render},
 };
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -50,14 +50,14 @@ pub(super) fn deployment(component: &str) -> Value {
     })
 }
 
-/// Gives our accounts what such Deployments take, and nothing else.
+/// Gives our accounts the rights that these Deployments need, and no others.
 pub(super) fn rightful(facts: &mut Facts) {
     let rights = rights(&Install::new("ours", facts.deployments.as_deref().unwrap()));
     let answer = |right: &Right| Ok(right.role.is_some());
     facts.rights = rights.into_iter().map(|right| (right.clone(), answer(&right))).collect();
 }
 
-/// Answers otherwise what is asked about such a right: its account, verb, resource and namespace.
+/// Reverses the answer about one right: account, verb, resource and namespace.
 pub(super) fn turn(facts: &mut Facts, which: [&str; 4]) {
     let mut turned = 0;
     for (Right { question: it, .. }, answer) in &mut facts.rights {
@@ -86,7 +86,7 @@ pub(super) fn sound() -> Facts {
         annotations: true,
         timeout: None,
     };
-    let (validating, mutating) = render([], &Warned::of_anything(), &frame);
+    let (validating, mutating) = render([], &WarningScope::of_anything(), &frame);
     let of_kind = |wanted: &Value, kind: &str| wanted["kind"].as_str().is_some_and(|it| it.contains(kind));
     let definitions =
         manifests().into_iter().filter(|wanted| of_kind(wanted, "Definition")).map(|mut one| {

@@ -1,9 +1,10 @@
-//! Findings for people: a line each, what is wrong, and the command.
+//! Findings as a table for people: what is wrong, and the command.
 
 use super::finding::{Finding, Id, Severity};
 use crate::{cli::terminal::aligned, validate::printable};
 
-/// A terminal obeys nothing that others have written.
+/// Control characters that others have written must not reach a terminal, so each line is escaped, and cut at
+/// this length.
 const LONGEST_LINE: usize = 4096;
 
 /// Every finding, and how many checks found nothing.
@@ -30,12 +31,12 @@ pub(super) fn table(found: &[Finding], in_order: usize) -> String {
     text
 }
 
-/// What was looked at and is in order, a line each.
+/// The checks that found nothing, a line each.
 pub(super) fn names(in_order: &[Id]) -> String {
     in_order.iter().map(|id| format!("  in order: {}\n", id.text())).collect()
 }
 
-/// What was found, a line an id.
+/// The ids of findings, a line each.
 pub(super) fn ids(found: &[Finding]) -> String {
     let mut ids: Vec<String> = found.iter().map(|finding| finding.id.text() + "\n").collect();
     ids.dedup();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     examine::{examine, in_order},
-    facts::{Ca, Facts, Held, LeaseFacts, Unread},
+    facts::{Ca, Facts, HeldCopies, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
     sound::{now, object, rightful, sound, turn},
     table::table,
@@ -39,7 +39,7 @@ fn ca(facts: &mut Facts) -> &mut CaSecret {
     &mut rotation(facts).secret
 }
 
-/// As the chart has it where certificates are mounted.
+/// As the chart configures mounted certificates.
 fn mounted(facts: &mut Facts) {
     for deployment in facts.deployments.as_mut().unwrap() {
         let container = &mut deployment.spec.template.spec.as_mut().unwrap().containers[0];
@@ -78,7 +78,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(table(&found, 23), "Nothing found: 23 checks in order.\n");
 }
 
-/// What breaks, how, what is found, and a word of its fix.
+/// What breaks, how, the expected findings, and a word of the fix.
 type Case = (&'static str, fn(&mut Facts), &'static [(Severity, Id)], &'static str);
 
 #[test]
@@ -119,7 +119,7 @@ fn every_fault_is_found_and_no_other() {
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
                 let rules = [(NamespacedName::new("home", "app"), 300)].into();
-                it.held = Ok(Some(Held { definition, rules }));
+                it.held = Ok(Some(HeldCopies { definition, rules }));
             },
             &[(Warning, Id::CopiesHeld)],
             "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
@@ -323,7 +323,7 @@ fn every_fault_is_found_and_no_other() {
     assert!(untried.is_empty(), "nothing breaks for {untried:?}");
 }
 
-/// What may not be read is not in order.
+/// A fact that may not be read counts as unknown, not as in order.
 #[test]
 fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     let mut facts = sound();
@@ -378,7 +378,7 @@ fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
     assert!(!in_order(&facts, &found, &accepted).contains(&Id::ForeignFailHook));
 }
 
-/// Every id has a line in the table of docs/doctor.md, and the table no other.
+/// Every id has a line in the table of docs/doctor.md, and the table has no others.
 #[test]
 fn the_documents_explain_every_id() {
     let text = include_str!("../../../docs/doctor.md");

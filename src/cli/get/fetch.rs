@@ -1,4 +1,4 @@
-//! Lists one kind, in pages: as objects, or as the table that the API server makes of them for kubectl.
+//! Lists one kind in pages: as objects, or as the table that the API server makes for kubectl.
 
 use http::{Request, header::ACCEPT};
 use kube::{Client, api::ListParams, core::Request as Requests};
@@ -8,44 +8,44 @@ use serde_json::{Value, json};
 use super::Sought;
 use crate::cli::terminal::{Exit, aligned_all, refused::words};
 
-/// Objects a page.
+/// How many objects a page has.
 const PAGE: u32 = 500;
-/// A table where the API server can make one, which all do that we speak with.
+/// Asks for a table, which all supported API servers can make.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// Why nothing can be shown.
+/// Why nothing can be listed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    /// The API server said no.
+    /// The API server refused for lack of a right.
     #[error("cannot list {plural}: {message}")]
     Refused {
-        /// What was to be listed.
+        /// The resource to list.
         plural: &'static str,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The answer is no list.
+    /// The answer is not a list.
     #[error("cannot list {plural}: the answer is no list")]
     Unreadable {
-        /// What was to be listed.
+        /// The resource to list.
         plural: &'static str,
-        /// Why not.
+        /// What the decoder reported.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// No answer.
+    /// The API server did not answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
 }
 
 impl FetchError {
-    /// How a command ends that cannot go on.
+    /// The exit code of the command.
     pub(super) fn exit(&self) -> Exit {
         if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
     }
 }
 
-/// What was listed: columns with rows, or objects.
+/// A list: columns with rows, or objects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Listed {
@@ -58,7 +58,7 @@ pub(super) struct Listed {
 #[derive(Clone, Debug, Deserialize)]
 struct Column {
     name: String,
-    /// 0 is shown, everything else is wide.
+    /// A column with priority 0 is always shown, the others with `wide`.
     #[serde(default)]
     priority: i32,
 }
@@ -77,7 +77,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// Lists a kind in a namespace, or everywhere.
+/// Lists a kind in a namespace, or in all.
 pub(super) async fn fetch(
     client: &Client,
     sought: Sought,
@@ -101,7 +101,7 @@ pub(super) async fn fetch(
             all.column_definitions = page.column_definitions;
         }
         all.rows.extend(page.rows);
-        // Items of a list do not say what they are.
+        // Items of a list have no kind and apiVersion.
         all.items.extend(page.items.into_iter().map(|mut item| {
             item["apiVersion"] = sought.api_version.into();
             item["kind"] = sought.kind.into();
@@ -136,23 +136,22 @@ fn request(
 }
 
 impl Listed {
-    /// Whether there is nothing.
+    /// Whether the list is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.items.is_empty()
     }
 
-    /// Names of the objects.
+    /// The names of the objects.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| item["metadata"]["name"].as_str())
     }
 
-    /// The objects as kubectl shows them: a List.
+    /// The objects as a List, as kubectl prints them.
     pub(super) fn list(&self) -> Value {
         json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items })
     }
 
-    /// The columns that the API server gives; `wide` with the less important ones. Nothing where there are no
-    /// rows.
+    /// The API server's columns; `wide` adds the less important ones. Empty without rows.
     pub(super) fn table(&self, wide: bool, with_namespace: bool) -> String {
         if self.rows.is_empty() {
             return String::new();

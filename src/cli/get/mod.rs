@@ -1,4 +1,4 @@
-//! `copyrator get`
+//! `copyrator get`: lists nodes, namespaces, Deployments or Services.
 
 mod fetch;
 
@@ -46,14 +46,14 @@ impl What {
     }
 }
 
-/// List nodes, namespaces, deployments or services, in the columns that the API server itself gives them.
+/// List nodes, namespaces, deployments or services, in the columns that the API server gives them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator get nodes\n  copyrator get namespaces -l team=blue\n  \
     copyrator get deployments -n shop -o wide\n  copyrator get services -A -o json\n\n\
     Columns are those that kubectl shows; nodes and namespaces are in no namespace.\n\n\
     Exit codes: 0 listed; 1 refused; 2 usage; 3 cluster unreachable.")]
 pub struct Args {
-    /// What to list.
+    /// The resource to list.
     #[arg(value_enum)]
     what: What,
     /// The namespace asked about; without it, the context's.

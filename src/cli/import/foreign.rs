@@ -1,4 +1,4 @@
-//! What other tools are told, read from a cluster: only the metadata of ConfigMaps and Secrets is asked for.
+//! Reads the input of an import from a cluster; of ConfigMaps and Secrets, only the metadata.
 
 use kube::{
     Api, Client, ResourceExt as _,
@@ -9,49 +9,49 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::terminal::{Exit, refused::words},
-    import::{Found, Tool, is_of_interest},
+    import::{ImportInput, Tool, is_of_interest},
 };
 
 /// Why nothing can be imported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// The API server said no.
+    /// The API server refused for lack of a right.
     #[error(
         "cannot list {plural} {scope}: {message}; what you may read can be imported by -n NAMESPACE, manifests by -f FILE"
     )]
     Refused {
-        /// What was to be listed.
+        /// The resource to list.
         plural: String,
-        /// Where.
+        /// In which namespace, or in all, in words.
         scope: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// No answer.
+    /// The API server did not answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
 }
 
 impl ReadError {
-    /// How a command ends that cannot go on.
+    /// The exit code of the command.
     pub(super) fn exit(&self) -> Exit {
         if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
     }
 }
 
-/// This many objects a request.
+/// How many objects a page has.
 const PAGE: u32 = 500;
 
-/// A kind that is looked at.
+/// A kind that is read.
 struct Looked {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
     plural: &'static str,
     in_namespaces: bool,
-    /// Custom resources and workloads are read whole: what they ask for is not in their metadata alone.
+    /// Whether objects are read whole: custom resources and workloads say what they ask for in their specs.
     whole: bool,
-    /// Whose language it speaks, where little is lost if it may not be read.
+    /// The tool that it belongs to, if little is lost when it may not be read.
     optional: Option<Tool>,
 }
 
@@ -59,7 +59,7 @@ const fn core(kind: &'static str, plural: &'static str) -> Looked {
     Looked { group: "", version: "v1", kind, plural, in_namespaces: true, whole: false, optional: None }
 }
 
-/// A kind that Reloader restarts.
+/// A kind of workload that Reloader restarts.
 const fn restarted(group: &'static str, kind: &'static str, plural: &'static str) -> Looked {
     Looked { group, whole: true, optional: Some(Tool::Reloader), ..core(kind, plural) }
 }
@@ -99,13 +99,13 @@ const KINDS: [Looked; 13] = [
     Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
 ];
 
-/// Everything that other tools read or write, in one namespace or all.
+/// Everything that other tools read or write, in one namespace or in all.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,
     of_labels: Option<&str>,
-) -> Result<Found, ReadError> {
-    let mut found = Found::default();
+) -> Result<ImportInput, ReadError> {
+    let mut found = ImportInput::default();
     labels(client, namespace, &mut found).await;
     let page = ListParams::default().limit(PAGE);
     let page = of_labels.map_or(page.clone(), |labels| page.labels(labels));
@@ -145,8 +145,8 @@ pub(super) async fn read(
     Ok(found)
 }
 
-/// The labels of namespaces: without them a few consents cannot be judged, and are reported.
-async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
+/// Reads the labels of namespaces. Without them a few consents cannot be judged, and are reported.
+async fn labels(client: &Client, namespace: Option<&str>, found: &mut ImportInput) {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -160,7 +160,7 @@ async fn labels(client: &Client, namespace: Option<&str>, found: &mut Found) {
     }
 }
 
-/// The part of an object's metadata that is of interest; the rest, which may hold whole Secrets
+/// The relevant part of an object's metadata. The rest, which may contain whole Secrets
 /// (`last-applied-configuration`), is dropped page by page.
 fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>) -> Value {
     let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));
@@ -170,13 +170,13 @@ fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>
     } })
 }
 
-/// Takes in the metadata of all objects, page by page.
+/// Reads the metadata of all objects, page by page.
 async fn metadata(
     api: &Api<DynamicObject>,
     first: &ListParams,
     kind: &str,
     version: &str,
-    found: &mut Found,
+    found: &mut ImportInput,
 ) -> kube::Result<()> {
     let mut page = first.clone();
     loop {
@@ -189,12 +189,12 @@ async fn metadata(
     }
 }
 
-/// Takes in all objects, page by page. Items of a list do not say what they are.
+/// Reads all objects whole, page by page. Items of a list have no kind.
 async fn whole(
     api: &Api<DynamicObject>,
     first: &ListParams,
     resource: &ApiResource,
-    found: &mut Found,
+    found: &mut ImportInput,
 ) -> kube::Result<()> {
     let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
     let mut page = first.clone();

@@ -1,4 +1,4 @@
-//! `copyrator import`
+//! `copyrator import`: converts other tools' annotations and manifests.
 
 mod foreign;
 
@@ -9,7 +9,7 @@ use super::{
     command,
     terminal::{Console, Exit, fail},
 };
-use crate::import::{Found, Imported, Level, Made, Options, import, json, yaml};
+use crate::import::{ImportInput, Imported, Level, Made, Options, import, json, yaml};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -23,11 +23,11 @@ enum Output {
     Name,
 }
 
-/// Turn what other tools are told into rules and monitors of ours, suspended, with every difference named. Reads the manifests that
-/// are given, or the cluster; touches nothing.
+/// Convert other tools' annotations and manifests to suspended rules and monitors, with every difference
+/// named. Reads the given manifests, or the cluster; changes nothing.
 ///
-/// Understood are the annotations of kubernetes-reflector, kubernetes-replicator, config-syncer (kubed), Reloader and wave,
-/// ClusterSecrets, and the rules and monitors of the first Copyrator.
+/// It understands the annotations of kubernetes-reflector, kubernetes-replicator, config-syncer (kubed),
+/// Reloader and wave, ClusterSecrets, and the rules and monitors of the first Copyrator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator import > rules.yaml\n  copyrator import -n platform\n  \
     copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \
@@ -45,7 +45,7 @@ pub struct Args {
     scope: Scope,
     #[command(flatten)]
     labels: LabelArgs,
-    /// Where you will put the source Secret of a ClusterSecret that holds its data itself.
+    /// The namespace where you will put the source Secret of a ClusterSecret that contains its data itself.
     #[arg(long, value_name = "NS")]
     source_namespace: Option<String>,
     /// How the output looks.
@@ -65,7 +65,7 @@ impl Args {
                 Ok(documents) => documents,
                 Err(error) => return fail(&error, Exit::Usage),
             };
-            let mut found = Found::default();
+            let mut found = ImportInput::default();
             documents.into_iter().for_each(|document| found.take(document.value, self.scope.one()));
             return self.show(&found, &options);
         }
@@ -77,7 +77,7 @@ impl Args {
         })
     }
 
-    fn show(&self, found: &Found, options: &Options) -> Exit {
+    fn show(&self, found: &ImportInput, options: &Options) -> Exit {
         let imported = import(found, options);
         let text = match self.output {
             Output::Yaml => yaml(&imported),
@@ -101,7 +101,7 @@ fn names(imported: &Imported) -> String {
     output::names(imported.made().map(name))
 }
 
-fn summary(found: &Found, imported: &Imported) -> String {
+fn summary(found: &ImportInput, imported: &Imported) -> String {
     let looked = found.looked_at;
     if imported.proposals.is_empty() {
         return format!("looked at {looked} objects: none asks another tool for copies or restarts");

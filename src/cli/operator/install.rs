@@ -1,4 +1,4 @@
-//! What our Deployments say of how we are installed.
+//! The install, according to Copyrator's Deployments.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde::Deserialize;
 
 use crate::{cli::arguments, config::system_namespaces, hooks::Endpoint};
 
-/// What every object of the chart has in `app.kubernetes.io/part-of`.
+/// The value of `app.kubernetes.io/part-of` on every object of the chart.
 pub(crate) const PART_OF: &str = "copyrator";
 
-/// The Lease that one reconciler holds.
+/// The Lease of the reconciler.
 pub(crate) const LEASE: &str = "copyrator-reconciler";
 
-/// Our Deployments, read.
+/// Copyrator's Deployments, as read.
 pub(crate) struct Install<'f> {
     namespace: &'f str,
     deployments: &'f [Deployment],
 }
 
-/// What a process does.
+/// A role of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -41,7 +41,7 @@ impl<'f> Install<'f> {
         Self { namespace, deployments }
     }
 
-    /// Where it is.
+    /// The namespace of the Deployments.
     pub(crate) fn namespace(&self) -> &'f str {
         self.namespace
     }
@@ -68,7 +68,7 @@ impl<'f> Install<'f> {
         format!("deployment/{}", name.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word())))
     }
 
-    /// The command after which pods of this role start: anew, or at all where the Deployment is to have none.
+    /// The command that starts pods of this role: again, or at all if the Deployment has no replicas.
     pub(crate) fn start(&self, role: Role) -> String {
         let (namespace, workload) = (self.namespace, self.workload(role));
         match self.serving(role).and_then(|deployment| deployment.spec.replicas) {
@@ -77,7 +77,7 @@ impl<'f> Install<'f> {
         }
     }
 
-    /// What a flag of `copyrator serve` says, of the process that reconciles.
+    /// The value of a flag of `copyrator serve`, in the reconciler's Deployment.
     pub(crate) fn told(&self, flag: &str) -> Option<String> {
         Some(self.expanded(&told(self.reconciling()?, flag)?))
     }
@@ -90,21 +90,21 @@ impl<'f> Install<'f> {
         value.replace("$(POD_NAMESPACE)", self.namespace)
     }
 
-    /// The only namespaces that it looks at, without rights over the cluster; none: it looks at all.
-    pub(crate) fn places(&self) -> BTreeSet<String> {
+    /// The only namespaces that Copyrator looks at; empty: all.
+    pub(crate) fn namespaces(&self) -> BTreeSet<String> {
         let said = self.reconciling().map(|it| all_told(it, "namespaces")).unwrap_or_default();
         let names = said.iter().flat_map(|names| names.split(',')).map(str::trim);
         names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
     }
 
-    /// Those that never get copies.
+    /// The namespaces that never get copies.
     pub(crate) fn system_namespaces(&self) -> BTreeSet<String> {
         let said = self.told("system-namespaces").unwrap_or_default();
         let more = said.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
         system_namespaces(self.namespace, &more.collect())
     }
 
-    /// What names them is not in the Deployment itself, but somewhere else that it points to.
+    /// Whether the namespaces are set outside the Deployment, in an object that it refers to.
     pub(crate) fn hides_places(&self) -> bool {
         let is_elsewhere = |deployment| {
             all_told(deployment, "namespaces").is_empty()
@@ -113,22 +113,22 @@ impl<'f> Install<'f> {
         self.reconciling().is_some_and(is_elsewhere)
     }
 
-    /// Whether it looks at some namespaces only.
+    /// Whether Copyrator looks at some namespaces only.
     pub(crate) fn is_namespaced(&self) -> bool {
-        !self.places().is_empty()
+        !self.namespaces().is_empty()
     }
 
-    /// Whether the webhook's CA is our own, not mounted; `None` where no Deployment tells.
+    /// Whether the webhook's CA is our own, not mounted; `None` without a Deployment.
     pub(crate) fn is_self_managed(&self) -> Option<bool> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
     }
 
-    /// Whether annotations of ours on other people's objects count.
+    /// Whether annotations that ask for copies or restarts count.
     pub(crate) fn reads_annotations(&self) -> bool {
         self.told("annotations").is_none_or(|told| told == "true")
     }
 
-    /// The stem of every name of the chart, which is also the name of the ClusterRole that owns the hooks.
+    /// The prefix of all names in the chart, which is also the name of the ClusterRole that owns the hooks.
     pub(crate) fn stem(&self) -> String {
         let by_name = || {
             let name = self.serving(Role::Reconciler)?.metadata.name.as_deref()?;
@@ -137,7 +137,7 @@ impl<'f> Install<'f> {
         self.told("owner-cluster-role").or_else(by_name).unwrap_or_else(|| "copyrator".into())
     }
 
-    /// Where the API server finds the webhook; what cannot be read is said by the process itself.
+    /// The address of the webhook. The process itself reports flags that cannot be read.
     pub(crate) fn endpoint(&self) -> Endpoint {
         if let Some(url) = self.told("webhook-url") {
             return Endpoint::Url(url.trim_end_matches('/').to_owned());
@@ -150,7 +150,7 @@ impl<'f> Install<'f> {
         })
     }
 
-    /// The command that writes the chart's objects again, as they were.
+    /// The command that writes the chart's objects again.
     pub(crate) fn repair(&self) -> String {
         let namespace = self.namespace;
         match self.release() {
@@ -164,7 +164,7 @@ impl<'f> Install<'f> {
         }
     }
 
-    /// The Helm release that our Deployments are of.
+    /// The Helm release that the Deployments belong to.
     fn release(&self) -> Option<&'f str> {
         self.deployments.iter().find_map(|deployment| {
             let annotations = deployment.metadata.annotations.as_ref()?;
@@ -173,13 +173,12 @@ impl<'f> Install<'f> {
     }
 }
 
-/// What a flag says, the last time that it is given.
+/// The last value of a flag.
 fn told(deployment: &Deployment, flag: &str) -> Option<String> {
     all_told(deployment, flag).pop()
 }
 
-/// What a flag says each time that it is given: as `--flag=value` or as two words, else in its environment
-/// form.
+/// All values of a flag: as `--flag=value` or as two words, else in its environment variable.
 fn all_told(deployment: &Deployment, flag: &str) -> Vec<String> {
     let container = deployment.spec.template.spec.as_ref().and_then(|spec| spec.containers.first());
     let arguments = container.and_then(|container| container.args.as_deref()).unwrap_or_default();
@@ -197,7 +196,7 @@ fn all_told(deployment: &Deployment, flag: &str) -> Vec<String> {
     all
 }
 
-/// The environment form of a flag.
+/// The environment variable of a flag.
 fn environment<'d>(deployment: &'d Deployment, flag: &str) -> Option<&'d EnvVar> {
     let name = format!("COPYRATOR_{}", flag.to_uppercase().replace('-', "_"));
     let container = deployment.spec.template.spec.as_ref()?.containers.first()?;

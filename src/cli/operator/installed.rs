@@ -1,5 +1,4 @@
-//! What the operator in the cluster was told, as far as its plans depend on it: a command must be told the
-//! same.
+//! The settings of the operator in the cluster, as far as its plans depend on them: a command needs the same.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,9 +9,10 @@ use crate::{
     model::{Bytes, Settings, SpreadLimits, Store, World},
 };
 
-/// What the operator in the cluster was told. The flags and their environment forms are those of `copyrator serve`.
+/// The settings of the operator in the cluster. The flags and their environment variables are those of
+/// `copyrator serve`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "What copyrator serve was told, where it was told anything")]
+#[command(next_help_heading = "Settings of copyrator serve, where they differ from the defaults")]
 pub(crate) struct InstalledArgs {
     /// Where Copyrator's own objects live: serve's --namespace.
     #[arg(
@@ -23,19 +23,19 @@ pub(crate) struct InstalledArgs {
         default_value = "copyrator-system"
     )]
     copyrator_namespace: String,
-    /// The only namespaces that it looks at; without it, what its Deployment says.
+    /// The only namespaces that it looks at; without it, those of its Deployment.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     namespaces: Vec<String>,
-    /// How long a copy that nobody wants is kept, for rules that do not say.
+    /// How long an orphaned copy is kept, for rules without deletionGrace.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
-    /// Never targets, beside Kubernetes' own and Copyrator's.
+    /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS")]
     system_namespaces: Vec<String>,
-    /// A source is not copied beyond so many bytes, times its targets.
+    /// The most bytes of one source times its targets; beyond it, the source is not copied.
     #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
     max_spread_bytes: Bytes,
-    /// Copies that one rule may come to; of a rule that comes to more no new copy is made. 0: no limit.
+    /// The most copies of one rule; a rule with more makes no new ones. 0: no limit.
     #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", default_value_t = 100_000, value_name = "N")]
     max_copies_per_rule: usize,
     /// Accounts of other namespaces whose own rights count.
@@ -49,7 +49,7 @@ pub(crate) struct InstalledArgs {
         value_name = "NAME"
     )]
     reconciler_account: String,
-    /// Whether annotations of ours on other people's objects count.
+    /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
     #[arg(
         long,
         env = "COPYRATOR_ANNOTATIONS",
@@ -60,16 +60,16 @@ pub(crate) struct InstalledArgs {
     annotations: bool,
 }
 
-/// The same, checked.
+/// The checked settings.
 pub(crate) struct Installed {
     /// Where Copyrator's own objects live.
     pub namespace: String,
-    /// Whose own rights count although they are of other namespaces.
+    /// The accounts of other namespaces whose own rights count.
     pub trusted: TrustedWriters,
     /// The user that the reconciler writes as.
     pub account: String,
-    /// The only namespaces that it looks at, where the command line names them.
-    pub places: BTreeSet<Arc<str>>,
+    /// The namespaces of `--namespaces`; empty without the flag.
+    pub namespaces: BTreeSet<Arc<str>>,
     system_namespaces: BTreeSet<String>,
     grace: Duration,
     max_bytes: Bytes,
@@ -87,7 +87,7 @@ impl InstalledArgs {
             ),
             system_namespaces: system_namespaces(&self.copyrator_namespace, &more),
             namespace: self.copyrator_namespace,
-            places: namespaces(self.namespaces)?.into_iter().map(Arc::from).collect(),
+            namespaces: namespaces(self.namespaces)?.into_iter().map(Arc::from).collect(),
             trusted: non_empty(self.trusted_writers).collect(),
             grace: duration("deletion-grace", &self.deletion_grace)?,
             max_bytes: self.max_spread_bytes,
@@ -98,7 +98,7 @@ impl InstalledArgs {
 }
 
 impl Installed {
-    /// A world of which nothing is known yet but this.
+    /// An empty world with these settings.
     pub(crate) fn world(&self) -> World {
         let stores =
             [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules, Store::DigestKey];
@@ -113,7 +113,7 @@ impl Installed {
             annotations: self.annotations,
             ..Settings::default()
         });
-        // Whether they are is the reconciler's to see.
+        // The reconciler itself checks that.
         world.set_stamps_guarded(true);
         world
     }

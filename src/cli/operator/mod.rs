@@ -1,10 +1,10 @@
-//! The operator in the cluster, as far as commands must know it: how it is installed, what it was told, where
-//! it looks.
+//! The operator in the cluster, as far as commands need to know it: its install, its settings, the namespaces
+//! that it looks at.
 
 mod install;
 mod installed;
-mod sight;
+mod read_scope;
 
 pub(crate) use install::{Install, LEASE, PART_OF, Role};
 pub(crate) use installed::{Installed, InstalledArgs};
-pub(crate) use sight::Sight;
+pub(crate) use read_scope::ReadScope;

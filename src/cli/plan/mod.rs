@@ -1,4 +1,4 @@
-//! `copyrator plan`
+//! `copyrator plan`: shows what would happen.
 
 mod report;
 mod restarts;
@@ -16,11 +16,11 @@ use super::{
     },
     command,
     operator::{Installed, InstalledArgs},
-    survey::{Files, Look, declared_in, look, objects_in},
+    survey::{Files, SurveyMode, declared_in, look, objects_in},
     terminal::{Console, Exit, fail},
 };
 
-/// Show what would be made, changed, removed, restarted and refused, and why. Touches nothing.
+/// Show what would be made, changed, deleted, restarted and refused, and why. Changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Signs: + made, ~ changed, - removed, * restarted, ! refused, ? not known, . waiting, = in order or not affected\n\n\
@@ -79,13 +79,14 @@ impl Args {
         let (objects, documents) = objects_in(documents, &home);
         let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
-        let ahead = Look::Ahead(Files { declared, objects }, namespace);
+        let ahead = SurveyMode::WithFiles(Files { declared, objects }, namespace);
         let seen = look(client, installed, (ahead, namespace), labels).await?.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let drawn = |_| table(&report, self.console.is_coloured());
         let text = self.output.text("Plan", &report, drawn, || report.names());
-        // Silence is taken for a failure of its own (argo-cd#27705); the others say it in what they print.
+        // An empty output could be taken for a failure (argo-cd#27705). Other formats say in what they print
+        // that there is nothing.
         if self.output == Output::Name && text.is_empty() {
             self.console.note("nothing to do");
         }

@@ -1,4 +1,4 @@
-//! What `copyrator plan` says, in the shape that `-o json` shows. Fields are only ever added.
+//! The report of `copyrator plan`, in the form of `-o json`. Fields are only ever added.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{
     cli::{
         arguments::output,
         standing::restarts::{self, RestartRow},
-        survey::{Asked, Declined, Laid, OurKind, Survey},
+        survey::{AnswerSource, Declined, Laid, OurKind, Survey},
     },
     explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},
     model::{Declared, RuleFacts, World},
@@ -21,40 +21,40 @@ use crate::{
     },
 };
 
-/// What would happen.
+/// The report of a plan.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// The marks of copies were verified; else they are taken at their word.
+    /// Whether the marks of copies were verified; otherwise they are trusted.
     pub verified: bool,
-    /// What to know before reading on.
+    /// Notes to read first.
     pub notes: Vec<String>,
     /// Every rule, by namespace and name; a rule of a file that would be refused has a row of its own.
     pub rules: Vec<RuleRow>,
     /// Every copy that something would happen to, or should; with `-o wide` those in order, too.
     pub copies: Vec<CopyRow>,
-    /// How many copies there are of each kind.
+    /// The numbers of copies by what happens to them.
     pub summary: Summary,
-    /// Monitors of files, and those that are held back; a monitor of a file that would be refused has a row
+    /// Monitors of files, and monitors that do nothing; a monitor of a file that would be refused has a row
     /// of its own.
     pub monitors: Vec<RuleRow>,
     /// ConfigMaps and Secrets of files.
     pub files: Vec<FileRow>,
-    /// Every workload that restarts, or should, or that uses what changes; with `-o wide` those that run the
-    /// current content, too. Absent where workloads or monitors may not be listed.
+    /// Every workload that restarts, should restart, or uses what changes; with `-o wide` also those that run
+    /// the current content. Absent where the caller may not list workloads or monitors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Vec<RestartRow>>,
-    /// Something that Copyrator looks at may not be seen; `notes` say what.
+    /// Whether the caller may not read part of what Copyrator looks at; `notes` say what.
     #[serde(skip)]
     pub is_partial: bool,
-    /// It is about a namespace that is seen, so that others need not be.
+    /// Whether the report is about a readable namespace, so that others do not matter.
     #[serde(skip)]
     pub is_of_seen: bool,
-    /// How many workloads there are of each kind.
+    /// The numbers of workloads by what happens to them.
     pub restart_summary: RestartSummary,
 }
 
-/// A rule, or a monitor.
+/// A row of a rule or monitor.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuleRow {
@@ -62,43 +62,43 @@ pub(super) struct RuleRow {
     pub kind: OurKind,
     pub namespace: String,
     pub name: String,
-    /// `FILE:LINE`, where it comes from a file.
+    /// `FILE:LINE` of the file that it comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Whose rights it acts with.
+    /// The identity whose rights it acts with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// How it is known what it may do.
+    /// How its rights are known.
     pub authority: Authority,
-    /// `refuse`, `unknown` or `wait`, where that is true of the rule as a whole.
+    /// `refuse`, `unknown` or `wait`, where that is true of the object as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Course>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What a user who applies it would be warned of.
+    /// The warnings for a user who applies it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// How it is known what a rule may do.
+/// How the rights of a rule or monitor are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Authority {
-    /// It may.
+    /// The API server allows what it declares.
     Allowed,
-    /// It may, as its status says.
+    /// Its status says that it is allowed.
     AllowedByStatus,
-    /// It may not.
+    /// The API server refuses what it declares.
     Refused,
-    /// Nobody could be asked; planned as if it may.
+    /// Nobody could be asked; planned as if it were allowed.
     NotAsked,
-    /// It is not valid, so that it does not matter.
+    /// Its spec is invalid, so its rights do not matter.
     NotValid,
 }
 
-/// A copy.
+/// A row of a copy.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CopyRow {
@@ -106,27 +106,27 @@ pub(super) struct CopyRow {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// `namespace/name`.
+    /// `namespace/name` of the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// `namespace/name`.
+    /// `namespace/name` of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What would change, by name.
+    /// The names of what would change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Difference>,
-    /// When a copy that nobody wants goes; without it, at once.
+    /// When an orphaned copy is deleted; absent: at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<Timestamp>,
-    /// What became of it when Copyrator last tried, as the rule's status says.
+    /// The result of Copyrator's last attempt, according to the rule's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<String>,
 }
 
-/// Counts of copies.
+/// The numbers of copies by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
@@ -140,7 +140,7 @@ pub(super) struct Summary {
 }
 
 impl Report {
-    /// What a survey comes to; for one namespace, the rules that are there and the copies that land there.
+    /// The report of a survey; for one namespace, with the rules there and the copies that land there.
     pub(super) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
         let shown = survey.shown(namespace);
         let mut summary = Summary::default();
@@ -199,8 +199,8 @@ impl Report {
         output::names(copies.chain(workloads))
     }
 
-    /// Whether anything is refused, or cannot be told. What cannot be told because a namespace other than the
-    /// one asked about is out of sight does not count, unless a file says it.
+    /// Whether anything is refused or unknown. What is unknown only because another namespace cannot be read
+    /// does not count, unless it comes from a file.
     pub(super) fn has_refusals(&self) -> bool {
         let is_refused = |course: Course, reason: &str| match course {
             Course::Refuse => true,
@@ -219,7 +219,7 @@ impl Report {
             || self.rules.iter().chain(&self.monitors).any(of_rule)
     }
 
-    /// Whether anything would change or be refused, or cannot be told.
+    /// Whether anything would change, is refused, or is unknown.
     pub(super) fn has_findings(&self) -> bool {
         let Summary { create, change, remove, .. } = self.summary;
         create + change + remove > 0 || self.restart_summary.has_findings() || self.has_refusals()
@@ -267,8 +267,8 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
         let message = "what it copies from or to may not be listed".into();
         return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
     }
-    // What the reconciler would say of a rule that has nothing to copy, or nowhere to copy it to, or is
-    // suspended. For other rules it would look at every slot once more.
+    // The reconciler's message about a rule without sources or targets, or that is suspended. For other rules
+    // this would plan every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
         return beyond_sight(world, rule, facts, row);
     }
@@ -286,14 +286,14 @@ fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &Nam
     if facts.spec.suspend { row } else { beyond_sight(world, rule, facts, row) }
 }
 
-/// Where only some namespaces are looked at: what a rule means that is not seen.
+/// The row of a rule that selects namespaces which cannot be read.
 fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: RuleRow) -> RuleRow {
     let Ok(compiled) = &facts.compiled else { return row };
     let source = unseen_source(world, rule, compiled);
     let targets = unseen(world, compiled);
     let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
     let Some((reason, _)) = told.first() else { return row };
-    // Nothing happens with what is not served, and that is known.
+    // What happens in a namespace that is not served is known: nothing.
     let action = if *reason == "NotServed" { Course::Refuse } else { Course::Unknown };
     let messages = told.iter().map(|(_, message)| message.as_str());
     let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
@@ -310,8 +310,8 @@ fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
     if is_settled {
         return row;
     }
-    // What the reconciler would say of a monitor that has nothing to do, or is suspended; for other monitors
-    // it would look at every workload once more.
+    // The reconciler's message about a monitor without workloads, or that is suspended. For other monitors
+    // this would plan every workload once more.
     let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
     if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
         return row;
@@ -346,12 +346,12 @@ fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
     }
 }
 
-/// Whether it is valid and may; and whether that says all there is to say.
+/// Whether it is valid and allowed, and whether there is nothing more to say.
 fn standing<S, C, T>(
     row: RuleRow,
     facts: &Declared<S, C, T>,
     known: Option<&crate::model::Authority>,
-    asked: Option<&Asked>,
+    asked: Option<&AnswerSource>,
 ) -> (RuleRow, bool) {
     if let Err(problems) = &facts.compiled {
         let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
@@ -367,11 +367,11 @@ fn standing<S, C, T>(
         );
     }
     let (authority, not_asked) = match asked {
-        Some(Asked::Reported) => (Authority::AllowedByStatus, String::new()),
-        Some(Asked::Assumed(why)) => {
+        Some(AnswerSource::Reported) => (Authority::AllowedByStatus, String::new()),
+        Some(AnswerSource::Assumed(why)) => {
             (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
         }
-        Some(Asked::Answered) | None => (Authority::Allowed, String::new()),
+        Some(AnswerSource::Answered) | None => (Authority::Allowed, String::new()),
     };
     (RuleRow { authority, message: not_asked, ..row }, false)
 }

@@ -1,4 +1,5 @@
-//! Restarts of a plan for people: a line a workload, with a sign as in a diff; and the files behind them.
+//! The restarts of a plan for people: a line for each workload, with a sign as in a diff; and the files that
+//! cause them.
 
 use serde::Serialize;
 
@@ -9,26 +10,26 @@ use crate::{
     marks::write_time,
 };
 
-/// A ConfigMap or Secret of a file.
+/// A row of a ConfigMap or Secret in a file.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileRow {
-    /// `create`, `change`, `current` or `refuse`.
+    /// One of `create`, `change`, `current` and `refuse`.
     pub action: Course,
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// `FILE:LINE`.
+    /// `FILE:LINE` of the document.
     pub file: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What changes, by name.
+    /// The names of what changes.
     pub changes: Difference,
 }
 
-/// Counts of workloads.
+/// The numbers of workloads by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RestartSummary {
@@ -43,7 +44,7 @@ pub(super) struct RestartSummary {
 }
 
 impl RestartSummary {
-    /// Counts rows.
+    /// Counts the rows by state.
     pub(super) fn of(rows: &[RestartRow]) -> Self {
         let mut summary = Self::default();
         for row in rows {
@@ -61,12 +62,12 @@ impl RestartSummary {
         summary
     }
 
-    /// Whether anything would be written or refused, or cannot be told.
+    /// Whether anything restarts, is refused, or is unknown.
     pub(super) fn has_findings(self) -> bool {
         self.refuse + self.unknown + self.restart + self.record > 0
     }
 
-    /// What it comes to, in words; nothing where there are no workloads.
+    /// The numbers in words; empty without workloads.
     pub(super) fn line(self) -> String {
         let Self { refuse, unknown, hold, restart, wait, record, unaffected, current } = self;
         let counts = [
@@ -95,7 +96,7 @@ impl RestartSummary {
     }
 }
 
-/// What the signs mean is in the command's help.
+/// The sign of a line; the command's help explains them.
 pub(super) fn sign(course: RestartCourse) -> (char, Course) {
     match course {
         RestartCourse::Refuse => ('!', Course::Refuse),
@@ -107,7 +108,7 @@ pub(super) fn sign(course: RestartCourse) -> (char, Course) {
     }
 }
 
-/// A line a workload, in columns, each with the course that colours it.
+/// A line for each workload, in columns, each with the course that colours it.
 pub(super) fn lines(rows: &[RestartRow]) -> Vec<(Course, String)> {
     let width = rows.iter().map(|row| row.place().chars().count()).max().unwrap_or(0);
     let line = |row: &RestartRow| {
@@ -117,7 +118,7 @@ pub(super) fn lines(rows: &[RestartRow]) -> Vec<(Course, String)> {
     rows.iter().map(line).collect()
 }
 
-/// What becomes of a workload, when, how, for what, and by whose wish.
+/// What happens to a workload, when, how, because of what, and for which monitor.
 fn what(row: &RestartRow) -> String {
     let mut words: Vec<String> = Vec::new();
     match row.action {
@@ -154,7 +155,7 @@ fn asked(row: &RestartRow) -> String {
     if all.is_empty() { String::new() } else { format!("asked by {}", all.join(", ")) }
 }
 
-/// A line for an object of a file.
+/// A line for each object of a file.
 pub(super) fn file_lines(rows: &[FileRow]) -> Vec<(Course, String)> {
     let place = |row: &FileRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
     let width = rows.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A plan for people: below each rule a line a copy, with a sign as in a diff.
+//! A plan as a table for people: below each rule a line for each copy, with a sign as in a diff.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,11 @@ use crate::{
     validate::printable,
 };
 
-/// A terminal obeys nothing that others have written (a status, a file).
+/// Control characters that others have written (in a status, in a file) must not reach a terminal, so each
+/// line is escaped, and cut at this length.
 const LONGEST_LINE: usize = 4096;
 
-/// What the signs mean is in the command's help.
+/// The sign of a line; the command's help explains them.
 pub(super) fn sign(course: Course) -> char {
     match course {
         Course::Create => '+',
@@ -30,7 +31,7 @@ pub(super) fn sign(course: Course) -> char {
     }
 }
 
-/// Renders a plan; `colour` for terminals only.
+/// Renders a plan, with colours for terminals only.
 pub(super) fn table(report: &Report, colour: bool) -> String {
     let mut text = String::new();
     let paint = |course: Course, line: &str| match (printable(line, LONGEST_LINE), colour_of(course)) {
@@ -47,7 +48,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
     for rule in report.rules.iter().chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
-        // A rule of a file that would be refused has no copies: those of that name are of the rule in the
+        // A rule of a file that would be refused has no copies: copies of that name belong to the rule in the
         // cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
@@ -129,7 +130,7 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     printable(&words, LONGEST_LINE) + "\n"
 }
 
-/// A line a copy, in columns.
+/// A line for each copy, in columns.
 fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
     let place = |row: &CopyRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
     let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
@@ -177,7 +178,7 @@ fn in_seconds(at: jiff::Timestamp) -> String {
     crate::marks::write_time(at)
 }
 
-/// `keys: +new ~other -old; labels: team; type`.
+/// The names of changes: `keys: +new ~other -old; labels: team; type`.
 pub(super) fn difference(changes: &Difference) -> String {
     if changes.is_about_digest_only() {
         return "labels or annotations that the rule does not set any more".into();
@@ -192,7 +193,7 @@ pub(super) fn difference(changes: &Difference) -> String {
     let parts = [
         ("keys: ", keys.concat()),
         ("labels: ", changes.labels.clone()),
-        // Those are what it is about, and follow from the rest.
+        // These follow from the other changes.
         ("annotations: ", changes.annotations.iter().filter(|key| *key != DIGEST).cloned().collect()),
         ("", changes.fields.clone()),
     ];
@@ -338,7 +339,7 @@ copies of rules that are gone
         assert!(report.has_findings());
     }
 
-    /// The rule in the cluster goes on as it is while its new version would be refused.
+    /// The rule in the cluster stays as it is while its new version would be refused.
     #[test]
     fn a_rule_of_a_file_that_would_be_refused_has_no_copies() {
         let declined = RuleRow {
@@ -361,7 +362,7 @@ CopyratorRule platform/registry, acts as user alice
         assert_eq!(table(&report, false), expected);
     }
 
-    /// A user who asks about a namespace in sight need not see the namespaces whose rules bring something
+    /// A user who asks about a readable namespace need not read the namespaces whose rules copy something
     /// there.
     #[test]
     fn what_another_namespace_hides_is_no_finding_of_one_that_is_seen() {

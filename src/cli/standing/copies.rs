@@ -1,5 +1,5 @@
-//! How every copy stands: what the plan says of its slot, and what Copyrator has last said itself. A row for
-//! each rule and target namespace.
+//! The state of every copy: what the plan says of its slot, and what Copyrator last reported. A row for each
+//! rule and target namespace.
 
 use serde::Serialize;
 
@@ -11,37 +11,37 @@ use crate::{
     plan::copy::{HELD, let_go},
 };
 
-/// How a copy stands, the worst first.
+/// The state of a copy, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum State {
     /// It is due, and the last attempt failed.
     Failed,
-    /// Something is in the way, or its rule may not.
+    /// An object is in the way, or its rule lacks a right.
     Blocked,
-    /// It is not there yet.
+    /// It does not exist yet.
     Missing,
-    /// It is there, and about to be changed.
+    /// It exists, and is about to be updated.
     Outdated,
-    /// It cannot be told.
+    /// Its state is unknown.
     Unknown,
-    /// Nobody wants it any more.
+    /// It is orphaned.
     Leaving,
-    /// Nothing is done about it for now.
+    /// Nothing happens to it for now.
     Waiting,
-    /// It is in order.
+    /// It is as it should be.
     Current,
 }
 
-/// A copy and how it stands.
+/// A copy and its state.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct CopyStanding {
-    /// The rule that it belongs to.
+pub(crate) struct CopyStatus {
+    /// The rule that the copy belongs to.
     #[serde(skip)]
     pub rule: Option<NamespacedName>,
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// `namespace/name` of the object it is copied from.
+    /// `namespace/name` of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     pub state: State,
@@ -50,16 +50,16 @@ pub(crate) struct CopyStanding {
     pub message: String,
 }
 
-impl CopyStanding {
-    /// Something is not as declared, and it will not go away by itself in time.
+impl CopyStatus {
+    /// Whether it is not as declared, and will not become so by itself.
     pub(crate) fn is_worrying(&self) -> bool {
         self.state <= State::Outdated
     }
 }
 
 /// Every copy of a survey that lands in this namespace or belongs to a rule of it, the worst first.
-pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyStanding> {
-    let mut rows: Vec<CopyStanding> =
+pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyStatus> {
+    let mut rows: Vec<CopyStatus> =
         survey.shown(namespace).into_iter().map(|outlook| standing(survey, outlook)).collect();
     rows.sort_by(|a, b| {
         (a.state, &a.reason, &a.rule, &a.namespace).cmp(&(b.state, &b.reason, &b.rule, &b.namespace))
@@ -67,7 +67,7 @@ pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopySta
     rows
 }
 
-fn standing(survey: &Survey, outlook: &Outlook) -> CopyStanding {
+fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
     let reported = survey.reported(outlook);
     let state = match outlook.course {
         Course::Create | Course::Change if reported.is_some() => State::Failed,
@@ -89,7 +89,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStanding {
         (Some(goes), message) => format!("{message}; {goes}"),
         (None, message) => message,
     };
-    CopyStanding {
+    CopyStatus {
         rule: outlook.rule.clone(),
         kind: outlook.slot.kind.to_string(),
         namespace: outlook.slot.namespace.to_string(),
@@ -101,8 +101,8 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStanding {
     }
 }
 
-/// What there is to say of copies that are held, and both ways out.
-pub(crate) fn held(survey: &Survey, rows: &[CopyStanding]) -> Option<String> {
+/// A note about held copies, with both ways out.
+pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Option<String> {
     let definition = survey.world.definition()?;
     let number = rows.iter().filter(|row| row.reason == HELD).count();
     let are = match number {
@@ -118,9 +118,9 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyStanding]) -> Option<String> {
     ))
 }
 
-/// For people: a line a copy; those in order only if asked for.
-pub(crate) fn table(rows: &[CopyStanding], with_current: bool) -> String {
-    let shown: Vec<&CopyStanding> =
+/// A table for people, with a line for each copy; those that are as they should be only with `with_current`.
+pub(crate) fn table(rows: &[CopyStatus], with_current: bool) -> String {
+    let shown: Vec<&CopyStatus> =
         rows.iter().filter(|row| with_current || row.state != State::Current).collect();
     if shown.is_empty() {
         return String::new();
@@ -144,8 +144,8 @@ pub(crate) fn table(rows: &[CopyStanding], with_current: bool) -> String {
 mod tests {
     use super::*;
 
-    fn row(state: State, namespace: &str, reason: &str, message: &str) -> CopyStanding {
-        CopyStanding {
+    fn row(state: State, namespace: &str, reason: &str, message: &str) -> CopyStatus {
+        CopyStatus {
             rule: Some(NamespacedName::new("platform", "registry")),
             kind: "Secret".into(),
             namespace: namespace.into(),

@@ -1,4 +1,4 @@
-//! How our own objects stand, from their statuses: read from the cluster, worst first.
+//! The state of rules, monitors and policies according to their statuses, read from the cluster, worst first.
 
 pub(super) mod copies;
 pub(super) mod restarts;
@@ -12,16 +12,16 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use self::{copies::CopyStanding, restarts::RestartRow};
+use self::{copies::CopyStatus, restarts::RestartRow};
 use super::{
-    operator::Sight,
+    operator::ReadScope,
     survey::Survey,
     terminal::{Exit, aligned, refused::words},
 };
 use crate::{
     api::{
         ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicySpec, ConfigPolicyStatus,
-        CopyratorRule, CopyratorRuleStatus, Problem, StandingViolation, WhileInUse, speaks_of,
+        CopyratorRule, CopyratorRuleStatus, ExistingViolation, Problem, WhileInUse, speaks_of,
     },
     names::{Kind, NamespacedName},
     plan::copy::rule_status,
@@ -30,37 +30,37 @@ use crate::{
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// The API server said no.
+    /// The API server refused for lack of a right.
     #[error("cannot list {plural} {scope}: {message}{hint}")]
     Refused {
-        /// What was to be listed.
+        /// The resource to list.
         plural: String,
-        /// Where.
+        /// In which namespace, or in all, in words.
         scope: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
         /// What may work instead.
         hint: &'static str,
     },
-    /// No answer.
+    /// The API server did not answer.
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
 }
 
 impl ReadError {
-    /// How a command ends that cannot go on.
+    /// The exit code of the command.
     pub(super) fn exit(&self) -> Exit {
         if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
     }
 }
 
-/// One object and how it stands.
+/// A row of one object and its state.
 #[derive(Debug, Serialize)]
-pub(super) struct Standing {
-    /// The rule that it is, or whose source.
+pub(super) struct ObjectRow {
+    /// The rule that the row is of, or that the source declares.
     #[serde(skip)]
     rule: Option<NamespacedName>,
-    /// Its status speaks of an earlier spec, or of none.
+    /// Whether its status is about an earlier spec, or absent.
     #[serde(skip)]
     is_behind: bool,
     kind: &'static str,
@@ -68,37 +68,37 @@ pub(super) struct Standing {
     name: String,
     ready: String,
     reason: String,
-    /// Counts, in words.
+    /// The numbers of its status, in words.
     summary: String,
     message: String,
     degraded: bool,
     problems: Vec<Problem>,
-    /// Of a rule: every copy, the worst first; absent where they may not be seen one by one.
+    /// For a rule: every copy, the worst first; absent where the caller may not read them one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    copies: Option<Vec<CopyStanding>>,
-    /// The monitor that it is.
+    copies: Option<Vec<CopyStatus>>,
+    /// The monitor that the row is of.
     #[serde(skip)]
     monitor: Option<NamespacedName>,
-    /// Of a monitor: every workload, the worst first; absent where they may not be seen one by one.
+    /// For a monitor: every workload, the worst first; absent where the caller may not read them one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     workloads: Option<Vec<RestartRow>>,
 }
 
-impl Standing {
-    /// Something is not as declared.
+impl ObjectRow {
+    /// Whether something is not as declared.
     pub(super) fn is_worrying(&self) -> bool {
         self.ready != "True"
             || self.degraded
-            || self.copies.iter().flatten().any(CopyStanding::is_worrying)
+            || self.copies.iter().flatten().any(CopyStatus::is_worrying)
             || self.workloads.iter().flatten().any(RestartRow::is_worrying)
     }
 
-    /// Somebody who waits for everything to be as declared waits for this.
+    /// Whether a command that waits waits for it.
     pub(super) fn is_unsettled(&self) -> bool {
         self.is_behind || self.ready != "True" || self.degraded
     }
 
-    /// What keeps it from being as declared, in a line.
+    /// What is not as declared, in one line.
     pub(super) fn in_short(&self) -> String {
         let name = [self.namespace.as_str(), self.name.as_str()].join("/");
         let state = match (self.is_behind, self.ready == "True" && self.degraded) {
@@ -114,45 +114,45 @@ impl Standing {
         format!("{} {}: {state}, {reason}: {message}", self.kind, name.trim_start_matches('/'))
     }
 
-    /// As `-o name` has it.
+    /// Kind and name, for `-o name`.
     pub(super) fn kind_and_name(&self) -> (&'static str, &str) {
         (self.kind, &self.name)
     }
 
-    /// The namespace that it is in; nothing of a policy.
+    /// Its namespace; empty for a policy.
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Hands a monitor its workloads.
+    /// Sets the workloads of a monitor.
     pub(super) fn give_workloads(&mut self, workloads: Option<&[RestartRow]>) {
         if let (Some(monitor), Some(workloads)) = (&self.monitor, workloads) {
             self.workloads = Some(workloads.iter().filter(|row| row.is_of(monitor)).cloned().collect());
         }
     }
 
-    /// Hands a rule its copies.
-    pub(super) fn give(&mut self, copies: &[CopyStanding]) {
+    /// Sets the copies of a rule.
+    pub(super) fn give(&mut self, copies: &[CopyStatus]) {
         if let Some(rule) = &self.rule {
-            let is_ours = |copy: &&CopyStanding| copy.rule.as_ref() == Some(rule);
+            let is_ours = |copy: &&CopyStatus| copy.rule.as_ref() == Some(rule);
             self.copies = Some(copies.iter().filter(is_ours).cloned().collect());
         }
     }
 }
 
-/// Every rule and monitor of one namespace or all, and every policy, worst first; and whether a namespace of
-/// several may not be read.
+/// Reads every rule and monitor of one namespace or all, and every policy, the worst first. Also returns
+/// whether some namespace may not be read.
 pub(super) async fn read(
     client: &Client,
-    sight: &Sight,
+    read_scope: &ReadScope,
     namespace: Option<&str>,
     labels: Option<&str>,
-) -> Result<(Vec<Standing>, bool), ReadError> {
-    let scopes = sight.scopes(namespace);
-    let (rules, no_rules) = list::<CopyratorRule, _>(client, sight, &scopes, labels).await?;
-    let mut rows: Vec<Standing> = rules.into_iter().map(of_rule).collect();
+) -> Result<(Vec<ObjectRow>, bool), ReadError> {
+    let scopes = read_scope.scopes(namespace);
+    let (rules, no_rules) = list::<CopyratorRule, _>(client, read_scope, &scopes, labels).await?;
+    let mut rows: Vec<ObjectRow> = rules.into_iter().map(of_rule).collect();
     let (monitors, no_monitors) =
-        list::<ConfigMonitor, ConfigMonitorStatus>(client, sight, &scopes, labels).await?;
+        list::<ConfigMonitor, ConfigMonitorStatus>(client, read_scope, &scopes, labels).await?;
     for monitor in monitors {
         let status = monitor.status.clone().unwrap_or_default();
         let mut summary = format!("{} of {} workloads", status.up_to_date, status.workloads);
@@ -165,9 +165,9 @@ pub(super) async fn read(
         }
         let name = NamespacedName::new(monitor.namespace().unwrap_or_default(), monitor.name_any());
         let row = standing("ConfigMonitor", &monitor, summary, &status.conditions, status.problems);
-        rows.push(Standing { monitor: Some(name), ..row });
+        rows.push(ObjectRow { monitor: Some(name), ..row });
     }
-    // Where only some namespaces are looked at, no policy is in force.
+    // Where Copyrator looks at some namespaces only, no policy is in force.
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
@@ -186,43 +186,43 @@ pub(super) async fn read(
     Ok((rows, no_rules || no_monitors))
 }
 
-/// The rules of other namespaces, of which copies land in this one.
+/// Reads the rules of other namespaces whose copies land in this one.
 pub(super) async fn read_rules(
     client: &Client,
-    sight: &Sight,
+    read_scope: &ReadScope,
     labels: Option<&str>,
     is_wanted: impl Fn(&str, &str) -> bool,
-) -> Result<Vec<Standing>, ReadError> {
-    let (mut rules, _) = list::<CopyratorRule, _>(client, sight, &sight.scopes(None), labels).await?;
+) -> Result<Vec<ObjectRow>, ReadError> {
+    let (mut rules, _) =
+        list::<CopyratorRule, _>(client, read_scope, &read_scope.scopes(None), labels).await?;
     rules.retain(|rule| is_wanted(&rule.namespace().unwrap_or_default(), &rule.name_any()));
     Ok(rules.into_iter().map(of_rule).collect())
 }
 
-/// Puts the worst first.
-pub(super) fn sort(rows: &mut [Standing]) {
+/// Sorts the worst first.
+pub(super) fn sort(rows: &mut [ObjectRow]) {
     rows.sort_by_key(|row| {
         let worst_first = (row.ready == "True", !row.is_worrying());
         (worst_first, row.kind, row.namespace.clone(), row.name.clone())
     });
 }
 
-fn of_rule(rule: Reported<CopyratorRuleStatus>) -> Standing {
+fn of_rule(rule: Reported<CopyratorRuleStatus>) -> ObjectRow {
     let status = rule.status.clone().unwrap_or_default();
     let summary = format!("{} of {} copies", status.current, status.desired);
     let name = NamespacedName::new(rule.namespace().unwrap_or_default(), rule.name_any());
     let row = standing("CopyratorRule", &rule, summary, &status.conditions, status.problems);
-    Standing { rule: Some(name), ..row }
+    ObjectRow { rule: Some(name), ..row }
 }
 
-/// The sources that ask for copies by annotations of their own, of these rules: they have no status, so that
-/// it is worked out here.
-pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName) -> bool) -> Vec<Standing> {
+/// The sources with annotations that declare these rules. They have no status, so it is computed here.
+pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName) -> bool) -> Vec<ObjectRow> {
     let wanted = survey.world.rules().keys().filter(|rule| is_wanted(rule));
     let row = |rule: &NamespacedName| {
         let source = rule.annotated()?;
         let status = rule_status(&survey.world, rule, survey.now)?;
         let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
-        Some(Standing {
+        Some(ObjectRow {
             rule: Some(rule.clone()),
             is_behind: false,
             kind: match source.kind {
@@ -245,10 +245,10 @@ pub(super) fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName
     wanted.filter_map(row).collect()
 }
 
-/// The workloads that no monitor speaks of, for machines: people have them in the table of workloads.
-pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<Standing> {
+/// The workloads without a monitor, for machines; people find them in the table of workloads.
+pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<ObjectRow> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
-    let row = |row: &RestartRow| Standing {
+    let row = |row: &RestartRow| ObjectRow {
         rule: None,
         is_behind: false,
         kind: match &*row.kind {
@@ -271,15 +271,15 @@ pub(super) fn of_workloads(workloads: &[RestartRow]) -> Vec<Standing> {
     alone.map(row).collect()
 }
 
-/// An object that breaks a policy already, as a problem of the policy.
-fn violation(found: StandingViolation) -> Problem {
-    let StandingViolation { kind, namespace, name, rule, key, message } = found;
+/// A violation by an existing object, as a problem of the policy.
+fn violation(found: ExistingViolation) -> Problem {
+    let ExistingViolation { kind, namespace, name, rule, key, message } = found;
     let key = key.map(|key| format!(", key {key}")).unwrap_or_default();
     let message = format!("{kind:?}, rule {rule}{key}: {message}");
     Problem { namespace, name, reason: "Violation".into(), message }
 }
 
-/// How much a policy demands, in words.
+/// The number of demands of a policy, in words.
 fn demands(spec: &ConfigPolicySpec) -> String {
     let labels = spec.labels.as_ref().map_or(0, |labels| labels.required.len() + labels.patterns.len());
     let defaults = spec.defaults.as_ref().map_or(0, |given| given.labels.len() + given.annotations.len());
@@ -296,23 +296,23 @@ fn demands(spec: &ConfigPolicySpec) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// An object of ours, whose spec a newer version may have written: only what its status says is shown.
+/// An object of ours whose spec may be of a newer version: only its status is shown.
 type Reported<Status> = Object<Value, Status>;
 
-/// Where something is listed.
+/// The scope of a list.
 enum Scope<'s> {
-    /// In one namespace.
+    /// A single namespace.
     One(&'s str),
-    /// In one that Copyrator does not look at.
+    /// A single namespace that Copyrator does not look at.
     Unserved(&'s str),
-    /// In all of them.
+    /// All namespaces.
     All,
-    /// In none, since the kind has no namespaces.
+    /// The cluster, for a kind without namespaces.
     Cluster,
 }
 
 impl Scope<'_> {
-    /// In words.
+    /// The scope in words.
     fn said(&self) -> String {
         match self {
             Self::One(namespace) | Self::Unserved(namespace) => format!("in namespace {namespace}"),
@@ -321,7 +321,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What may work for a user who may not list there.
+    /// What may work for a user who may not list in this scope.
     fn hint(&self) -> &'static str {
         match self {
             Self::One(_) => {
@@ -337,10 +337,10 @@ impl Scope<'_> {
     }
 }
 
-/// What is in these namespaces, and whether one of several may not be read: it is left out.
+/// The objects in these namespaces, and whether some namespace may not be read and was left out.
 async fn list<K, Status>(
     client: &Client,
-    sight: &Sight,
+    read_scope: &ReadScope,
     scopes: &[Option<&str>],
     labels: Option<&str>,
 ) -> Result<(Vec<Reported<Status>>, bool), ReadError>
@@ -353,7 +353,7 @@ where
     for scope in scopes {
         let (api, scope) = match scope {
             Some(namespace) => {
-                let is_served = sight.places().is_none_or(|places| places.contains(*namespace));
+                let is_served = read_scope.namespaces().is_none_or(|places| places.contains(*namespace));
                 let scope = if is_served { Scope::One(namespace) } else { Scope::Unserved(namespace) };
                 (Api::namespaced_with(client.clone(), namespace, &resource), scope)
             }
@@ -405,10 +405,10 @@ fn standing<K: ResourceExt>(
     summary: String,
     conditions: &[Condition],
     problems: Vec<Problem>,
-) -> Standing {
+) -> ObjectRow {
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
     let generation = object.meta().generation.unwrap_or_default();
-    Standing {
+    ObjectRow {
         rule: None,
         is_behind: !speaks_of(conditions, "Ready", generation),
         kind,
@@ -428,8 +428,8 @@ fn standing<K: ResourceExt>(
     }
 }
 
-/// For people: a line an object, and below it what is wrong.
-pub(super) fn table(rows: &[Standing]) -> String {
+/// A table for people: a line for each object, and below it what is wrong.
+pub(super) fn table(rows: &[ObjectRow]) -> String {
     if rows.is_empty() {
         return "no rules, monitors or policies\n".into();
     }

@@ -1,13 +1,13 @@
-//! Whether anybody keeps what a status shows up to date.
+//! Whether a reconciler keeps the shown statuses up to date.
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
-use crate::{cli::operator::LEASE, run::lease::Terms};
+use crate::{cli::operator::LEASE, run::lease::LeaseTimings};
 
-/// That no reconciler has renewed its Lease for so long that what is shown may be old, in words; nothing
-/// where one does, or where the Lease may not be read. Clocks differ: a few lease times are no news.
+/// A note that no reconciler has renewed its Lease for so long that the shown statuses may be outdated;
+/// `None` if one has, or if the Lease may not be read. Clocks differ, so a few lease durations do not count.
 pub(super) async fn unrenewed(client: &Client, namespace: &str, now: Timestamp) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let spec = leases.get_opt(LEASE).await.ok()??.spec?;
@@ -17,7 +17,7 @@ pub(super) async fn unrenewed(client: &Client, namespace: &str, now: Timestamp) 
 
 fn said(namespace: &str, holder: &str, renewed: Timestamp, now: Timestamp) -> Option<String> {
     let seconds = now.duration_since(renewed).as_secs();
-    let is_held = !holder.is_empty() && seconds <= 4 * Terms::default().lease.as_secs() as i64;
+    let is_held = !holder.is_empty() && seconds <= 4 * LeaseTimings::default().lease.as_secs() as i64;
     (!is_held).then(|| {
         format!(
             "no reconciler has renewed the Lease {namespace}/{LEASE} for {seconds} s: nothing is copied, restarted or \

@@ -1,7 +1,7 @@
-//! `copyrator status`
+//! `copyrator status`: shows the state of rules, monitors and policies.
 
 mod lease;
-mod look;
+mod rows;
 mod wait;
 
 use std::time::Duration;
@@ -10,17 +10,18 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use self::look::{Looked, look};
+use self::rows::{Rows, look};
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
     command,
     operator::{Installed, InstalledArgs},
-    standing::{Standing, copies, of_workloads, restarts, sort, table},
-    survey::{Selected, sight},
+    standing::{ObjectRow, copies, of_workloads, restarts, sort, table},
+    survey::{Selected, read_scope},
     terminal::{Console, Exit, print, say, with_causes},
 };
 
-/// Show rules with every copy, monitors with every workload, and policies, and how they stand, worst first.
+/// Show the state of rules with every copy, of monitors with every workload, and of policies; the worst
+/// first.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -l team=blue -o wide\n  \
@@ -45,7 +46,7 @@ pub struct Args {
     /// Wait until everything is as declared, and show it then.
     #[arg(long)]
     wait: bool,
-    /// With --wait: how long at most.
+    /// With --wait: the longest time to wait.
     #[arg(long, default_value = "5m", value_name = "DURATION", requires = "wait")]
     timeout: String,
     #[command(flatten)]
@@ -56,51 +57,51 @@ pub struct Args {
     installed: InstalledArgs,
 }
 
-/// What the words of the command line come to.
-struct Asked {
+/// The checked arguments.
+struct Options {
     labels: Option<Labels>,
     installed: Installed,
     timeout: Duration,
 }
 
-/// Why nothing was seen, and how a command ends that does not try again.
-struct NoLook {
+/// Why nothing could be read, and the exit code of a command that does not try again.
+struct ReadFailure {
     why: String,
     exit: Exit,
 }
 
-impl NoLook {
+impl ReadFailure {
     fn new(error: &dyn std::error::Error, exit: Exit) -> Self {
         Self { why: with_causes(error), exit }
     }
 }
 
-/// What machines read.
+/// The body of machine-readable output.
 #[derive(Serialize)]
 struct Status<'a> {
     /// Every object of ours, the worst first.
-    items: &'a [Standing],
+    items: &'a [ObjectRow],
 }
 
 impl Args {
     pub(super) fn run(self) -> Exit {
         let words = || {
             let (labels, installed) = (self.labels.clone().check()?, self.installed.clone().check()?);
-            Ok(Asked { labels, installed, timeout: seconds("timeout", &self.timeout)? })
+            Ok(Options { labels, installed, timeout: seconds("timeout", &self.timeout)? })
         };
-        command::run(&self.cluster, words, async |client, asked| self.show(&client, &asked).await)
+        command::run(&self.cluster, words, async |client, options| self.show(&client, &options).await)
     }
 
-    async fn show(&self, client: &Client, asked: &Asked) -> Result<Exit, Exit> {
+    async fn show(&self, client: &Client, options: &Options) -> Result<Exit, Exit> {
         let looked = match self.wait {
-            true => wait::until_settled(asked.timeout, || self.look(client, asked)).await,
-            false => self.look(client, asked).await,
+            true => wait::until_settled(options.timeout, || self.look(client, options)).await,
+            false => self.look(client, options).await,
         };
-        let looked = looked.map_err(|NoLook { why, exit }| {
+        let looked = looked.map_err(|ReadFailure { why, exit }| {
             say(&why);
             exit
         })?;
-        if let Some(said) = lease::unrenewed(client, &asked.installed.namespace, Timestamp::now()).await {
+        if let Some(said) = lease::unrenewed(client, &options.installed.namespace, Timestamp::now()).await {
             self.console.note(&said);
         }
         looked.notes.iter().for_each(|said| self.console.note(said));
@@ -113,18 +114,19 @@ impl Args {
         })
     }
 
-    async fn look(&self, client: &Client, asked: &Asked) -> Result<Looked, NoLook> {
-        let sight = sight(client, &asked.installed, self.scope.one()).await;
-        let sight = sight.map_err(|error| NoLook::new(&error, error.exit()))?;
-        let selected = Selected::find_if(client, &sight, asked.labels.clone()).await;
-        let selected = selected.map_err(|error| NoLook::new(&error, error.exit()))?;
-        let of_labels = asked.labels.as_ref().map(|labels| labels.text.as_str());
-        let seen = look(client, (&asked.installed, &sight), self.scope.one(), (of_labels, selected)).await;
-        seen.map_err(|error| NoLook::new(&error, error.exit()))
+    async fn look(&self, client: &Client, options: &Options) -> Result<Rows, ReadFailure> {
+        let read_scope = read_scope(client, &options.installed, self.scope.one()).await;
+        let read_scope = read_scope.map_err(|error| ReadFailure::new(&error, error.exit()))?;
+        let selected = Selected::find_if(client, &read_scope, options.labels.clone()).await;
+        let selected = selected.map_err(|error| ReadFailure::new(&error, error.exit()))?;
+        let of_labels = options.labels.as_ref().map(|labels| labels.text.as_str());
+        let seen =
+            look(client, (&options.installed, &read_scope), self.scope.one(), (of_labels, selected)).await;
+        seen.map_err(|error| ReadFailure::new(&error, error.exit()))
     }
 
-    fn text(&self, looked: Looked) -> String {
-        let Looked { mut rows, copies, workloads, .. } = looked;
+    fn text(&self, looked: Rows) -> String {
+        let Rows { mut rows, copies, workloads, .. } = looked;
         if let Output::Table | Output::Wide = self.output {
             let wide = self.output == Output::Wide;
             return table(&rows) + &copies::table(&copies, wide) + &restarts::table(&workloads, wide);
@@ -133,7 +135,7 @@ impl Args {
         sort(&mut rows);
         match self.output {
             Output::Yaml => output::yaml("Status", &Status { items: &rows }),
-            Output::Name => output::names(rows.iter().map(Standing::kind_and_name)),
+            Output::Name => output::names(rows.iter().map(ObjectRow::kind_and_name)),
             _ => output::json("Status", &Status { items: &rows }),
         }
     }

@@ -1,27 +1,27 @@
-//! `--wait`: looks again until nothing is left to wait for, or the deadline has come.
+//! `--wait`: reads again and again until everything is as declared, or the deadline has passed.
 
 use std::time::{Duration, Instant};
 
-use super::{NoLook, look::Looked};
+use super::{ReadFailure, rows::Rows};
 use crate::cli::terminal::{Exit, say};
 
-/// Between two looks; each lists everything.
+/// The pause between two reads; each lists everything.
 const EVERY: Duration = Duration::from_secs(2);
-/// This many of those that are missing are named.
+/// How many unfinished objects are named.
 const NAMED: usize = 20;
 
-/// The first look at which everything is as declared; at the deadline the last one. An API server that does
-/// not answer now may do so in a moment; a refusal stays one.
-pub(super) async fn until_settled<F>(timeout: Duration, look: impl Fn() -> F) -> Result<Looked, NoLook>
+/// The first read in which everything is as declared, or the last one at the deadline. An API server that
+/// does not answer may do so at the next read; a refusal is final.
+pub(super) async fn until_settled<F>(timeout: Duration, look: impl Fn() -> F) -> Result<Rows, ReadFailure>
 where
-    F: Future<Output = Result<Looked, NoLook>>,
+    F: Future<Output = Result<Rows, ReadFailure>>,
 {
     let deadline = Instant::now() + timeout;
     loop {
         let looked = look().await;
         let is_over = match &looked {
             Ok(looked) => looked.unsettled().is_empty(),
-            Err(NoLook { exit, .. }) => *exit != Exit::Unreachable,
+            Err(ReadFailure { exit, .. }) => *exit != Exit::Unreachable,
         };
         if is_over || Instant::now() + EVERY > deadline {
             return looked;
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Says what is missing.
+/// Reports what is not as declared.
 pub(super) fn give_up(timeout: &str, missing: &[String]) -> Exit {
     say(&format!("not everything is as declared after {timeout}; missing are:"));
     missing.iter().take(NAMED).for_each(|one| say(&format!("  {one}")));

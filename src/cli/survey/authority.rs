@@ -1,5 +1,5 @@
-//! What each rule and monitor may do: asked as the reconciler asks. A caller who may not ask is told what the
-//! reconciler has last said.
+//! The rights of each rule and monitor, asked about as the reconciler does. For a caller who may not ask, the
+//! reconciler's last report counts.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,24 @@ use crate::{
 /// How many objects are asked about at once.
 const AT_ONCE: usize = 8;
 
-/// How it is known what a rule or monitor may do.
+/// Where an answer about a rule's or monitor's rights comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Asked {
-    /// The API server has said so, or nobody has to ask.
+pub(in crate::cli) enum AnswerSource {
+    /// The API server answered, or no question was necessary.
     Answered,
-    /// The object's status says so.
+    /// The object's status has the answer.
     Reported,
-    /// Nobody could be asked: the plan is what happens if it may.
+    /// Nobody could be asked: the plan assumes that the object is allowed. Why.
     Assumed(String),
 }
 
-/// Finds out what every rule may do, and lets the world know.
+/// Finds out what every rule may do, and notes the answers in the world.
 pub(super) async fn settle_rules(
     world: &mut World,
     authorizer: &dyn Authorizer,
     trusted: &TrustedWriters,
     now: Timestamp,
-) -> BTreeMap<NamespacedName, Asked> {
+) -> BTreeMap<NamespacedName, AnswerSource> {
     let rules = world.rules().keys();
     let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
     let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
@@ -53,13 +53,13 @@ pub(super) async fn settle_rules(
     asked
 }
 
-/// The same of every monitor.
+/// The same for every monitor.
 pub(super) async fn settle_monitors(
     world: &mut World,
     authorizer: &dyn Authorizer,
     trusted: &TrustedWriters,
     now: Timestamp,
-) -> BTreeMap<NamespacedName, Asked> {
+) -> BTreeMap<NamespacedName, AnswerSource> {
     let monitors = world.monitors().keys();
     let decided =
         monitors.filter_map(|monitor| Some((monitor.clone(), about_monitor(world, monitor, trusted, now)?)));
@@ -77,34 +77,34 @@ pub(super) async fn settle_monitors(
     asked
 }
 
-type Answers = Vec<(NamespacedName, Result<(Authority, Asked), AskError>)>;
+type Answers = Vec<(NamespacedName, Result<(Authority, AnswerSource), AskError>)>;
 
-/// Asks what has to be asked: gives the objects whose answer was known, and the answers.
+/// Asks the necessary questions. Returns the objects whose answer was known, and the new answers.
 async fn settle(
     decided: Vec<(NamespacedName, Decided)>,
     authorizer: &dyn Authorizer,
     now: Timestamp,
-) -> (BTreeMap<NamespacedName, Asked>, Answers) {
+) -> (BTreeMap<NamespacedName, AnswerSource>, Answers) {
     let (mut asked, mut answers) = (BTreeMap::new(), Answers::new());
     let mut inquiries: Vec<(NamespacedName, Inquiry)> = Vec::new();
     for (of, decided) in decided {
         match decided {
-            Decided::Known => drop(asked.insert(of, Asked::Answered)),
-            Decided::Answer(answer) => answers.push((of, Ok((answer, Asked::Answered)))),
+            Decided::Known => drop(asked.insert(of, AnswerSource::Answered)),
+            Decided::Answer(answer) => answers.push((of, Ok((answer, AnswerSource::Answered)))),
             Decided::Ask(inquiry) => inquiries.push((of, inquiry)),
         }
     }
     let inquired = stream::iter(inquiries)
         .map(|(of, inquiry)| async move {
             let answer = inquiry.ask(authorizer, now).await;
-            (of, answer.map(|answer| (answer, Asked::Answered)))
+            (of, answer.map(|answer| (answer, AnswerSource::Answered)))
         })
         .buffer_unordered(AT_ONCE);
     answers.extend(inquired.collect::<Answers>().await);
     (asked, answers)
 }
 
-/// What the object's status says of this very spec; else it is planned for as if it may.
+/// What the object's status says of this very spec; without it, the plan assumes that the object is allowed.
 fn unasked<S, C, T>(
     of: &NamespacedName,
     facts: &Declared<S, C, T>,
@@ -113,7 +113,7 @@ fn unasked<S, C, T>(
     trusted: &TrustedWriters,
     why: String,
     now: Timestamp,
-) -> (Authority, Asked) {
+) -> (Authority, AnswerSource) {
     let identity = Identity::of_stored(&of.namespace, account, &facts.annotations, trusted);
     let authority = |answer| Authority {
         uid: facts.uid.clone(),
@@ -126,14 +126,14 @@ fn unasked<S, C, T>(
     };
     let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
-        Some(said) if said.status == "True" => (authority(Ok(())), Asked::Reported),
-        Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), Asked::Reported),
-        None => (authority(Ok(())), Asked::Assumed(why)),
+        Some(said) if said.status == "True" => (authority(Ok(())), AnswerSource::Reported),
+        Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), AnswerSource::Reported),
+        None => (authority(Ok(())), AnswerSource::Assumed(why)),
     }
 }
 
 pub(super) fn why_unasked(world: &World, error: &AskError) -> String {
-    match (error.is_forbidden(), world.places().filter(|places| places.is_all())) {
+    match (error.is_forbidden(), world.namespace_scope().filter(|places| places.is_all())) {
         (true, None) => "you may not create subjectaccessreviews".to_owned(),
         (true, Some(_)) => {
             "you may not create localsubjectaccessreviews in each namespace that it is about".to_owned()

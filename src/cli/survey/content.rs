@@ -1,4 +1,4 @@
-//! Plans every copy, and fetches what the plans lack, until they lack nothing.
+//! Plans every copy, and fetches what the plans need, until they need nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,10 @@ use crate::{
 
 /// How many objects are read at once.
 pub(super) const AT_ONCE: usize = 16;
-/// How often a plan may ask for more; then it is told as it stands.
+/// How often plans may need more; then they are shown as they are.
 const ROUNDS: usize = 8;
 
-/// Every slot's plan, and why what is still lacking could not be read.
+/// Every slot's plan, and why what it still needs could not be read.
 pub(super) async fn plan_all(
     client: &Client,
     world: &mut World,
@@ -77,15 +77,15 @@ pub(super) async fn plan_all(
     Ok((plans, unread))
 }
 
-/// What a plan lacks; and to say what a write changes, what is there. No slot asks about workloads and their
-/// pods.
+/// What a plan needs; and to show what a write changes, the existing content. No slot needs workloads and
+/// their pods.
 fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<Need> {
     let changes = matches!(&plan.action, Some(CopyAction::Write(write)) if write.replaces.is_some());
     let there = (changes && world.fingerprint(slot).is_none()).then(|| Need::Fingerprint(slot.clone()));
     plan.needs.iter().cloned().chain(there).collect()
 }
 
-/// Asks whether rules may have deleted what they have left behind; why nobody answered is kept.
+/// Asks whether rules may delete their orphaned copies; keeps the reasons for missing answers.
 async fn ask_deletions(
     world: &mut World,
     lacking: &BTreeSet<Need>,
@@ -114,14 +114,14 @@ async fn ask_deletions(
     }
 }
 
-enum Found {
+enum FetchedContent {
     Print(Fingerprint),
-    /// It has changed since it was listed, or is gone.
+    /// The object has changed since it was listed, or is gone.
     Newer(Option<Box<ObjectFacts>>),
     Unread(String),
 }
 
-/// Reads these objects into the world; why one could not be read is kept.
+/// Reads these objects into the world; keeps why one could not be read.
 pub(super) async fn read(
     client: &Client,
     world: &mut World,
@@ -143,15 +143,15 @@ pub(super) async fn read(
         .await;
     for (object, found) in found {
         match found? {
-            Found::Print(print) => world.assume_fingerprint(&object, print),
-            Found::Newer(facts) => world.set_object(object, facts.map(|facts| *facts)),
-            Found::Unread(why) => drop(unread.insert(Need::Fingerprint(object), why)),
+            FetchedContent::Print(print) => world.assume_fingerprint(&object, print),
+            FetchedContent::Newer(facts) => world.set_object(object, facts.map(|facts| *facts)),
+            FetchedContent::Unread(why) => drop(unread.insert(Need::Fingerprint(object), why)),
         }
     }
     Ok(())
 }
 
-/// Reads one object; where it has changed since it was listed, its metadata anew, so that the next round
+/// Reads one object. If it has changed since it was listed, its metadata is read, too, so that the next round
 /// plans with it.
 async fn look(
     client: &Client,
@@ -159,10 +159,10 @@ async fn look(
     key: &DigestKey,
     object: &ObjectKey,
     version: Option<&str>,
-) -> Result<Found, SurveyError> {
+) -> Result<FetchedContent, SurveyError> {
     match contents.fetch(object).await {
         Ok(content) if version == Some(&*content.resource_version) => {
-            Ok(Found::Print(content.fingerprint(key)))
+            Ok(FetchedContent::Print(content.fingerprint(key)))
         }
         Ok(_) => {
             let failed = |source| ContentError::Fetch { object: object.clone(), source: Box::new(source) };
@@ -177,16 +177,16 @@ async fn look(
                     api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
                 }
             };
-            Ok(Found::Newer(newer.map(Box::new)))
+            Ok(FetchedContent::Newer(newer.map(Box::new)))
         }
-        Err(ContentError::Gone(_)) => Ok(Found::Newer(None)),
+        Err(ContentError::Gone(_)) => Ok(FetchedContent::Newer(None)),
         Err(ContentError::Fetch { source, object }) if !matches!(&*source, kube::Error::Api(_)) => {
             Err(ContentError::Fetch { source, object }.into())
         }
-        Err(ContentError::Fetch { source, object }) => Ok(Found::Unread(match *source {
+        Err(ContentError::Fetch { source, object }) => Ok(FetchedContent::Unread(match *source {
             kube::Error::Api(said) => format!("cannot read {object}: {}", said.message),
             other => format!("cannot read {object}: {other}"),
         })),
-        Err(error) => Ok(Found::Unread(error.to_string())),
+        Err(error) => Ok(FetchedContent::Unread(error.to_string())),
     }
 }

@@ -1,5 +1,5 @@
 //! Rules and monitors of files, as if they had just been applied: the webhook's own code judges them, with
-//! the caller as their author, and those that it takes join the world.
+//! the caller as their author, and the accepted ones become part of the world.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,10 @@ use crate::{
     webhook::inquiry,
 };
 
-/// The kinds of ours that a plan is made with.
+/// The kinds of ours that can be planned from files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum OurKind {
-    /// What is copied.
     Rule,
-    /// What restarts.
     Monitor,
 }
 
@@ -38,7 +36,7 @@ impl OurKind {
         [Self::Rule, Self::Monitor].into_iter().find(|one| one.as_str() == kind)
     }
 
-    /// As manifests name it.
+    /// The kind in a manifest.
     pub(in crate::cli) fn as_str(self) -> &'static str {
         match self {
             Self::Rule => "CopyratorRule",
@@ -46,7 +44,7 @@ impl OurKind {
         }
     }
 
-    /// A spec as it is stored: defaults filled in. `None` where it cannot be read.
+    /// A spec as the API server would store it, with defaults; `None` where it cannot be decoded.
     fn spec(self, written: &Value) -> Option<Value> {
         fn stored<S: DeserializeOwned + Serialize>(written: &Value) -> Option<Value> {
             serde_json::to_value(serde_json::from_value::<S>(written.clone()).ok()?).ok()
@@ -61,34 +59,30 @@ impl OurKind {
 /// A rule or monitor of a file.
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
-    /// What it is.
     pub kind: OurKind,
-    /// Its name.
     pub name: NamespacedName,
-    /// `FILE:LINE`.
+    /// `FILE:LINE` of the document.
     pub place: String,
-    /// What its writer would be warned of.
+    /// The warnings for its author.
     pub warnings: Vec<String>,
     object: Value,
 }
 
-/// A rule or monitor of a file that would be refused.
+/// A rule or monitor of a file that the webhook would refuse.
 #[derive(Debug)]
 pub(in crate::cli) struct Declined {
-    /// What it is.
     pub kind: OurKind,
-    /// Its name.
     pub name: NamespacedName,
-    /// `FILE:LINE`.
+    /// `FILE:LINE` of the document.
     pub place: String,
-    /// One word.
+    /// The reason, one word.
     pub reason: String,
-    /// What the webhook says.
+    /// The webhook's message.
     pub message: String,
 }
 
-/// The object of that name in the cluster.
-struct Known {
+/// The object of the same kind and name in the cluster.
+struct ExistingObject {
     uid: String,
     resource_version: String,
     generation: i64,
@@ -98,7 +92,7 @@ struct Known {
     status: Value,
 }
 
-impl Known {
+impl ExistingObject {
     fn of<S: Serialize, C, T: Serialize>(facts: &Declared<S, C, T>) -> Self {
         Self {
             uid: facts.uid.to_string(),
@@ -112,7 +106,7 @@ impl Known {
     }
 }
 
-/// The rules and monitors among documents; and of everything else what it is, and where.
+/// The rules and monitors among the documents, and for every other document a note with its position.
 pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
     let (mut declared, mut others) = (Vec::new(), Vec::new());
     for Document { place, value: mut object, .. } in documents {
@@ -136,7 +130,7 @@ pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> 
     (declared, others)
 }
 
-/// Takes rules and monitors into the world that the webhook would let through.
+/// Adds the rules and monitors that the webhook would accept to the world.
 pub(super) async fn take_in(
     world: &mut World,
     files: Vec<FromFile>,
@@ -147,18 +141,18 @@ pub(super) async fn take_in(
     let (mut taken, mut declined) = (Vec::new(), Vec::new());
     for mut file in files {
         let known = match file.kind {
-            OurKind::Rule => world.rules().get(&file.name).map(Known::of),
-            OurKind::Monitor => world.monitors().get(&file.name).map(Known::of),
+            OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),
+            OurKind::Monitor => world.monitors().get(&file.name).map(ExistingObject::of),
         };
         let known = known.as_ref();
         let spec = file.kind.spec(&file.object["spec"]);
-        // Nothing changes, neither the generation nor the author.
+        // Neither the generation nor the author changes.
         if spec.as_ref().is_some_and(|spec| known.is_some_and(|known| known.spec == *spec)) {
             taken.push(file);
             continue;
         }
         let namespace = &file.name.namespace;
-        let has_webhook = world.places().is_none_or(|places| !places.is_all());
+        let has_webhook = world.namespace_scope().is_none_or(|places| !places.is_all());
         let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
             (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
             (false, Some((reason, message))) => Verdict::refuse(404, reason, &message),
@@ -175,7 +169,7 @@ pub(super) async fn take_in(
             declined.push(decline(file, verdict.reason, verdict.message));
             continue;
         }
-        // Where only some namespaces are looked at, no webhook is there to warn.
+        // Where Copyrator looks at some namespaces only, there is no webhook to warn.
         file.warnings = if has_webhook { verdict.warnings } else { Vec::new() };
         let suspends = known.zip(spec).is_some_and(|(known, spec)| {
             let mut suspended = known.spec.clone();
@@ -201,11 +195,12 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// The webhook's verdict. A question that it may not ask is let through here: the plan says that nobody was
-/// asked. Without `asks` the verdict leaves the author's rights to the plan, which knows where copies can go.
+/// The webhook's verdict. If the caller may not ask a question, the object is accepted here, and the plan
+/// says that nobody was asked. Without `asks`, the verdict leaves the author's rights to the plan, which
+/// knows where copies can go.
 async fn judge(
     file: &FromFile,
-    known: Option<&Known>,
+    known: Option<&ExistingObject>,
     caller: &CallerAuthorizer,
     trusted: &TrustedWriters,
     asks: bool,
@@ -257,10 +252,10 @@ fn review<'a>(
     }
 }
 
-/// The object as the API server would store it: a new generation, stamped with its author.
+/// The object as the API server would store it: with a new generation, and author annotations.
 fn stored(
     file: &FromFile,
-    known: Option<&Known>,
+    known: Option<&ExistingObject>,
     author: Option<&BTreeMap<String, String>>,
     caller: &Subject,
     now: Timestamp,
@@ -272,7 +267,7 @@ fn stored(
     metadata["generation"] = known.map_or(1, |known| known.generation + 1).into();
     metadata["creationTimestamp"] = known.map_or(now, |known| known.created).to_string().into();
     let groups = Value::from(caller.groups.clone()).to_string();
-    // What is no map is left as it is: decoding says so.
+    // Decoding reports metadata that is not a map.
     let can_be_stamped = matches!(metadata["annotations"], Value::Null | Value::Object(_));
     let stamps = [(AUTHOR, &caller.user), (AUTHOR_GROUPS, &groups)];
     for (key, own) in stamps.into_iter().filter(|_| can_be_stamped) {

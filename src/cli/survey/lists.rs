@@ -1,4 +1,4 @@
-//! Everything listed once into the world, with the caller's own rights; and what they do not show.
+//! Lists everything once into the world, with the caller's own rights, and notes what these do not show.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,14 +18,14 @@ use super::SurveyError;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     authority::{Question, Subject, refusal},
-    cli::operator::Sight,
+    cli::operator::ReadScope,
     intake::{
         AsWritten,
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
         workload::Workload,
     },
-    model::{Look, Places, Store, World},
+    model::{NamespaceRead, NamespaceScope, Store, World},
     names::{Kind, NamespacedName},
     observe::{
         crds::definition_of_rules,
@@ -35,44 +35,44 @@ use crate::{
 
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
-/// What else may be meant, where it is not known whether Copyrator looks at all namespaces.
+/// A hint for where it is not known whether Copyrator looks at all namespaces.
 const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
                         with --namespaces";
 
-/// What takes fewer rights.
+/// A hint at what needs fewer rights.
 const ONE_DOES: &str = "; of one namespace your rights in it suffice: -n NAMESPACE";
 
-/// What the caller may not see.
+/// What the caller may not read.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
-    /// In no namespace.
+    /// Kinds that the caller may not list in any namespace.
     pub kinds: BTreeSet<Kind>,
-    /// Neither workloads nor monitors.
+    /// Whether workloads and monitors may not be listed.
     pub workloads: bool,
-    /// A namespace of those that Copyrator looks at.
+    /// Whether a namespace that Copyrator looks at may not be read.
     pub places: bool,
     /// The same in words, with the way out.
     pub notes: Vec<String>,
 }
 
-/// Takes in everything that Copyrator looks at.
+/// Reads everything that Copyrator looks at.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
-    sight: &Sight,
+    read_scope: &ReadScope,
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    match sight {
-        Sight::Places(places) => take_places(client, world, places, caller, now).await,
-        Sight::Contrary(places, note) => {
+    match read_scope {
+        ReadScope::Only(places) => take_places(client, world, places, caller, now).await,
+        ReadScope::Overridden(places, note) => {
             let hidden = take_places(client, world, places, caller, now).await?;
             let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
             Ok(Hidden { notes, ..hidden })
         }
-        Sight::One(place) => take_one(client, world, place, caller, now).await,
-        Sight::Everywhere => take_all(client, world, caller, "", now).await,
-        Sight::NotTold => take_all(client, world, caller, NOT_TOLD, now).await,
+        ReadScope::One(place) => take_one(client, world, place, caller, now).await,
+        ReadScope::Everywhere => take_all(client, world, caller, "", now).await,
+        ReadScope::Unknown => take_all(client, world, caller, NOT_TOLD, now).await,
     }
 }
 
@@ -139,13 +139,13 @@ async fn take_all(
     Ok(hidden)
 }
 
-/// Whether there are copies of rules that are gone.
+/// Whether there are copies of deleted rules.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
     marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && !world.rules().contains_key(rule))
 }
 
-/// A place is taken in whole, or not at all, as Copyrator itself takes it.
+/// Reads these namespaces, each completely or not at all, as Copyrator itself does.
 async fn take_places(
     client: &Client,
     world: &mut World,
@@ -153,15 +153,15 @@ async fn take_places(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.set_places(Some(Places::of_caller(places.iter().cloned())));
-    let seen: Vec<Result<Seen, ListError>> =
+    world.set_namespace_scope(Some(NamespaceScope::of_caller(places.iter().cloned())));
+    let seen: Vec<Result<NamespaceLists, ListError>> =
         stream::iter(places).map(|place| read(client, place)).buffered(AT_ONCE).collect().await;
     let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
     for (place, seen) in places.iter().zip(seen) {
-        let Seen { puts, lacking, why } = seen?;
+        let NamespaceLists { puts, lacking, why } = seen?;
         match why {
             None => puts.into_iter().for_each(|put| put(world, place, now)),
-            Some(why) => drop(world.look(place, Look::Refused(Store::Namespaces, why))),
+            Some(why) => drop(world.note_read(place, NamespaceRead::Refused(Store::Namespaces, why))),
         }
         refused.extend(lacking.into_iter().map(|(verb, resource)| (verb, resource, &**place)));
     }
@@ -188,8 +188,8 @@ async fn take_places(
     Ok(hidden)
 }
 
-/// What is in the one namespace where the caller has rights. What the caller may not list there is named, and
-/// the rest is told.
+/// Reads the one namespace where the caller has rights. What the caller may not list there is noted, and the
+/// rest is read.
 async fn take_one(
     client: &Client,
     world: &mut World,
@@ -197,14 +197,14 @@ async fn take_one(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.set_places(Some(Places::of_tenant(place.clone())));
-    let Seen { puts, lacking, .. } = read(client, place).await?;
+    world.set_namespace_scope(Some(NamespaceScope::of_tenant(place.clone())));
+    let NamespaceLists { puts, lacking, .. } = read(client, place).await?;
     let way_out =
         |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
     let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
     hidden.notes.push(format!(
         "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
-         {place} bring elsewhere, are out of sight"
+         {place} bring elsewhere, are out of read_scope"
     ));
     let mut unlisted = Vec::new();
     for right in lacking {
@@ -224,34 +224,34 @@ async fn take_one(
         hidden.kinds.insert(kind);
         let lacks = way_out(&[right]);
         hidden.notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
-        world.look(place, Look::Listed(store));
+        world.note_read(place, NamespaceRead::Listed(store));
     }
     if !of_workloads.is_empty() {
         hidden.workloads = true;
         hidden.notes.push(format!("of restarts nothing can be told: {}", way_out(&of_workloads)));
         for store in [Store::ConfigMonitors, Store::Deployments, Store::StatefulSets, Store::DaemonSets] {
-            world.look(place, Look::Listed(store));
+            world.note_read(place, NamespaceRead::Listed(store));
         }
     }
     Ok(hidden)
 }
 
-/// A verb, and what it is for, by group and resource.
+/// A missing right: the verb, and group and resource.
 type Right = (&'static str, (&'static str, &'static str));
 
-/// Takes what was read into the world.
+/// Adds what was read to the world.
 type Put = Box<dyn FnOnce(&mut World, &Arc<str>, Timestamp) + Send>;
 
-/// What reading a place gave.
+/// The result of reading one namespace.
 #[derive(Default)]
-struct Seen {
+struct NamespaceLists {
     puts: Vec<Put>,
     lacking: Vec<Right>,
     /// The API server's first refusal.
     why: Option<String>,
 }
 
-async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
+async fn read(client: &Client, place: &Arc<str>) -> Result<NamespaceLists, ListError> {
     let parts: [(Right, BoxFuture<'_, Result<Put, ListError>>); 7] = [
         (("list", ("", "configmaps")), some::<Slim<ConfigMap>>(client, place, Some(CONFIG_MAPS)).boxed()),
         (("list", ("", "secrets")), some::<Slim<Secret>>(client, place, Some(SECRETS)).boxed()),
@@ -270,19 +270,19 @@ async fn read(client: &Client, place: &Arc<str>) -> Result<Seen, ListError> {
     let (rights, parts): (Vec<Right>, Vec<_>) = parts.into_iter().unzip();
     let (itself, parts) = tokio::join!(read_namespace(client, place), join_all(parts));
     let itself: Result<Put, ListError> = match itself {
-        // What its lists say, a refusal or nothing, does not matter then: no Role can mend it.
+        // The namespace does not exist, so its lists do not matter: no Role can help.
         Ok(None) => {
             let absent: Put = Box::new(|world, place, _| {
-                world.look(place, Look::Absent);
+                world.note_read(place, NamespaceRead::Absent);
             });
-            return Ok(Seen { puts: vec![absent], ..Seen::default() });
+            return Ok(NamespaceLists { puts: vec![absent], ..NamespaceLists::default() });
         }
         Ok(Some(facts)) => Ok(Box::new(move |world, place, _| {
-            world.look(place, Look::Namespace(facts));
+            world.note_read(place, NamespaceRead::Namespace(facts));
         })),
         Err(error) => Err(error),
     };
-    let mut seen = Seen::default();
+    let mut seen = NamespaceLists::default();
     let all = std::iter::once((("get", ("", "namespaces")), itself)).chain(rights.into_iter().zip(parts));
     for (right, part) in all {
         match part {
@@ -304,7 +304,7 @@ where
     let objects = list_in::<W>(client, place, fields).await?;
     Ok(Box::new(move |world, place, now| {
         put(world, objects, now);
-        world.look(place, Look::Listed(W::STORE));
+        world.note_read(place, NamespaceRead::Listed(W::STORE));
     }))
 }
 
@@ -314,7 +314,7 @@ pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp
     }
 }
 
-/// Whether the list was refused.
+/// Adds a list to the world, unless it was refused. Returns whether it was.
 fn put_unless_refused<W: Watched>(
     world: &mut World,
     listed: Result<Vec<W>, ListError>,
@@ -328,7 +328,7 @@ fn put_unless_refused<W: Watched>(
     Ok(false)
 }
 
-/// What the caller lacks, and the way out; each with its namespace, or with nothing for all.
+/// The rights that the caller lacks, and the way out; each with its namespace, or without one for all.
 pub(super) fn lacks<'n>(
     caller: &Subject,
     rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,

@@ -1,34 +1,35 @@
-//! What every command of the terminal does first: where to look, what is there, and which part of it labels
-//! choose.
+//! What every command does first: find the namespaces to read, survey them, and select by labels.
 
 use kube::Client;
 
-use super::{Look, Survey, SurveyError, selected::Selected, survey};
+use super::{Survey, SurveyError, SurveyMode, selected::Selected, survey};
 use crate::cli::{
     arguments::Labels,
-    operator::{Installed, Sight},
+    operator::{Installed, ReadScope},
     terminal::{Exit, fail},
 };
 
-/// What is there, and which part of it labels choose. An obstacle is told, and how the command ends.
+/// A survey, limited to the objects with these labels. Errors are printed, and returned as the exit code.
 pub(crate) async fn look(
     client: &Client,
     installed: &Installed,
-    (look, about): (Look<'_>, Option<&str>),
+    (look, about): (SurveyMode<'_>, Option<&str>),
     labels: Option<Labels>,
 ) -> Result<Survey, Exit> {
-    let sight = sight(client, installed, about).await.map_err(|error| fail(&error, error.exit()))?;
+    let read_scope =
+        read_scope(client, installed, about).await.map_err(|error| fail(&error, error.exit()))?;
     let selected =
-        Selected::find_if(client, &sight, labels).await.map_err(|error| fail(&error, error.exit()))?;
-    let seen = survey(client, (installed, &sight), look).await.map_err(|error| fail(&error, error.exit()))?;
+        Selected::find_if(client, &read_scope, labels).await.map_err(|error| fail(&error, error.exit()))?;
+    let seen =
+        survey(client, (installed, &read_scope), look).await.map_err(|error| fail(&error, error.exit()))?;
     Ok(seen.only(selected))
 }
 
-/// Where to look, for a caller who asks about this namespace, or about all.
-pub(crate) async fn sight(
+/// The namespaces to read for a caller who asks about this namespace, or about all.
+pub(crate) async fn read_scope(
     client: &Client,
     installed: &Installed,
     about: Option<&str>,
-) -> Result<Sight, SurveyError> {
-    Sight::find(client, installed).await?.within_rights(client, about).await.map_err(SurveyError::Who)
+) -> Result<ReadScope, SurveyError> {
+    ReadScope::find(client, installed).await?.within_rights(client, about).await.map_err(SurveyError::Who)
 }

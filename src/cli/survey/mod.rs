@@ -1,8 +1,8 @@
-//! The cluster as it is, seen once, with every copy and every restart planned. Nothing is written: what the
-//! plans name is shown.
+//! The cluster as it is, read once, with every copy and every restart planned. Nothing is written; plans are
+//! only shown.
 //!
-//! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps; what the
-//! planner lacks is fetched, and it plans again, until it lacks nothing.
+//! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps. What the
+//! planner needs is fetched, and it plans again, until it needs nothing more.
 
 mod authority;
 mod content;
@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::Client;
 
-pub(super) use authority::Asked;
+pub(super) use authority::AnswerSource;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
-pub(crate) use look::{look, sight};
+pub(crate) use look::{look, read_scope};
 pub(super) use objects::{Laid, ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 
 use super::{
-    operator::{Installed, Sight},
+    operator::{Installed, ReadScope},
     terminal::Exit,
 };
 use crate::{
@@ -44,7 +44,7 @@ use crate::{
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SurveyError {
-    /// Without it nothing can be planned.
+    /// A right is missing without which nothing can be planned.
     #[error("{0}")]
     Forbidden(String),
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub(super) enum SurveyError {
 }
 
 impl SurveyError {
-    /// How a command ends that cannot go on.
+    /// The exit code of the command.
     pub(super) fn exit(&self) -> Exit {
         let unanswered = |error: &kube::Error| !matches!(error, kube::Error::Api(_));
         let unreachable = match self {
@@ -75,75 +75,74 @@ impl SurveyError {
     }
 }
 
-/// The cluster, seen once, and what is going to happen to every copy.
+/// The cluster, read once, and what will happen to every copy and workload.
 pub(super) struct Survey {
-    /// Everything that was seen.
+    /// Everything that was read.
     pub world: World,
-    /// What is going to happen.
+    /// What will happen to each copy.
     pub outlooks: Vec<Outlook>,
-    /// How it is known what each rule may do.
-    pub asked: BTreeMap<NamespacedName, Asked>,
-    /// Rules that cannot be told of, since what they copy may not be seen.
+    /// Where the answer about each rule's rights comes from.
+    pub asked: BTreeMap<NamespacedName, AnswerSource>,
+    /// Rules about which nothing can be said, since the caller may not read what they copy.
     pub blind: BTreeSet<NamespacedName>,
-    /// What becomes of every workload that somebody asks for, the worst first; `None` where they may not be
-    /// seen.
+    /// What will happen to every workload that a monitor or annotation is about, the worst first; `None`
+    /// where the caller may not read them.
     pub restarts: Option<Vec<RestartOutlook>>,
-    /// The same of each monitor.
-    pub asked_of_monitors: BTreeMap<NamespacedName, Asked>,
-    /// Rules and monitors of files that take part.
+    /// Where the answer about each monitor's rights comes from.
+    pub asked_of_monitors: BTreeMap<NamespacedName, AnswerSource>,
+    /// Rules and monitors of files that would be accepted.
     pub from_files: Vec<FromFile>,
-    /// Rules and monitors of files that the API server would not take.
+    /// Rules and monitors of files that would be refused.
     pub declined: Vec<Declined>,
-    /// ConfigMaps and Secrets of files.
+    /// ConfigMaps and Secrets of files, and what becomes of them.
     pub laid: Vec<Laid>,
-    /// Marks were verified.
+    /// Whether marks were verified.
     pub verified: bool,
-    /// What a reader of the rest should know first.
+    /// Notes to read first.
     pub notes: Vec<String>,
-    /// When.
+    /// The time of the survey.
     pub now: Timestamp,
-    /// Something of what Copyrator looks at may not be seen, and could change any of this.
+    /// Whether the caller may not read something that could change any of this.
     pub is_partial: bool,
-    /// What is shown of it, where labels are asked for.
+    /// The rules and monitors to show, where the command has a label selector.
     selected: Option<Selected>,
 }
 
-/// What is planned with as if it had just been applied.
+/// The files that are planned with as if they had just been applied.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Rules and monitors.
+    /// Rules and monitors of the files.
     pub declared: Vec<FromFile>,
-    /// ConfigMaps and Secrets.
+    /// ConfigMaps and Secrets of the files.
     pub objects: Vec<ObjectFile>,
 }
 
-/// What is looked at.
-pub(super) enum Look<'a> {
-    /// Everything, as it is now; workloads in one namespace only, where one is named.
-    AsItIs(Option<&'a str>),
-    /// Everything, with what files say in addition to, or instead of, what is in the cluster, and workloads
-    /// as they are once copies are written. Where a namespace is named, ConfigPolicies are asked about what
-    /// concerns that one only.
-    Ahead(Files, Option<&'a str>),
+/// What to survey.
+pub(super) enum SurveyMode<'a> {
+    /// The cluster as it is; workloads in one namespace only, if given.
+    Current(Option<&'a str>),
+    /// The cluster with these files applied over it, and with workloads as they are once copies are written.
+    /// With a namespace, only ConfigPolicies that concern it are evaluated.
+    WithFiles(Files, Option<&'a str>),
 }
 
-/// Looks at the cluster.
+/// Reads the cluster and plans everything.
 pub(super) async fn survey(
     client: &Client,
-    (installed, sight): (&Installed, &Sight),
-    look: Look<'_>,
+    (installed, read_scope): (&Installed, &ReadScope),
+    look: SurveyMode<'_>,
 ) -> Result<Survey, SurveyError> {
     let (files, is_ahead, workloads_in, judged_in) = match look {
-        Look::AsItIs(namespace) => (Files::default(), false, namespace, None),
-        Look::Ahead(files, namespace) => (files, true, None, namespace),
+        SurveyMode::Current(namespace) => (Files::default(), false, namespace, None),
+        SurveyMode::WithFiles(files, namespace) => (files, true, None, namespace),
     };
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
-    let caller = if sight.places().is_some() { caller.locally() } else { caller };
+    let caller = if read_scope.namespaces().is_some() { caller.locally() } else { caller };
     let mut world = installed.world();
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.set_key(trust.key.clone());
-    let hidden = lists::take(client, &mut world, sight, caller.caller(), now).await?;
+    let hidden = lists::take(client, &mut world, read_scope, caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
     world.set_all_listed();
     notes.extend(trust.note.clone());
@@ -168,7 +167,7 @@ pub(super) async fn survey(
     let (mut plans, mut unread) =
         content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;
     if is_ahead && policies::writes(&plans, judged_in).next().is_some() {
-        notes.extend(policies::take(client, &mut world, sight, caller.caller(), now).await?);
+        notes.extend(policies::take(client, &mut world, read_scope, caller.caller(), now).await?);
         let by = (&laid_content, &*installed.account);
         policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
     }
@@ -215,7 +214,7 @@ pub(super) async fn survey(
     })
 }
 
-/// What it takes to plan restarts, before and after anything changes.
+/// What is needed to plan restarts, before and after a change.
 struct Restarting<'a> {
     unread: BTreeMap<Need, String>,
     unseen: &'a BTreeSet<Kind>,
@@ -227,7 +226,7 @@ struct Restarting<'a> {
 type Before = (BTreeMap<WorkloadKey, String>, trust::Believed);
 
 impl Restarting<'_> {
-    /// What everything runs with before anything changes.
+    /// What everything runs with before the change.
     async fn before(
         &mut self,
         client: &Client,
@@ -267,38 +266,37 @@ impl Restarting<'_> {
 }
 
 impl Survey {
-    /// The same, with only these rules and monitors to be shown.
+    /// The same, limited to these rules and monitors.
     pub(super) fn only(self, selected: Option<Selected>) -> Self {
         Self { selected, ..self }
     }
 
-    /// The same, with what is to be known of a namespace that is asked about. Where that one is seen, others
-    /// need not be.
+    /// The same, with notes about one namespace. If that one can be read, others do not matter.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
-        if let Some(name) = namespace.filter(|_| self.world.places().is_none())
+        if let Some(name) = namespace.filter(|_| self.world.namespace_scope().is_none())
             && !self.world.namespaces().contains_key(name)
         {
             self.notes.push(format!("namespace {name} does not exist"));
             return Self { is_partial: true, ..self };
         }
         self.is_partial &= namespace.is_none_or(|name| !self.world.sees(name));
-        // A namespace that cannot be looked at has been reported already.
+        // A namespace that cannot be read was reported already.
         let unseen = namespace.and_then(|name| self.world.unseen(name));
         self.notes.extend(unseen.filter(|(reason, _)| *reason == "NotServed").map(|(_, message)| message));
         self
     }
 
-    /// Whether a rule is to be shown.
+    /// Whether to show a rule.
     pub(super) fn selects_rule(&self, rule: &NamespacedName) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.has_rule(&self.world, rule))
     }
 
-    /// Whether a monitor is to be shown.
+    /// Whether to show a monitor.
     pub(super) fn selects_monitor(&self, monitor: &NamespacedName) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.has_monitor(monitor))
     }
 
-    /// Whether a workload is to be shown: that of a monitor, or of a copy of a rule.
+    /// Whether to show a workload: it belongs to a selected monitor, or uses a copy of a selected rule.
     pub(super) fn selects_restart(&self, outlook: &RestartOutlook) -> bool {
         let of_copy = |cause: &crate::plan::restart::Cause| {
             let marks = self.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
@@ -309,7 +307,7 @@ impl Survey {
             || outlook.causes.iter().any(of_copy)
     }
 
-    /// What concerns a namespace, or all: the copies that land there, and those of the rules that are there.
+    /// The copies that concern a namespace, or all: those that land there, and those of the rules there.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
         let is_selected = |outlook: &&Outlook| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),
@@ -319,8 +317,8 @@ impl Survey {
         all.filter(|outlook| concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
     }
 
-    /// What the reconciler itself has last said of a slot in the status of its rule, if that speaks of this
-    /// very spec.
+    /// What the reconciler last reported about a slot in the status of its rule, if that is about this very
+    /// spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
         let facts: &RuleFacts = self.world.rules().get(outlook.rule.as_ref()?)?;
         let status = facts.status.as_ref().filter(|it| it.observed_generation == Some(facts.generation))?;
@@ -331,12 +329,12 @@ impl Survey {
     }
 }
 
-/// Whether a copy concerns a namespace, or all: it lands there, or its rule is there.
+/// Whether a copy lands in this namespace or belongs to a rule of it; always true without a namespace.
 fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
     namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }
 
-/// The rules that copy from or to a kind that may not be seen.
+/// The rules that copy from or to a kind that the caller may not read.
 fn blind_rules(world: &World, unseen: &BTreeSet<Kind>) -> BTreeSet<NamespacedName> {
     let is_blind = |facts: &RuleFacts| {
         facts

@@ -1,6 +1,6 @@
-//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: what is there is read, the
-//! file laid over it, and the result taken into the world by the code that watches use. Never a value: what
-//! differs is told by key.
+//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: the existing object is read,
+//! the file merged into it, and the result taken in by the code of the watches. No value is ever shown:
+//! differences are named by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,35 +22,34 @@ use crate::{
     observe::content::{Content, decode},
 };
 
-/// The version of an object that is not applied yet.
+/// The resource version of an object that is not applied yet.
 const PLANNED: &str = "planned";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A ConfigMap or Secret of a file. Has no `Debug`: it cannot reach a formatter.
+/// A ConfigMap or Secret of a file. It has no `Debug`, so it cannot reach a formatter.
 pub(in crate::cli) struct ObjectFile {
     object: ObjectKey,
     place: String,
     value: Value,
 }
 
-/// What becomes of an object of a file.
+/// What becomes of a ConfigMap or Secret of a file.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Laid {
-    /// Which.
     pub object: ObjectKey,
-    /// `FILE:LINE`.
+    /// `FILE:LINE` of the document.
     pub place: String,
-    /// `Create`, `Change`, `Current` or `Refuse`.
+    /// One of `Create`, `Change`, `Current` and `Refuse`.
     pub course: Course,
-    /// One word, where it is refused.
+    /// The reason, one word, where it is refused.
     pub reason: String,
-    /// Why.
+    /// Why it is refused.
     pub message: String,
-    /// What changes, by name.
+    /// The names of what changes.
     pub difference: Difference,
 }
 
-/// The ConfigMaps and Secrets among documents, and the rest.
+/// The ConfigMaps and Secrets among the documents, and the other documents.
 pub(in crate::cli) fn objects_in(
     documents: Vec<Document>,
     namespace: &str,
@@ -75,8 +74,7 @@ pub(in crate::cli) fn objects_in(
     (objects, others)
 }
 
-/// Lays files over the world; `caller` stands for the person who would write them. Gives them with what they
-/// hold then.
+/// Applies the files to the world, as the user `caller`. Returns them with their resulting content.
 pub(super) async fn lay(
     client: &Client,
     world: &mut World,
@@ -106,7 +104,7 @@ pub(super) async fn lay(
     (all, contents)
 }
 
-/// Why an object would not be taken: one word, and the sentence.
+/// Why an object would be refused: reason and message.
 type Refusal = (&'static str, String);
 
 fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
@@ -121,7 +119,7 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
     }
 }
 
-/// The object as it is, whole; nothing of it is kept but keys and digests.
+/// Reads the whole object; only keys and digests of it are kept.
 async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Refusal> {
     let plural = match object.kind {
         Kind::ConfigMap => "configmaps",
@@ -206,8 +204,8 @@ fn fingerprint(kind: Kind, value: &Value, key: &DigestKey) -> Option<Fingerprint
     Some(decode(kind, &value.to_string())?.fingerprint(key))
 }
 
-/// What `kubectl apply` leaves there: what the file says, and the part of the rest that an earlier apply did
-/// not write.
+/// The result of `kubectl apply`: the content of the file, and what exists besides, except what an earlier
+/// apply wrote.
 fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value> {
     let none = Value::Null;
     let live = live.unwrap_or(&none);
@@ -252,8 +250,8 @@ fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value
     Some(merged)
 }
 
-/// The keys that an earlier `kubectl apply` wrote, by the annotation of the one kind and by ownership of the
-/// other: what of them the file does not say any more goes.
+/// The keys that an earlier `kubectl apply` wrote, according to its annotation or to managedFields: those
+/// that the file lacks are removed.
 fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String> {
     let mut keys: BTreeSet<String> =
         as_map(&last[section]).into_iter().flatten().map(|(key, _)| key).collect();
@@ -268,7 +266,7 @@ fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String>
     keys
 }
 
-/// A map, also where there is none; `None` where something else is in its place.
+/// A map, empty where there is none; `None` where the value is something else.
 fn as_map(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Null => Some(Map::new()),
@@ -277,7 +275,7 @@ fn as_map(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// The user who writes the annotation is the one who asks for copies by it, as the API server stamps it.
+/// Makes the user who changes the annotations their author, as the API server does.
 fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[String])) {
     let asks = |object: &Value| marks::ASKING.map(|key| object["metadata"]["annotations"][key].clone());
     let declares = |object: &Value| marks::declares(|key| object["metadata"]["labels"][key].as_str());
@@ -289,7 +287,7 @@ fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[Stri
     }
 }
 
-/// What changes, by name.
+/// The names of what changes.
 fn difference(before: Option<&Fingerprint>, after: &Fingerprint) -> Difference {
     let none = BTreeMap::new();
     let old = before.map_or(&none, |print| &print.keys);
@@ -327,7 +325,7 @@ mod tests {
         })
     }
 
-    /// Both ways of `kubectl apply` take away what they wrote before, and nothing else.
+    /// Both ways of `kubectl apply` remove what they wrote before, and nothing else.
     #[test]
     fn a_file_is_laid_over_what_is_there_as_apply_does() {
         let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");

@@ -1,5 +1,5 @@
-//! What the policies present refuse: a copy that is planned is judged as the reconciler judges it before it
-//! writes, and the consequences of a refusal are planned anew.
+//! Judges planned copies by the policies in the cluster, as the reconciler does before it writes, and plans
+//! the consequences of a refusal.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     act::manifest::{as_it_is, manifest},
     api::ConfigPolicy,
     authority::Subject,
-    cli::operator::Sight,
+    cli::operator::ReadScope,
     intake::AsWritten,
     model::World,
     names::ObjectKey,
@@ -26,19 +26,18 @@ use crate::{
     },
 };
 
-/// Content of files, which is not in the cluster yet. Has no `Debug`: it cannot reach a formatter.
+/// The content of files that are not applied yet. It has no `Debug`, so it cannot reach a formatter.
 pub(super) type Laid = BTreeMap<ObjectKey, Content>;
 
-/// Takes in the policies, where Copyrator judges by them; what is not foreseen without them, where they may
-/// not be read.
+/// Reads the policies, where Copyrator judges by them. Returns a note where the caller may not read them.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
-    sight: &Sight,
+    read_scope: &ReadScope,
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Option<String>, SurveyError> {
-    if sight.places().is_some() {
+    if read_scope.namespaces().is_some() {
         return Ok(None);
     }
     match list::<AsWritten<ConfigPolicy>>(client, None).await {
@@ -54,7 +53,7 @@ pub(super) async fn take(
     }
 }
 
-/// The copies that are to be written, so that policies matter: those that concern a namespace, or all.
+/// The copies that are about to be written, so that policies matter, in one namespace or all.
 pub(super) fn writes<'a>(
     plans: &'a BTreeMap<ObjectKey, SlotPlan>,
     namespace: Option<&'a str>,
@@ -67,8 +66,8 @@ pub(super) fn writes<'a>(
     })
 }
 
-/// Judges every copy of a namespace, or of all, that `account` is to write, and plans those anew that a
-/// policy refuses. Why one could not be judged is kept, as of all that could not be read.
+/// Judges every copy that `account` would write, in one namespace or all, and plans the refused ones again.
+/// Keeps why one could not be judged.
 pub(super) async fn judge(
     client: &Client,
     world: &mut World,
@@ -139,7 +138,7 @@ async fn refusal(
         }),
     };
     let old = old.map(|old| old.to_string());
-    // What cannot be judged is not written, either.
+    // A copy that cannot be judged is not written either.
     let refusal = guards.refusal(&new.to_string(), old.as_deref(), slot.kind, now);
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
 }

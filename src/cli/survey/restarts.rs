@@ -1,4 +1,4 @@
-//! Plans every workload, and the pods that monitors find themselves, and fetches what the plans lack.
+//! Plans every workload, and the pods that monitors select themselves, and fetches what the plans need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// How often a plan may ask for more; then it is told as it stands.
+/// How often plans may need more; then they are shown as they are.
 const ROUNDS: usize = 8;
 
-/// The workloads that somebody asks for, or that use one of these objects.
+/// The workloads that a monitor or annotation is about, or that use one of these objects.
 pub(super) fn workloads(
     world: &World,
     changed: &BTreeSet<ObjectKey>,
@@ -48,7 +48,7 @@ pub(super) fn workloads(
     all
 }
 
-/// Those of which nothing can be told, since what they use may not be listed.
+/// The workloads about which nothing can be said, since the caller may not list what they use.
 pub(super) fn blind(
     world: &World,
     keys: &BTreeSet<WorkloadKey>,
@@ -73,7 +73,7 @@ pub(super) fn blind(
     keys.iter().filter_map(of_workload).chain(monitors).collect()
 }
 
-/// Reads all the content that these workloads, and the pods of monitors, are to be restarted for.
+/// Reads all content that these workloads, and the pods of monitors, would restart for.
 pub(super) async fn read_inputs(
     client: &Client,
     world: &mut World,
@@ -98,7 +98,7 @@ pub(super) async fn read_inputs(
     read(client, world, objects.collect(), unread).await
 }
 
-/// How everything stands that may restart, and what becomes of it.
+/// The state of everything that may restart, and what becomes of it.
 pub(super) async fn outlooks(
     client: &Client,
     world: &mut World,
@@ -151,12 +151,12 @@ pub(super) async fn outlooks(
     Ok(all)
 }
 
-/// What plans lack and nobody has tried to read in vain.
+/// What plans need and nobody has tried to read in vain.
 fn lacks(now: &[Need], then: &[Need], unread: &BTreeMap<Need, String>) -> BTreeSet<Need> {
     now.iter().chain(then).filter(|need| !unread.contains_key(need)).cloned().collect()
 }
 
-/// What could not be read is said in the API server's words.
+/// Adds the API server's message to what could not be read.
 fn explained<'n>(
     mut outlook: RestartOutlook,
     mut needs: impl Iterator<Item = &'n Need>,
@@ -191,7 +191,7 @@ async fn fetch(
                 let seen = pods::of_workload(client, key, &facts, now).await;
                 seen.map(|seen| world.set_pods(key, seen)).err()
             }
-            // No plan of a restart needs this.
+            // No restart plan needs this.
             Need::Deletion(..) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());
@@ -207,8 +207,8 @@ async fn fetch(
     read(client, world, objects, unread).await
 }
 
-/// Puts back what is recorded, where it was taken at its word under a passing key: that key's digests say
-/// nothing to anybody.
+/// Restores the records that were made to agree under the temporary key: digests by that key mean nothing to
+/// anybody.
 pub(super) fn unbelieve(outlooks: &mut [RestartOutlook], originals: &BTreeMap<Restartable, String>) {
     for outlook in outlooks {
         outlook.wanted = None;

@@ -1,5 +1,5 @@
-//! The rules and monitors with these labels, and the annotated sources. Their labels are no fact that plans
-//! are made from, so that they are asked for apart.
+//! The rules, monitors and annotated sources with the selected labels. Plans do not use their labels, so they
+//! are read separately.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
-    cli::{arguments::Labels, operator::Sight, terminal::Exit},
+    cli::{arguments::Labels, operator::ReadScope, terminal::Exit},
     model::World,
     names::NamespacedName,
     validate::Selector,
 };
 
-/// The rules and monitors that have the labels asked for.
+/// The rules and monitors with the selected labels.
 #[derive(Debug)]
 pub(crate) struct Selected {
     rules: BTreeSet<NamespacedName>,
@@ -26,7 +26,7 @@ pub(crate) struct Selected {
     selector: Selector,
 }
 
-/// Why it cannot be told which objects have the labels.
+/// Why it is not known which objects have the labels.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot list {plural} by label")]
 pub(crate) struct SelectError {
@@ -36,28 +36,28 @@ pub(crate) struct SelectError {
 }
 
 impl SelectError {
-    /// How a command ends that cannot go on.
+    /// The exit code of the command.
     pub(crate) fn exit(&self) -> Exit {
         if matches!(&*self.source, kube::Error::Api(_)) { Exit::Findings } else { Exit::Unreachable }
     }
 }
 
 impl Selected {
-    /// Asks the cluster, where labels are asked for.
+    /// Reads the cluster, if there is a selector.
     pub(crate) async fn find_if(
         client: &Client,
-        sight: &Sight,
+        read_scope: &ReadScope,
         labels: Option<Labels>,
     ) -> Result<Option<Self>, SelectError> {
         match labels {
-            Some(labels) => Self::find(client, sight, labels).await.map(Some),
+            Some(labels) => Self::find(client, read_scope, labels).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn find(client: &Client, sight: &Sight, labels: Labels) -> Result<Self, SelectError> {
+    async fn find(client: &Client, read_scope: &ReadScope, labels: Labels) -> Result<Self, SelectError> {
         let (mut rules, mut monitors) = (BTreeSet::new(), BTreeSet::new());
-        for scope in sight.scopes(None) {
+        for scope in read_scope.scopes(None) {
             let (of_rules, of_monitors) = tokio::join!(
                 labelled::<CopyratorRule>(client, scope, &labels, "copyratorrules.copyrator.dev"),
                 labelled::<ConfigMonitor>(client, scope, &labels, "configmonitors.copyrator.dev"),
@@ -68,7 +68,7 @@ impl Selected {
         Ok(Self { rules, monitors, selector: labels.selector })
     }
 
-    /// Whether a rule has the labels; for a source that asks by annotation, its own labels count.
+    /// Whether a rule has the labels; for an annotated source, its own labels count.
     pub(crate) fn has_rule(&self, world: &World, rule: &NamespacedName) -> bool {
         let Some(source) = rule.annotated() else { return self.rules.contains(rule) };
         let facts = world.object(&source);
@@ -76,7 +76,7 @@ impl Selected {
             .is_some_and(|facts| self.selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
     }
 
-    /// Whether a monitor has them.
+    /// Whether a monitor has the labels.
     pub(crate) fn has_monitor(&self, monitor: &NamespacedName) -> bool {
         self.monitors.contains(monitor)
     }
@@ -103,7 +103,7 @@ where
     };
     match api.list_metadata(&ListParams::default().labels(&labels.text)).await {
         Ok(found) => Ok(found.items.into_iter().map(name).collect()),
-        // The survey tells of a namespace that may not be seen.
+        // The survey reports a namespace that may not be read.
         Err(kube::Error::Api(status)) if status.code == 403 && scope.is_some() => Ok(Vec::new()),
         Err(source) => Err(SelectError { plural, source: Box::new(source) }),
     }

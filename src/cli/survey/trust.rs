@@ -1,5 +1,5 @@
-//! What marks and digests can be held against. A caller who may not read the key of digests gets a plan all
-//! the same: marks are taken at their word, and copies are compared by their content.
+//! The key for marks and digests. A caller who may not read it gets a plan all the same: marks are trusted,
+//! and copies are compared by their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,31 +20,31 @@ use crate::{
     },
 };
 
-/// The key that a plan is made with.
-pub(super) struct Trust {
-    /// The key, or one of our own.
+/// The key that a plan uses.
+pub(super) struct PlanKey {
+    /// Copyrator's key, or a temporary one.
     pub key: DigestKey,
-    /// Marks are taken at their word.
+    /// Whether marks are trusted instead of verified.
     pub is_believed: bool,
-    /// What that means for a reader of the plan.
+    /// What that means, for a reader of the plan.
     pub note: Option<String>,
 }
 
-/// Reads the key of digests, if we may.
+/// Reads the key of digests, if the caller may.
 pub(super) async fn digest_key(
     client: &Client,
     namespace: &str,
     caller: &Subject,
-) -> Result<Trust, KeyError> {
+) -> Result<PlanKey, KeyError> {
     match stored_digest_key(client, namespace).await {
-        Ok(Some(key)) => Ok(Trust { key, is_believed: false, note: None }),
+        Ok(Some(key)) => Ok(PlanKey { key, is_believed: false, note: None }),
         Ok(None) => {
             let note = format!(
                 "there is no Secret {namespace}/{KEY_SECRET}, and a new key is made when Copyrator starts: copies that \
                  are there are marked anew, and those that nobody wants stay; if Copyrator lives in another \
                  namespace, name it with --copyrator-namespace"
             );
-            Ok(Trust { key: passing_digest_key()?, is_believed: false, note: Some(note) })
+            Ok(PlanKey { key: passing_digest_key()?, is_believed: false, note: Some(note) })
         }
         Err(KeyError::Api { source, .. }) if matches!(&*source, kube::Error::Api(said) if said.code == 403) =>
         {
@@ -62,13 +62,13 @@ pub(super) async fn digest_key(
                  an object with pasted marks passes for a copy (who reads the key can forge marks, so few should: {})",
                 refusal(&[&question], &NamespacedName::new(namespace, "plan"), usize::MAX)
             );
-            Ok(Trust { key: passing_digest_key()?, is_believed: true, note: Some(note) })
+            Ok(PlanKey { key: passing_digest_key()?, is_believed: true, note: Some(note) })
         }
         Err(error) => Err(error),
     }
 }
 
-/// Has marks verify that only carry the labels which the admission policy for copies guards.
+/// Makes marks verify that have the labels which the admission policy for copies guards.
 pub(super) fn believe_marks(world: &mut World) {
     let Some(key) = world.key().cloned() else { return };
     let copies: Vec<ObjectKey> = world.copies().cloned().collect();
@@ -86,7 +86,8 @@ pub(super) fn believe_marks(world: &mut World) {
     }
 }
 
-/// Has digests agree of copies whose content has been read and is what it is meant to be. Whether any did.
+/// Makes the digests of copies agree whose content was read and is as it should be. Returns whether there
+/// were any.
 pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> bool {
     let mut any = false;
     for (slot, plan) in plans {
@@ -108,17 +109,17 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
     any
 }
 
-/// What records say where the key may not be read.
+/// The records of workloads, where the caller may not read the key.
 #[derive(Debug, Default)]
 pub(super) struct Believed {
-    /// The records as they are.
+    /// The original records.
     pub originals: BTreeMap<Restartable, String>,
-    /// Those whose record cannot be believed, and why.
+    /// Those whose record cannot be trusted, and why.
     pub doubtful: BTreeMap<Restartable, (&'static str, String)>,
 }
 
 /// Makes the records agree for everything that uses nothing written after them. For the rest it cannot be
-/// told whether it runs what is there now: that takes the key.
+/// told, without the key, whether it runs the current content.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
     let Some(key) = world.key().cloned() else { return believed };
@@ -149,8 +150,8 @@ pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -
 }
 
 impl Believed {
-    /// What a record is under the passing key, if it is believed; `content` is unknown where it is not
-    /// watched, or could not be read, which the plan finds out by itself.
+    /// The record under the temporary key, if it can be trusted; `None` where content is not watched or could
+    /// not be read, which the plan finds out by itself.
     fn record(
         &mut self,
         of: Restartable,
@@ -160,7 +161,7 @@ impl Believed {
     ) -> Option<String> {
         self.originals.insert(of.clone(), original);
         let content = content?;
-        // In the same second it may have been before or after.
+        // Within the same second, it may have been before or after.
         if content.touched_at < recorded {
             return Some(content.label());
         }

@@ -1,8 +1,9 @@
-//! Text in columns.
+//! Aligns text in columns.
 
 use crate::validate::printable;
 
-/// A terminal obeys nothing that others have written (a status).
+/// Control characters that others have written (in a status) must not reach a terminal, so each line is
+/// escaped, and cut at this length.
 const LONGEST_LINE: usize = 4096;
 
 /// Pads every cell to the width of its column; the last one of a line is not padded.
@@ -10,7 +11,7 @@ pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     aligned_all(lines)
 }
 
-/// The same, of lines that all have as many cells as the first.
+/// The same for lines of any length; all must have as many cells as the first.
 pub(crate) fn aligned_all<L: AsRef<[String]>>(lines: &[L]) -> Vec<String> {
     let columns = lines.first().map_or(0, |line| line.as_ref().len());
     let width = |column: usize| {

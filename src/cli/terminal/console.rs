@@ -1,10 +1,10 @@
-//! What is said to the user who runs a command: data on standard output, everything else on standard error.
+//! Prints for the user of a command: data on standard output, everything else on standard error.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use super::exit::Exit;
 
-/// When lines have colours.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Colour {
     /// On a terminal, unless NO_COLOR is set.
@@ -14,27 +14,27 @@ enum Colour {
     Never,
 }
 
-/// How much is said, and how it looks.
+/// What to print beside data, and whether in colours.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "What is said")]
 pub struct Console {
-    /// When lines have colours: auto is on a terminal, unless NO_COLOR is set.
+    /// When to use colours: auto is on a terminal, unless NO_COLOR is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Colour,
-    /// Only data, and why nothing can be shown: no notes on standard error.
+    /// Print no notes on standard error, only data and errors.
     #[arg(short, long)]
     quiet: bool,
 }
 
 impl Console {
-    /// Says on standard error what a reader of the output should know.
+    /// Prints a note for a reader of the output on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             say(text);
         }
     }
 
-    /// Whether lines have colours. Nothing is ever told by a colour alone.
+    /// Whether to use colours. A colour alone never means anything.
     pub(crate) fn is_coloured(&self) -> bool {
         // https://no-color.org: set, and not empty.
         let declined = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -50,13 +50,13 @@ fn is_coloured(wish: Colour, is_terminal: bool, is_declined: bool) -> bool {
     }
 }
 
-/// Says something on standard error.
+/// Prints a line on standard error.
 pub(crate) fn say(text: &str) {
-    // Nobody is left to be told where standard error is closed.
+    // If standard error is closed, there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "copyrator: {text}");
 }
 
-/// Says what went wrong, with its causes.
+/// Prints an error with its causes.
 pub(crate) fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
     say(&with_causes(error));
     exit
@@ -75,7 +75,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Writes data to standard output. A closed pipe is the reader's choice, no failure.
+/// Writes data to standard output. A closed pipe is the reader's choice, and no failure.
 pub(crate) fn print(text: &str) -> Exit {
     let written = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
     match written {

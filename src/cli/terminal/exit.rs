@@ -1,17 +1,17 @@
-//! How a command ends.
+//! The exit codes of commands.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, nothing to report.
+    /// Exit code 0: done, without findings.
     Done,
-    /// Findings, or something failed.
+    /// Exit code 1: there are findings, or something failed.
     Findings,
-    /// The words of the command line are wrong.
+    /// Exit code 2: the arguments are wrong.
     Usage,
-    /// The cluster could not be reached.
+    /// Exit code 3: the cluster could not be reached.
     Unreachable,
 }
 

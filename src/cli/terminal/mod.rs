@@ -1,4 +1,4 @@
-//! What a command says, and how it ends.
+//! Prints what a command says, and ends it.
 
 mod columns;
 mod console;

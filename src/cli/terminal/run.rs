@@ -1,8 +1,8 @@
-//! What runs a command.
+//! Runs the future of a command.
 
 use super::{console::fail, exit::Exit};
 
-/// Runs a command's future. Commands for people need one thread only.
+/// Runs a future to its end. Commands for people need only one thread.
 pub(crate) fn block_on(threads: Threads, future: impl Future<Output = Exit>) -> Exit {
     let built = match threads {
         Threads::One => tokio::runtime::Builder::new_current_thread().enable_all().build(),

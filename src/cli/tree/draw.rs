@@ -1,11 +1,12 @@
-//! Trees for people: a line an object, and below all of them what is said about those that have numbers.
+//! Trees for people: a line for each object, and numbered notes below all of them.
 
 use super::grow::{Forest, Node};
 use crate::validate::printable;
 
-/// A terminal obeys nothing that others have written.
+/// Control characters that others have written must not reach a terminal, so each line is escaped, and cut at
+/// this length.
 const LONGEST_LINE: usize = 4096;
-/// A node about which something is said stands out, on terminals.
+/// The colour of nodes with notes.
 const NOTED: u8 = 33;
 
 /// Renders trees; `wide` with the state of every node.

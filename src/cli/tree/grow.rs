@@ -1,5 +1,4 @@
-//! From what was seen to trees: source, copies, workloads. Pure: it reads plans and facts, and decides
-//! nothing.
+//! Builds trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -14,65 +13,63 @@ use crate::{
     plan::{copy::rule_status, restart::monitors_watching},
 };
 
-/// What trees grow from.
+/// The input of trees.
 pub(in crate::cli) struct Seen<'s> {
-    /// The cluster.
     pub world: &'s World,
-    /// What becomes of each copy that is shown.
+    /// What becomes of each copy to show.
     pub outlooks: Vec<&'s Outlook>,
-    /// How each workload stands; none where they may not be seen.
+    /// The state of each workload; empty where the caller may not read them.
     pub restarts: &'s [RestartOutlook],
-    /// When.
     pub now: Timestamp,
 }
 
 impl<'s> Seen<'s> {
-    /// What concerns a namespace, or all.
+    /// The input about one namespace, or about all.
     pub(in crate::cli) fn of(survey: &'s Survey, namespace: Option<&str>) -> Self {
         let restarts = survey.restarts.as_deref().unwrap_or_default();
         Self { world: &survey.world, outlooks: survey.shown(namespace), restarts, now: survey.now }
     }
 }
 
-/// Trees, and what is said about their nodes.
+/// Trees, and the notes on their nodes.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Forest {
-    /// The sources.
+    /// The sources, each with its copies.
     pub roots: Vec<Node>,
-    /// What nodes refer to by number.
+    /// The notes that nodes refer to by number.
     pub notes: Vec<Note>,
 }
 
-/// One object.
+/// A node: one object.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Node {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// Of a copy: the rule that makes it, `namespace/name`.
+    /// For a copy: the rule that makes it, `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What becomes of a copy, or how a workload stands; in one word.
+    /// What becomes of a copy, or the state of a workload; one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Notes about it, by number.
+    /// The numbers of the notes on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
 }
 
-/// Something to know about a node.
+/// A note on nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Note {
     pub number: usize,
-    /// One word.
+    /// The reason, one word.
     pub reason: String,
     pub message: String,
 }
 
 impl Forest {
-    /// Every node's kind and name.
+    /// The kind and name of every node.
     pub(super) fn kinds_and_names(&self) -> Vec<(&str, &str)> {
         fn below<'n>(node: &'n Node, all: &mut Vec<(&'n str, &'n str)>) {
             all.push((&node.kind, &node.name));
@@ -83,7 +80,7 @@ impl Forest {
         all
     }
 
-    /// The number of a note; the same is said once.
+    /// The number of a note; equal notes share one.
     fn note(&mut self, reason: &str, message: &str) -> usize {
         let is_it = |note: &&Note| note.reason == reason && note.message == message;
         if let Some(known) = self.notes.iter().find(is_it) {
@@ -94,7 +91,7 @@ impl Forest {
         number
     }
 
-    /// A source, with these copies of it and with what uses it itself.
+    /// Adds a source with these copies of it, and with what uses the source itself.
     fn plant(&mut self, seen: &Seen<'_>, source: &ObjectKey, copies: &[&Outlook]) {
         let mut root = node(source);
         if seen.world.object(source).is_none() {
@@ -113,13 +110,13 @@ impl Forest {
             _ => vec![self.note(&outlook.reason, &outlook.message)],
         };
         let rule = outlook.rule.as_ref().map(ToString::to_string);
-        // What is in the way of a copy has users of its own, which are no business of the source's.
+        // The users of an object that blocks a copy's slot do not belong to the source.
         let children =
             if outlook.course == Course::Refuse { Vec::new() } else { self.users(seen, &outlook.slot) };
         Node { rule, state, notes, children, ..node(&outlook.slot) }
     }
 
-    /// The workloads that use an object, and the pods that a monitor finds itself.
+    /// The workloads that use an object, and the pods that a monitor selects itself.
     fn users(&mut self, seen: &Seen<'_>, object: &ObjectKey) -> Vec<Node> {
         let mut users: Vec<Node> =
             on_change(seen.world, object).iter().map(|change| self.workload(seen, change)).collect();
@@ -179,8 +176,7 @@ fn node(object: &ObjectKey) -> Node {
     }
 }
 
-/// What a copy is copied from: an object of the kind that its rule says or, where the rule is gone, of the
-/// copy's own kind.
+/// The source of a copy: of the kind that its rule says or, if the rule is gone, of the copy's own kind.
 pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<ObjectKey> {
     let source = outlook.source.as_ref()?;
     let facts = outlook.rule.as_ref().and_then(|rule| world.rules().get(rule));
@@ -188,7 +184,7 @@ pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<Obje
     Some(ObjectKey::new(kind, source.namespace.clone(), source.name.clone()))
 }
 
-/// Every source with its copies.
+/// The trees of all sources.
 pub(super) fn grow(seen: &Seen<'_>) -> Forest {
     plant_all(seen, |_| true)
 }
@@ -208,7 +204,7 @@ fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&Outlook) -> bool) -> Forest {
     forest
 }
 
-/// The tree of one object, or of its source where it is a copy; `None` where it is not there.
+/// The tree of one object, or of its source if it is a copy; `None` where it does not exist.
 pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     let is_source = |outlook: &Outlook| source_of(seen.world, outlook).as_ref() == Some(object);
     let as_source = plant_all(seen, is_source);
@@ -225,7 +221,7 @@ pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     Some(forest)
 }
 
-/// The trees of a rule's sources; `None` where it is not there.
+/// The trees of a rule's sources; `None` where the rule does not exist.
 pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
     let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
     if !forest.roots.is_empty() {

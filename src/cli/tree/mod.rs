@@ -1,4 +1,4 @@
-//! `copyrator tree`
+//! `copyrator tree`: shows sources, their copies, and the workloads that use them.
 
 mod draw;
 mod grow;
@@ -16,7 +16,7 @@ use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, output},
     command,
     operator::{Installed, InstalledArgs},
-    survey::{Look, Survey, look},
+    survey::{Survey, SurveyMode, look},
     terminal::{Console, Exit, fail},
 };
 use crate::{
@@ -81,7 +81,7 @@ impl Args {
     ) -> Result<Exit, Exit> {
         let home = self.home(client.default_namespace());
         let about = self.object.as_ref().map(|_| &*home).or(self.scope.one());
-        let seen = look(client, installed, (Look::AsItIs(None), about), labels).await?;
+        let seen = look(client, installed, (SurveyMode::Current(None), about), labels).await?;
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {
@@ -95,7 +95,7 @@ impl Args {
         Ok(command::answer(&self.output.text("Tree", &forest, drawn, names), false))
     }
 
-    /// Where an object is that is named without a namespace.
+    /// The namespace of an object that is named without one.
     fn home(&self, default: &str) -> String {
         self.scope.one().unwrap_or(default).to_owned()
     }
@@ -113,7 +113,7 @@ impl Args {
     }
 }
 
-/// An object that is asked about and is not there, or is where nobody looks.
+/// The object that the user named does not exist, or Copyrator does not look at its namespace.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no {kind} {namespace}/{name}{why}")]
 pub(super) struct NotFound {

@@ -1,4 +1,4 @@
-//! Trees, from an imagined cluster.
+//! Trees, from a fake cluster.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     grow::{grow, of_object, of_rule},
 };
 use crate::{
-    cli::imagined::{Imagined, config_map, deployment, namespace, ours, rule},
+    cli::fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
     names::{Kind, NamespacedName, ObjectKey},
 };
 
@@ -32,7 +32,7 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 
 #[test]
 fn a_tree_is_sources_copies_and_workloads_with_notes_by_number() {
-    let cluster = Imagined::new(&objects());
+    let cluster = FakeCluster::new(&objects());
     let text = draw(&grow(&cluster.seen_by()), false, false);
     let expected = "\
 ConfigMap platform/app
@@ -54,7 +54,7 @@ ConfigMap platform/app
 fn what_is_in_the_way_is_noted_and_its_users_are_not_shown() {
     let mut objects = objects();
     objects.push(config_map("docs", "app"));
-    let cluster = Imagined::new(&objects);
+    let cluster = FakeCluster::new(&objects);
     let text = draw(&grow(&cluster.seen_by()), false, false);
     assert!(text.contains("├── ConfigMap docs/app, by platform/apps (1)\n└── "), "{text}");
     assert!(text.contains("\n1) Conflict: an object that Copyrator did not make is in the way"), "{text}");
@@ -63,7 +63,7 @@ fn what_is_in_the_way_is_noted_and_its_users_are_not_shown() {
 
 #[test]
 fn one_object_has_its_own_branch() {
-    let cluster = Imagined::new(&objects()).with(config_map("shop", "alone"));
+    let cluster = FakeCluster::new(&objects()).with(config_map("shop", "alone"));
     let seen = cluster.seen_by();
     let drawn = |object: &ObjectKey| of_object(&seen, object).map(|forest| draw(&forest, false, false));
     let of_copy = drawn(&key("docs", "app")).expect("a tree");
@@ -78,7 +78,7 @@ fn one_object_has_its_own_branch() {
 fn a_rule_without_copies_says_why() {
     let mut objects = objects();
     objects.push(rule("idle", "nothing", &json!({})));
-    let cluster = Imagined::new(&objects);
+    let cluster = FakeCluster::new(&objects);
     let seen = cluster.seen_by();
     let drawn =
         |name| of_rule(&seen, &NamespacedName::new("platform", name)).map(|it| draw(&it, false, false));

@@ -13,7 +13,7 @@ use super::{
     arguments::{ClusterArgs, Named, Output, Sort, output},
     command,
     operator::{Installed, InstalledArgs},
-    survey::{Look, look},
+    survey::{SurveyMode, look},
     terminal::{Console, Exit, fail},
     tree::{NotFound, Seen},
 };
@@ -55,7 +55,7 @@ impl Args {
 
     async fn show(&self, client: &Client, installed: &Installed) -> Result<Exit, Exit> {
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
-        let seen = look(client, installed, (Look::AsItIs(None), Some(namespace)), None).await?;
+        let seen = look(client, installed, (SurveyMode::Current(None), Some(namespace)), None).await?;
         seen.notes.iter().for_each(|said| self.console.note(said));
         let text = match self.object.sort {
             Sort::Rule => {

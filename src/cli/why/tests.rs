@@ -1,14 +1,14 @@
-//! Answers, from an imagined cluster.
+//! Answers, from a fake cluster.
 
 use serde_json::{Value, json};
 
 use super::{answer::why, words::told};
 use crate::cli::{
     arguments::Named,
-    imagined::{Imagined, config_map, deployment, namespace, ours, rule},
+    fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
 };
 
-fn cluster(more: &[Value]) -> Imagined {
+fn cluster(more: &[Value]) -> FakeCluster {
     let watch = json!({ "watch": [{ "kind": "ConfigMap", "names": ["app"] }] });
     let mut objects = vec![
         namespace("platform", json!({})),
@@ -19,10 +19,10 @@ fn cluster(more: &[Value]) -> Imagined {
         ours("ConfigMonitor", "shop", "all", watch),
     ];
     objects.extend_from_slice(more);
-    Imagined::new(&objects)
+    FakeCluster::new(&objects)
 }
 
-fn asked(cluster: &Imagined, object: &str, namespace: &str) -> Option<String> {
+fn asked(cluster: &FakeCluster, object: &str, namespace: &str) -> Option<String> {
     let named: Named = object.parse().unwrap();
     why(&cluster.seen_by(), &named, namespace).map(|answer| told(&answer, false))
 }

@@ -1,4 +1,4 @@
-//! `copyrator why-not`
+//! `copyrator why-not`: says why a namespace gets no copies.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ use super::{
     arguments::{ClusterArgs, LabelArgs, Output, UsageError, output},
     command,
     operator::InstalledArgs,
-    survey::{Look, Survey, look},
+    survey::{Survey, SurveyMode, look},
     terminal::{Console, Exit, aligned},
 };
 use crate::{
@@ -27,10 +27,10 @@ use crate::{
     Exit codes: 0 every rule brings its copies; 1 one does not, and says why; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
-    /// The namespace that lacks something.
+    /// The namespace without the copies.
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
-    /// Only this rule.
+    /// Only about this rule.
     #[arg(long, value_name = "NS/NAME")]
     rule: Option<String>,
     #[command(flatten)]
@@ -46,33 +46,33 @@ pub struct Args {
     installed: InstalledArgs,
 }
 
-/// The answer.
+/// The body of machine-readable output.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     namespace: &'a str,
-    /// By rule.
+    /// A row for each rule.
     items: Vec<Row>,
-    /// Why nothing is known of the namespace, where no rule says it.
+    /// Why nothing is known of the namespace, if no rule says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unseen: Option<String>,
 }
 
 impl Answer<'_> {
-    /// Something is lacking, or cannot be told.
+    /// Whether a copy is missing, or its state is unknown.
     fn is_lacking(&self) -> bool {
         self.unseen.is_some() || self.items.iter().any(|row| !row.brings)
     }
 }
 
-/// What a rule brings, or why not.
+/// A row of a rule: what it copies into the namespace, or why nothing.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
-    /// `namespace/name`.
+    /// `namespace/name` of the rule.
     rule: String,
-    /// It brings all of its copies.
+    /// Whether all of its copies are there.
     brings: bool,
-    /// How many, where it does.
+    /// How many copies are there.
     #[serde(skip_serializing_if = "Option::is_none")]
     copies: Option<usize>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -86,7 +86,7 @@ impl Args {
         let words = || Ok((self.rule()?, self.labels.clone().check()?, self.installed.clone().check()?));
         command::run(&self.cluster, words, async |client, (rule, labels, installed)| {
             let about = Some(&*self.namespace);
-            let seen = look(&client, &installed, (Look::AsItIs(None), about), labels).await?;
+            let seen = look(&client, &installed, (SurveyMode::Current(None), about), labels).await?;
             Ok(self.show(&seen, rule.as_ref()))
         })
     }
@@ -114,7 +114,7 @@ impl Args {
 fn rows(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Vec<Row> {
     let all = survey.world.rules().keys().filter(|rule| survey.selects_rule(rule));
     let all = all.filter(|rule| only.is_none_or(|only| only == *rule));
-    // One that is asked for by name and is not there is answered, too.
+    // A rule that the user named and that does not exist gets an answer, too.
     let absent = only.filter(|rule| !survey.world.rules().contains_key(rule));
     let row = |rule: &NamespacedName| row(rule, brings(&survey.world, &survey.outlooks, rule, namespace));
     all.chain(absent).map(row).collect()
@@ -148,7 +148,7 @@ fn table(answer: &Answer<'_>, wide: bool) -> String {
     aligned(&lines).join("\n") + "\n"
 }
 
-/// The rules that bring less than they should; an annotated source has the name of its own.
+/// The rules with missing copies; an annotated source has the name of its rule.
 fn names(rows: &[Row]) -> String {
     let lacking = rows.iter().filter(|row| !row.brings).filter_map(|row| NamespacedName::parse(&row.rule));
     output::names(lacking.map(|rule| match rule.annotated() {

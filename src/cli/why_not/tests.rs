@@ -1,11 +1,11 @@
-//! Reasons, from an imagined cluster.
+//! Reasons, from a fake cluster.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::imagined::{Imagined, config_map, namespace, rule};
+use crate::cli::fake_cluster::{FakeCluster, config_map, namespace, rule};
 
-/// What a rule with `change` brings into `shop`, labelled so.
+/// What a rule with `change` copies into `shop` with these labels.
 fn reason(labels: Value, change: &Value, more: &[Value]) -> (String, String) {
     let mut objects = vec![
         namespace("platform", json!({ "team": "blue" })),
@@ -16,11 +16,11 @@ fn reason(labels: Value, change: &Value, more: &[Value]) -> (String, String) {
         rule("apps", "app", change),
     ];
     objects.extend_from_slice(more);
-    let cluster = Imagined::new(&objects);
+    let cluster = FakeCluster::new(&objects);
     brought(&cluster, "shop")
 }
 
-fn brought(cluster: &Imagined, namespace: &str) -> (String, String) {
+fn brought(cluster: &FakeCluster, namespace: &str) -> (String, String) {
     let rule = NamespacedName::new("platform", "apps");
     match brings(&cluster.world, &cluster.outlooks, &rule, namespace) {
         Brings::Copies(count) => (format!("{count} copies"), String::new()),
@@ -62,7 +62,7 @@ fn the_first_reason_is_told_and_what_to_do_about_it() {
         (blue(), &json!({ "targets": [] }), &[], "Invalid", "spec.targets"),
         (blue(), &json!({ "suspend": true }), &[], "Suspended", "suspended"),
         (blue(), &none, &in_the_way, "Conflict", "ConfigMap shop/app: an object that Copyrator did not make"),
-        // Of several reasons the namespace's own comes first.
+        // Of several reasons, the namespace's own comes first.
         (json!({ "copyrator.dev/copies": "refuse" }), &json!({ "suspend": true }), &[], "Refuses", ""),
     ] {
         let (reason, message) = reason(labels, change, more);
@@ -79,7 +79,7 @@ fn some_namespaces_take_nothing_whatever_rules_say() {
         config_map("platform", "app"),
         rule("apps", "app", &json!({})),
     ];
-    let cluster = Imagined::new(&objects);
+    let cluster = FakeCluster::new(&objects);
     for (namespace, expected) in [
         ("kube-system", "SystemNamespace"),
         ("copyrator-system", "OwnNamespace"),
@@ -90,12 +90,12 @@ fn some_namespaces_take_nothing_whatever_rules_say() {
     }
 }
 
-/// What is due and never comes is told apart from what is in order.
+/// A copy that is due and never made is not counted as in order.
 #[test]
 fn a_copy_that_is_not_there_yet_is_missing() {
     let objects =
         [namespace("platform", json!({})), config_map("platform", "app"), rule("apps", "app", &json!({}))];
-    let cluster = Imagined::new(&objects).with(namespace("shop", json!({ "team": "blue" })));
+    let cluster = FakeCluster::new(&objects).with(namespace("shop", json!({ "team": "blue" })));
     let (reason, message) = brought(&cluster, "shop");
     assert!(reason == "Missing" && message.contains("copyrator doctor"), "{reason}: {message}");
 }
@@ -120,7 +120,7 @@ fn the_table_is_about_what_is_missing() {
     assert_eq!(table(&fine, false), "Nothing is missing in shop: 1 rules bring their copies.\n");
 }
 
-/// Where no rule is seen, that of the namespace nothing is known is said all the same.
+/// Without a readable rule, the answer still says that nothing is known of the namespace.
 #[test]
 fn of_an_unseen_namespace_it_is_not_said_that_nothing_is_missing() {
     let why = "namespace shop is not served";

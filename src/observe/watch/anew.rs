@@ -1,4 +1,4 @@
-//! The definition of rules goes, and comes back.
+//! The definition of rules is deleted and created again.
 
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::*;
 use crate::{api::CopyratorRule, intake::AsWritten};
 
-/// How often what is affected was asked for everything.
+/// Counts how often the keys affected by everything were asked for.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -26,12 +26,12 @@ impl Requests for Counted {
     }
 }
 
-/// How far it has come: there, gone with its watch, or there again without the rules.
+/// The phases: there, deleted with its watch, or there again without the rules.
 const THERE: usize = 0;
 const GONE: usize = 1;
 const ANEW: usize = 2;
 
-/// The watch that told of rules ends when the definition goes, and can be begun again only with a list.
+/// The watch of rules ends when the definition is deleted, and can only be started again with a list.
 fn server(phase: &Arc<AtomicUsize>) -> Client {
     let phase = phase.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -78,8 +78,9 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
     Client::new(service, "default")
 }
 
-/// Whatever the watch told last may be the definition going: nothing is taken for gone before rules are
-/// listed again, and that takes seconds from when it is back, however long it was away.
+/// The last thing that the watch reported may be the deletion of the definition: nothing counts as deleted
+/// before rules are listed again. That takes seconds from when the definition is back, however long it was
+/// away.
 #[tokio::test(start_paused = true)]
 async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_again() {
     let mut world = World::default();

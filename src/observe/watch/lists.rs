@@ -1,4 +1,4 @@
-//! What lists say has gone, also when they are interrupted.
+//! What lists say was deleted, also when they are interrupted.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
 use serde_json::json;
 
 use super::*;
-use crate::{intake::object::Slim, model::Places};
+use crate::{intake::object::Slim, model::NamespaceScope};
 
 #[derive(Default)]
 struct Noted(Mutex<Vec<Changed>>);
@@ -29,7 +29,7 @@ fn namespace(name: &str) -> Namespace {
     Namespace { metadata, ..Namespace::default() }
 }
 
-/// The namespaces known after these events, whether the list of them is complete, and the changes told of.
+/// The namespaces known after these events, whether the list of them is complete, and the reported changes.
 fn after(events: Vec<watcher::Event<Namespace>>) -> (Vec<String>, bool, Vec<Changed>) {
     let mut world = World::default();
     world.settings_mut().stores.insert(Store::Namespaces);
@@ -56,7 +56,7 @@ fn what_a_list_lacks_has_gone_once_the_list_is_through() {
     let (names, _, told) = after([&first[..], &again].concat());
     assert_eq!((names, told), (vec!["b".to_owned()], vec![gone("a")]));
 
-    // An interrupted list says of nothing that it has gone, nor does it hide that from the next one.
+    // An interrupted list says of nothing that it was deleted, and does not hide that from the next one.
     let interrupted = [Init, InitApply(a)];
     let (names, _, told) = after([&first[..], &interrupted].concat());
     assert_eq!((names.len(), told), (2, vec![]));
@@ -76,7 +76,7 @@ fn a_first_list_that_is_interrupted_leaves_nothing_behind() {
     assert_eq!(after([&again[..], &later].concat()).0, ["a"]);
 }
 
-/// Else each namespace's list would say that the others' objects have gone.
+/// Otherwise each namespace's list would say that the objects of the others were deleted.
 #[test]
 fn the_list_of_one_place_says_nothing_of_another() {
     let object = |namespace: &str| -> Slim<ConfigMap> {
@@ -84,7 +84,7 @@ fn the_list_of_one_place_says_nothing_of_another() {
         serde_json::from_value(json!({ "metadata": metadata })).unwrap()
     };
     let mut world = World::default();
-    world.set_places(Some(Places::new(["a", "b"])));
+    world.set_namespace_scope(Some(NamespaceScope::new(["a", "b"])));
     let requests = Arc::new(Noted::default());
     let observer = Observer { world: Arc::new(RwLock::new(world)), requests, events: Counter::default() };
     let list = |place: &str, objects: &[&str]| {

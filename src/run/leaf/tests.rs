@@ -1,4 +1,5 @@
-//! What is served, over faults and clocks that jump: the last good one, and each fault told once.
+//! Which leaf is served despite faults and clocks that jump: the last good one, and each fault is logged
+//! once.
 
 mod mounted;
 
@@ -19,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 const NAME: &str = "copyrator.test";
 
-/// A keeper, what it serves, what readiness says, and what it logged.
+/// A keeper, its certificate, its readiness, and its log.
 struct Bench {
     keeper: LeafKeeper,
     serving: Arc<ServingCert>,
@@ -60,7 +61,7 @@ impl Bench {
         Self { keeper, serving, readiness, log: Arc::default() }
     }
 
-    fn look(&mut self, found: Result<Found, String>, now: SystemTime) -> Duration {
+    fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let lines = Lines(self.log.clone());
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || lines.clone()).finish();
@@ -87,8 +88,8 @@ fn authority(now: SystemTime) -> Authority {
     Authority::issue("ca", now, 365 * DAY).unwrap()
 }
 
-fn ca(authority: &Authority) -> Result<Found, String> {
-    Ok(Found::Ca(Box::new(CaSecret::new(authority.clone()))))
+fn ca(authority: &Authority) -> Result<LeafSource, String> {
+    Ok(LeafSource::Ca(Box::new(CaSecret::new(authority.clone()))))
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn whatever_the_clock_does_what_is_served_is_valid_now() {
     assert!(bench.warned().is_empty());
 }
 
-/// Half a minute is long where nobody but us may answer.
+/// Half a minute is long while only we can answer.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_is_noticed_before_the_next_look_is_due() {
     let bench = Bench::new();
@@ -146,8 +147,8 @@ async fn a_clock_that_jumps_is_noticed_before_the_next_look_is_due() {
     tokio::join!(keep_leaf(bench.keeper, sources, stop), jumping);
 }
 
-/// Somebody deletes the CA: the hooks' callers trust the next one at once, and to look for it every half
-/// minute refused them for as long.
+/// When somebody deletes the CA, the hooks' callers trust the next one at once. Checking every half minute
+/// would refuse them for as long.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_refuses_the_leaf_has_us_look_at_once() {
     let bench = Bench::new();
@@ -208,7 +209,7 @@ fn a_fault_keeps_the_last_good_one_until_it_ends_and_is_told_once() {
     let said = bench.readiness.to_string();
     assert!(said.starts_with("ready\nrenewal: the Secret is torn: restore it; the last good"), "{said}");
     assert_eq!(bench.warned().len(), 1, "{:?}", bench.warned());
-    // Over: it is not ready any more, and says that, once more.
+    // Expired: not ready any more, which is logged once.
     bench.look(Err("the Secret is torn: restore it".into()), start() + 2 * DAY);
     bench.look(Err("the Secret is torn: restore it".into()), start() + 2 * DAY);
     assert_eq!(bench.readiness.to_string(), "certificate: the Secret is torn: restore it\n");

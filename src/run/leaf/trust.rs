@@ -1,47 +1,47 @@
-//! Whether callers trust a mounted leaf: seen by what the hooks carry, and by the clock where they cannot be
-//! read. A CA that the hooks do not carry yet is brought by the reconciler, whose volume may change some
-//! minutes after ours.
+//! Whether callers trust a mounted leaf: according to the CA bundles of the hooks, or to the clock where
+//! these cannot be read. The reconciler adds a CA that the hooks lack; its volume may change some minutes
+//! after ours.
 
 use std::time::{Duration, SystemTime};
 
 use copyrator_certs::{Certificate, validity::rfc3339};
 
-use super::found::{Carrier, Carriers};
+use super::source::{Carrier, Carriers};
 use crate::observe::mounted::{self, Mounted};
 
-/// For this many propagation times a leaf waits where nobody can say what the hooks carry.
+/// For this many propagation times a leaf waits if the CA bundles of the hooks cannot be read.
 const BY_CLOCK: u32 = 3;
 
-/// What was found out about mounted leaves.
+/// What is known about the trust in mounted leaves.
 pub(super) struct Trust {
     /// The name that callers look for in a leaf.
     name: String,
     propagation: Duration,
-    /// Whether this process writes the hooks too, once it leads.
+    /// Whether this process also writes the hooks, once it leads.
     writes_hooks: bool,
     settled: Option<Settled>,
     waiting: Option<Waiting>,
-    /// Hooks were seen that did not carry what was mounted.
+    /// Whether hooks were seen that lacked what was mounted.
     has_lacked: bool,
 }
 
-/// What callers trust, until other authorities are mounted.
+/// The authorities and bundles by which a leaf was found to be trusted; valid until they change.
 struct Settled {
-    /// Those that were mounted.
+    /// The authorities that were mounted.
     authorities: Vec<Certificate>,
-    /// Those of each hook.
+    /// The CA bundle of each hook.
     bundles: Vec<Vec<Certificate>>,
 }
 
-/// A leaf that is not settled.
+/// A leaf that callers may not trust yet.
 struct Waiting {
     leaf: Certificate,
-    seen: Seen,
+    seen: HookTrust,
     since: SystemTime,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum HookTrust {
     NoHooks,
     Carried,
     Lacking,
@@ -49,15 +49,15 @@ enum Seen {
 }
 
 impl Trust {
-    /// For leaves for `name`. `writes_hooks`: whether this process does so once it leads.
+    /// For leaves with this `name`. `writes_hooks` says whether this process writes the hooks, once it leads.
     pub(super) fn new(name: String, propagation: Duration, writes_hooks: bool) -> Self {
         Self { name, propagation, writes_hooks, settled: None, waiting: None, has_lacked: false }
     }
 
-    /// Whether the mounted authorities vouch for the mounted leaf.
+    /// Checks that the mounted authorities vouch for the mounted leaf.
     ///
     /// # Errors
-    /// Why not.
+    /// Why they do not.
     pub(super) fn own(&self, mounted: &Mounted, now: SystemTime) -> Result<(), String> {
         self.accepts(&mounted.authorities, mounted, now).map_err(|why| {
             let name = &self.name;
@@ -65,7 +65,7 @@ impl Trust {
         })
     }
 
-    /// Whether nothing needs to be asked about this leaf.
+    /// Whether this leaf is known to be trusted, so that nothing needs to be read.
     pub(super) fn is_settled(&self, mounted: &Mounted, now: SystemTime) -> bool {
         self.settled.as_ref().is_some_and(|settled| {
             settled.authorities == mounted.authorities
@@ -73,10 +73,10 @@ impl Trust {
         })
     }
 
-    /// Whether callers trust the mounted leaf, as far as can be said at `now`; and what to remember of it.
+    /// Whether callers trust the mounted leaf, as far as can be said at `now`; remembers the result.
     ///
     /// # Errors
-    /// What it waits for.
+    /// What the leaf waits for.
     pub(super) fn judge(
         &mut self,
         mounted: &Mounted,
@@ -90,27 +90,29 @@ impl Trust {
         let Some(leaf) = mounted.chain.first() else { return Err("tls.crt holds no certificate".into()) };
         let own = vec![mounted.authorities.clone()];
         let (seen, bundles, what) = match carriers {
-            Carriers::NotAsked => (Seen::Unread, own, "the hooks were not asked for".to_owned()),
-            Carriers::Unread(why) => (Seen::Unread, own, why.clone()),
-            Carriers::Hooks(hooks) if hooks.is_empty() => (Seen::NoHooks, own, String::new()),
+            Carriers::NotAsked => (HookTrust::Unread, own, "the hooks were not asked for".to_owned()),
+            Carriers::Unread(why) => (HookTrust::Unread, own, why.clone()),
+            Carriers::Hooks(hooks) if hooks.is_empty() => (HookTrust::NoHooks, own, String::new()),
             Carriers::Hooks(hooks) => match self.lacking(hooks, mounted, now) {
-                lacking if lacking.is_empty() => (Seen::Carried, bundles(hooks), String::new()),
-                lacking => (Seen::Lacking, own, lacking),
+                lacking if lacking.is_empty() => (HookTrust::Carried, bundles(hooks), String::new()),
+                lacking => (HookTrust::Lacking, own, lacking),
             },
         };
         let (seen, since) = self.wait(leaf, seen, now);
-        if seen != Seen::Carried {
+        if seen != HookTrust::Carried {
             self.own(mounted, now)?;
         }
         let is_start = self.settled.is_none();
         let propagations = match seen {
-            // At first sight hooks have carried it for long: nearly always a process restarts while nothing changes.
-            Seen::Carried | Seen::NoHooks if is_start && !self.has_lacked => 0,
-            Seen::Carried | Seen::NoHooks => 1,
-            Seen::Lacking | Seen::Unread => BY_CLOCK,
+            // Bundles that carry the CA at the first look have probably done so for long: usually a process
+            // restarts while nothing changes.
+            HookTrust::Carried | HookTrust::NoHooks if is_start && !self.has_lacked => 0,
+            HookTrust::Carried | HookTrust::NoHooks => 1,
+            HookTrust::Lacking | HookTrust::Unread => BY_CLOCK,
         };
-        // A roll-out waits for this process to be ready, and this process for a leader that the roll-out ends.
-        let is_bounded = seen != Seen::Lacking || (self.writes_hooks && is_start);
+        // A rollout waits for this process to be ready, and this process for a leader that only the rollout
+        // ends.
+        let is_bounded = seen != HookTrust::Lacking || (self.writes_hooks && is_start);
         let due = since + self.propagation * propagations;
         if is_bounded && due <= now {
             self.settled = Some(Settled { authorities: mounted.authorities.clone(), bundles });
@@ -119,7 +121,7 @@ impl Trust {
         }
         let at = rfc3339(due);
         Err(match seen {
-            Seen::Lacking => {
+            HookTrust::Lacking => {
                 let all_the_same =
                     if is_bounded { format!("; it counts from {at} on all the same") } else { String::new() };
                 format!(
@@ -127,11 +129,11 @@ impl Trust {
                      it in its own mount and to write it{all_the_same}"
                 )
             }
-            Seen::Unread => format!(
+            HookTrust::Unread => format!(
                 "{what}: whether callers trust the mounted tls.crt is not known, and it counts from {at} on"
             ),
-            Seen::NoHooks => format!("no hook is there: the mounted tls.crt counts from {at} on"),
-            Seen::Carried => format!(
+            HookTrust::NoHooks => format!("no hook is there: the mounted tls.crt counts from {at} on"),
+            HookTrust::Carried => format!(
                 "the hooks carry the CA of the mounted tls.crt, seen at {}: it counts from {at} on, when every API \
                  server has heard of it",
                 rfc3339(since)
@@ -139,20 +141,23 @@ impl Trust {
         })
     }
 
-    /// How hooks are seen, and since when. A moment in which they cannot be read says nothing against what they
-    /// carried.
-    fn wait(&mut self, leaf: &Certificate, seen: Seen, now: SystemTime) -> (Seen, SystemTime) {
+    /// The state of the hooks, and since when. While they cannot be read, the last known state counts.
+    fn wait(&mut self, leaf: &Certificate, seen: HookTrust, now: SystemTime) -> (HookTrust, SystemTime) {
         let before = self.waiting.take().filter(|it| it.leaf == *leaf);
         let was = before.as_ref().map(|it| it.seen);
-        let seen = if (was, seen) == (Some(Seen::Carried), Seen::Unread) { Seen::Carried } else { seen };
-        // A clock that has gone back begins anew.
+        let seen = if (was, seen) == (Some(HookTrust::Carried), HookTrust::Unread) {
+            HookTrust::Carried
+        } else {
+            seen
+        };
+        // A clock that was set back starts the wait again.
         let since = before.filter(|it| it.seen == seen && it.since <= now).map_or(now, |it| it.since);
-        self.has_lacked |= seen == Seen::Lacking;
+        self.has_lacked |= seen == HookTrust::Lacking;
         self.waiting = Some(Waiting { leaf: leaf.clone(), seen, since });
         (seen, since)
     }
 
-    /// The hooks whose callers do not accept it, in words; nothing where all do.
+    /// The hooks whose callers would refuse the leaf, in words; empty if none would.
     fn lacking(&self, hooks: &[Carrier], mounted: &Mounted, now: SystemTime) -> String {
         let is_lacking = |it: &&Carrier| self.accepts(&it.bundle, mounted, now).is_err();
         let mut names = hooks.iter().filter(is_lacking).map(|it| it.hook.as_str());
@@ -168,7 +173,7 @@ impl Trust {
     }
 }
 
-/// Each once: nearly always all hooks carry the same.
+/// The distinct bundles: usually all hooks have the same.
 fn bundles(hooks: &[Carrier]) -> Vec<Vec<Certificate>> {
     let mut bundles: Vec<Vec<Certificate>> = Vec::new();
     for hook in hooks {

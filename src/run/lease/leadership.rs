@@ -5,30 +5,30 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::act::lead::Leads;
+use crate::act::leader::IsLeader;
 
-/// The right to write, until a moment of the monotonic clock. A process that was paused wakes up with an
-/// expired token; nobody has to take it away.
+/// The right to write, until a time of the monotonic clock. A process that was paused wakes up with an
+/// expired token, so nobody has to revoke it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
-    /// Counts how often the right was had anew: within one term it was never gone, not even for a moment.
+    /// Counts the terms. Within a term, the right was never gone, not even for a moment.
     pub term: u64,
-    /// From here on the right is gone, unless a renewal came in between.
+    /// When the right expires, unless it is renewed before.
     pub valid_until: Instant,
 }
 
-/// Somebody else may be leading: do not write.
+/// Another replica may be the leader: do not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the leader")]
 pub struct NotLeader;
 
 impl Leadership {
-    /// Whether the right still holds at `now`.
+    /// Whether the right is valid at `now`.
     pub fn is_valid(&self, now: Instant) -> bool {
         now < self.valid_until
     }
 
-    /// Whether the right still holds now.
+    /// Checks that the right is valid now.
     ///
     /// # Errors
     /// [`NotLeader`] once it has expired.
@@ -36,13 +36,13 @@ impl Leadership {
         if self.is_valid(Instant::now()) { Ok(()) } else { Err(NotLeader) }
     }
 
-    /// How long the right holds from `now` on.
+    /// How long the right is valid from `now` on.
     pub fn left(&self, now: Instant) -> Duration {
         self.valid_until.saturating_duration_since(now)
     }
 }
 
-/// The newest token of an [`Elector`](super::Elector). Clones see the same.
+/// The latest token of an [`Elector`](super::Elector). Clones see the same one.
 #[derive(Clone, Debug)]
 pub struct Leader(watch::Receiver<Option<Leadership>>);
 
@@ -53,18 +53,19 @@ impl Leader {
     }
 
     /// The token, if it is valid now. Ask immediately before every write, and let no write take longer
-    /// than [`Terms::write_timeout`](super::Terms::write_timeout).
+    /// than [`LeaseTimings::write_timeout`](super::LeaseTimings::write_timeout).
     ///
     /// # Errors
     /// [`NotLeader`].
     pub fn check(&self) -> Result<Leadership, NotLeader> {
-        // Held until the clock is read: a no that came after the next token would be of no term's end.
+        // Held until the clock is read: otherwise a no could come after the next token, without the end of a
+        // term.
         let token = self.0.borrow();
         token.as_ref().ok_or(NotLeader)?.check()?;
         token.ok_or(NotLeader)
     }
 
-    /// Ends when we lead. Never, if the elector ends without.
+    /// Waits until this process leads; for ever, if the elector ends before.
     pub async fn acquired(&self) -> Leadership {
         let mut receiver = self.0.clone();
         loop {
@@ -77,15 +78,15 @@ impl Leader {
         }
     }
 
-    /// Ends when the term of this token is over: the token was given up, or it expired. A right that is back
-    /// by now belongs to another term: a caller who asked in between was told no.
+    /// Waits until the term of this token is over: it was given up or has expired. A right that is back by
+    /// then belongs to another term, since a check in between would have failed.
     pub async fn lost(&self, of: Leadership) {
         let mut receiver = self.0.clone();
         while let Some(token) = self.check().ok().filter(|token| token.term == of.term) {
             tokio::select! {
                 () = tokio::time::sleep_until(token.valid_until) => {}
                 gone = receiver.changed() => if gone.is_err() {
-                    // No renewal will come any more; what is left of the token still counts.
+                    // There will be no renewal; the rest of the token still counts.
                     tokio::time::sleep_until(token.valid_until).await;
                 }
             }
@@ -93,8 +94,8 @@ impl Leader {
     }
 }
 
-impl Leads for Leader {
-    fn leads(&self) -> bool {
+impl IsLeader for Leader {
+    fn is_leader(&self) -> bool {
         self.check().is_ok()
     }
 }
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(leader.check(), Err(NotLeader));
     }
 
-    /// A renewal that comes too late, but before anybody has looked.
+    /// A renewal that comes too late, but before anybody has checked.
     #[tokio::test(start_paused = true)]
     async fn a_lapse_ends_a_term_however_short_it_was() {
         let (sender, leader) = Leader::channel();

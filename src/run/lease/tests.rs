@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests, their set-up functions too
-//! Candidates against a server that keeps one Lease, with versions and a watch, and can be made to fail.
+//! Candidates with a server that keeps one Lease, with versions and a watch, and can be made to fail.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    fn candidate(&self, host: &str, terms: Terms) -> (Elector, Leader) {
+    fn candidate(&self, host: &str, terms: LeaseTimings) -> (Elector, Leader) {
         Elector::new(self.client(), "default", "copyrator", host, terms).unwrap()
     }
 
@@ -123,16 +123,16 @@ fn refusal(status: StatusCode, reason: &str) -> Answer {
     )
 }
 
-/// Terms a test can wait for.
-fn short() -> Terms {
+/// Durations that a test can wait for.
+fn short() -> LeaseTimings {
     let ms = Duration::from_millis;
-    Terms { lease: ms(1500), renew: ms(200), give_up: ms(1000), call: ms(300), retry: ms(100) }
+    LeaseTimings { lease: ms(1500), renew: ms(200), give_up: ms(1000), call: ms(300), retry: ms(100) }
 }
 
-/// Terms that never run out within a test.
-fn long() -> Terms {
+/// Durations that never pass within a test.
+fn long() -> LeaseTimings {
     let hour = Duration::from_secs(3600);
-    Terms { lease: hour, renew: hour / 4, give_up: hour / 2, ..Terms::default() }
+    LeaseTimings { lease: hour, renew: hour / 4, give_up: hour / 2, ..LeaseTimings::default() }
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {

@@ -1,4 +1,4 @@
-//! Who may call, and how fast.
+//! Which callers are accepted, and how fast they may send requests.
 
 use std::sync::Arc;
 
@@ -56,15 +56,15 @@ impl Server {
         config.unwrap()
     }
 
-    /// A new connection and one request. With TLS 1.3 a client learns only then that it is not let in.
+    /// Opens a connection and sends one request. With TLS 1.3 a client only learns then that it is refused.
     async fn call(&self, connector: &TlsConnector) -> std::io::Result<String> {
         let mut client = soon(connect(connector, self.address)).await?;
         soon(ask(&mut client, "/")).await.map(|(body, _)| body)
     }
 }
 
-/// SIG-Security's threat model, ids 1 and 2: floods and costly payloads come from anybody who can reach the
-/// port.
+/// SIG-Security's threat model, ids 1 and 2: everybody who can reach the port can send floods and costly
+/// payloads.
 #[tokio::test]
 async fn only_a_certificate_of_the_authority_with_a_known_name_lets_a_caller_in() {
     let (ours, other) = (authority("api servers"), authority("others"));
@@ -115,7 +115,7 @@ async fn another_bundle_counts_at_once_on_kept_connections_too_and_breaks_none_t
     assert_eq!(soon(ask(&mut kept, "/")).await.unwrap(), ("hello".to_owned(), true));
     assert!(server.call(&new).await.is_err());
 
-    // Rotation: both, then the second only.
+    // A rotation: first both authorities, then only the second.
     trust.install((first.cert_pem() + &second.cert_pem()).as_bytes()).unwrap();
     assert_eq!(soon(ask(&mut kept, "/")).await.unwrap(), ("hello".to_owned(), true));
     assert_eq!(server.call(&new).await.unwrap(), "hello");
@@ -126,8 +126,8 @@ async fn another_bundle_counts_at_once_on_kept_connections_too_and_breaks_none_t
     assert_eq!(server.call(&new).await.unwrap(), "hello");
 }
 
-/// A resumed session is not verified: with a ticket from before a client of the authority that has gone came
-/// in. Each version has its own way to resume, and a client that tries both.
+/// A resumed session is not verified: with an old ticket, a client of a removed authority was accepted. Each
+/// TLS version has its own way to resume, and the client tries both.
 #[tokio::test]
 async fn no_session_of_before_is_resumed_whatever_its_version() {
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -149,7 +149,7 @@ async fn no_session_of_before_is_resumed_whatever_its_version() {
     }
 }
 
-/// The API server trusts another CA than the one that we serve by.
+/// The API server trusts another CA than ours.
 #[tokio::test]
 async fn a_caller_that_does_not_trust_us_is_counted_and_nobody_else() {
     let server = Server::start(Limits::default(), Duration::ZERO).await;
@@ -189,7 +189,7 @@ async fn a_torn_bundle_leaves_the_last_good_one() {
     assert_eq!(server.call(&server.as_client(client(&ours, "a", &[]))).await.unwrap(), "hello");
 }
 
-/// SIG-Security's threat model, id 1: a peer that floods is turned away cheaply, and comes back when it has
+/// SIG-Security's threat model, id 1: a peer that floods is refused cheaply, and accepted again when it has
 /// calmed down.
 #[tokio::test]
 async fn a_peer_that_asks_too_fast_is_turned_away_and_may_come_back() {

@@ -1,6 +1,6 @@
-//! Annotations that ask for copies of their object, or for restarts when it changes: understood by the one
-//! validator, and written by an author who may do all that the object asks for, since all of it is done with
-//! the author's rights from now on. Only the metadata of the object is read.
+//! Annotations that ask for copies of their object, or for restarts when it changes. The one validator reads
+//! them, and their author needs every right that the object asks for, since Copyrator acts with the author's
+//! rights from then on. Only the metadata of the object is read.
 
 use std::collections::BTreeMap;
 
@@ -29,15 +29,15 @@ struct Metadata {
     labels: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// The values of the annotations that count here, and whether they do.
+/// The annotations of [`ASKING`] on one version of an object, and whether its label makes them count.
 #[derive(Default, PartialEq)]
-struct Asked {
+struct Declarations {
     declared: bool,
     values: [Option<String>; ASKING.len()],
 }
 
-/// The verdict; and a word about annotations that look like ours and are none, which would be passed over in
-/// silence.
+/// The verdict, with a warning for each annotation that looks like one of ours and is misspelt: without the
+/// warning, it would be ignored silently.
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
     let mut decision = judge(review, parties)?;
     let verdict = match &mut decision {
@@ -61,7 +61,7 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
         _ => return Ok(Decision::Now(Verdict::allow())),
     };
     let before = match review.operation {
-        Operation::Create => Asked::default(),
+        Operation::Create => Declarations::default(),
         Operation::Update => asked(review.old_object, "oldObject")?,
         _ => return Ok(Decision::Now(Verdict::allow())),
     };
@@ -80,8 +80,8 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
         let at = ASKING.iter().position(|asking| *asking == key)?;
         asked.values.get(at)?.as_deref()
     };
-    // A generated name is not known yet. An author cannot hold a right to it by name, only a right to all
-    // names.
+    // The API server has not generated the name yet. An author cannot hold a right to an unknown name, only a
+    // right to all names.
     let name = if review.name.is_empty() { "*" } else { &review.name };
     let rule = annotated_rule(kind, name, annotation).transpose();
     let monitor = annotated_monitor(kind, name, annotation).transpose();
@@ -102,11 +102,11 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
     Ok(own_kinds::authorized(review, parties, false, None, questions))
 }
 
-fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Asked, DecideError> {
+fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Declarations, DecideError> {
     let Metadata { annotations, labels } = metadata(raw.ok_or(DecideError::Missing(what))?, what)?;
     let (mut annotations, labels) = (annotations.unwrap_or_default(), labels.unwrap_or_default());
     let declared = declares(|key| labels.get(key)?.as_deref());
-    Ok(Asked { declared, values: ASKING.map(|key| annotations.remove(key).flatten()) })
+    Ok(Declarations { declared, values: ASKING.map(|key| annotations.remove(key).flatten()) })
 }
 
 fn metadata(raw: &RawValue, what: &'static str) -> Result<Metadata, DecideError> {

@@ -1,6 +1,6 @@
-//! Who wrote an object, stamped on it where the API server has no policy of ours that does it: the same
-//! stamps as `author.yaml` and `annotations.yaml` of `webhook-config/policies` make. `author-honest.yaml` and
-//! `annotations-honest.yaml` check the outcome of either.
+//! Stamps the author on an object where the API server has no policy of ours that does it. The stamps are the
+//! same as those that `author.yaml` and `annotations.yaml` of `webhook-config/policies` make;
+//! `author-honest.yaml` and `annotations-honest.yaml` check the outcome of either.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::{
 
 type Annotations = BTreeMap<String, String>;
 
-/// The part of an object that a stamp depends on: for our own kinds the spec, for others the annotations that
-/// ask for something.
+/// The part of an object that a stamp depends on: the spec of our own kinds, the asking annotations of any
+/// other object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Object {
@@ -79,15 +79,15 @@ pub(super) fn edits(review: &Review<'_>) -> Result<Vec<Edit>, DecideError> {
     }
 }
 
-/// Takes off a stamp that was not there before.
+/// Removes a stamp that was not there before.
 fn unstamp(annotations: &Annotations, before: &Annotations) -> Vec<Edit> {
     let stamped = [AUTHOR, AUTHOR_GROUPS].into_iter();
     let extra = stamped.filter(|key| annotations.contains_key(*key) && !before.contains_key(*key));
     extra.map(|key| Edit::Remove(MetaMap::Annotations, key.into())).collect()
 }
 
-/// The edits that put the right stamp on an object with these annotations: the writer's where what is stamped
-/// was written `anew`, and otherwise what was there `before`.
+/// The edits that put the right stamp on an object with these annotations: the writer's stamp where the
+/// stamped part was written `anew`, otherwise the stamp that was there `before`.
 fn stamp(
     before: &Annotations,
     annotations: Option<&Annotations>,
@@ -111,7 +111,7 @@ fn stamp(
     edits
 }
 
-/// Whether a spec has a new author: it changed, and not only by being suspended.
+/// Whether a spec has a new author: it changed by more than being suspended.
 fn is_written_anew(spec: &Map<String, Value>, old: &Map<String, Value>) -> bool {
     let suspended = spec.get("suspend") == Some(&Value::Bool(true));
     let same = |field: &String| field == "suspend" || spec.get(field) == old.get(field);
@@ -143,7 +143,7 @@ mod tests {
         marks::{COPY_TO, DECLARES, RESTART_PODS},
     };
 
-    /// The cases that the policy is tried with on a real API server, too.
+    /// The same cases that tests try the policy with on a real API server.
     const CASES: &str = include_str!("../../../../tests/cases/author.yaml");
 
     #[derive(Deserialize)]
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// The user who sets the label answers for annotations that nobody guarded.
+    /// The user who sets the label answers for annotations that no policy has guarded so far.
     #[test]
     fn the_label_makes_a_stamp_and_its_end_none() {
         let asks =
@@ -251,7 +251,8 @@ mod tests {
             (Some(&none), &label, asks("admin"), asks("second")),
             (Some(&other), &label, asks("admin"), asks("second")),
             (Some(&label), &label, asks("admin"), asks("first")),
-            // Stamps of what does not count are nobody's business, but for the write that ends it.
+            // Stamps of annotations that do not count are ignored, except by the write that makes them stop
+            // counting.
             (Some(&none), &none, asks("admin"), asks("admin")),
             (None, &none, asks("admin"), asks("admin")),
             (None, &other, asks("admin"), asks("admin")),

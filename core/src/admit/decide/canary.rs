@@ -1,4 +1,4 @@
-//! A dry run that shows whether calls arrive, without an object that anybody would see.
+//! A dry run that shows whether the API server's calls arrive, without an object that anyone else would see.
 
 use serde::Deserialize;
 
@@ -19,14 +19,14 @@ struct Meta {
     annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
 }
 
-/// Annotation of a canary that no hook of ours stamps: whether it has an author tells whether the API server
-/// stamps by itself. `webhook-config/mutating.yaml` exempts it.
+/// Annotation of a canary that no hook of ours stamps: if the object has an author nevertheless, the API
+/// server stamps by itself. `webhook-config/mutating.yaml` exempts it.
 pub const STAMP_PROBE: &str = "copyrator.dev/stamp-probe";
-/// What follows the token in the answer to a canary that nobody stamped.
+/// Follows the token in the answer to a canary without an author.
 pub const UNSTAMPED: &str = ", unstamped";
 
-/// What a canary is answered: its token, and whether it came without its author's stamp. Only a dry run is a
-/// canary, no matter which user sends it: nothing is stored and nothing is told.
+/// The answer to a canary: its token, and whether it came without an author's stamp. `None` for any other
+/// request. Only a dry run is a canary, no matter which user sends it, so nothing is stored.
 pub fn canary_answer(review: &Review<'_>) -> Option<String> {
     if !review.is_dry_run() {
         return None;

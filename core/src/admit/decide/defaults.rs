@@ -16,8 +16,8 @@ pub(super) fn edits(case: &WriteCase<'_>, world: &World) -> Result<Vec<Edit>, De
     let mut object = object.without_data();
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
     let mut edits = Vec::new();
-    // A label that one policy adds can bring the object under another: until nothing is added any more, so
-    // that a second call adds nothing.
+    // A label that one policy adds can bring the object under another policy. Repeat until no policy adds
+    // anything, so that a second call adds nothing either.
     loop {
         let before = edits.len();
         for policy in world.policies().values() {

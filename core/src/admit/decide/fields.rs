@@ -1,4 +1,4 @@
-//! Fields of a spec that nobody knows, and the place of one that cannot be read.
+//! Fields of a spec that the kind does not have, and the position of a field that cannot be read.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{api::Problem, validate::did_you_mean};
 
-/// The fields that were given and that the definition of the kind does not have, all of them.
+/// All fields that were given and that the kind's definition lacks.
 pub(super) fn unknown(raw: &str, definition: &CustomResourceDefinition) -> Vec<Problem> {
     let Ok(given) = serde_json::from_str::<Value>(raw) else { return Vec::new() };
     let version = definition.spec.versions.first();
@@ -45,13 +45,13 @@ fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut V
     }
 }
 
-/// The finding about a spec that cannot be read, naming the field at the parser's place.
+/// The problem with a spec that cannot be read; it names the field at the position that the parser gave.
 pub(super) fn undecodable(raw: &str, error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let offset = offset_of(raw, error.line(), error.column());
     let mut path = path_at(raw, offset);
-    // What is missing is missing in the structure that ends there, and not in its last field.
+    // A missing field is missing in the structure that ends there, not in that structure's last field.
     if message.starts_with("missing field") {
         path.truncate(path.rfind('.').unwrap_or(0));
     }
@@ -74,7 +74,7 @@ enum Step {
     Index(usize),
 }
 
-/// The path of the value that ends at, or holds, this offset of a JSON document.
+/// The path of the value that ends at, or contains, this byte of a JSON document.
 fn path_at(raw: &str, offset: usize) -> String {
     let bytes = &raw.as_bytes()[..offset];
     let mut steps: Vec<Step> = Vec::new();
@@ -87,7 +87,7 @@ fn path_at(raw: &str, offset: usize) -> String {
                 key_follows = true;
             }
             b'[' => steps.push(Step::Index(0)),
-            // The parser complains of a whole structure once it has ended: it is the innermost then.
+            // The parser complains of a structure as a whole once it has ended: then it is the innermost one.
             b'}' | b']' if at + 1 == bytes.len() => {}
             b'}' | b']' => {
                 steps.pop();

@@ -1,5 +1,5 @@
-//! What the author of a rule is told that it will not do as things stand: no namespace takes its copies, or
-//! its sources are not there. The author may write it all the same, for both may come later.
+//! Warns the author of a rule that the rule will copy nothing for now: no namespace matches its targets, or
+//! its sources do not exist. The write is accepted all the same, for both may appear later.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,22 +12,24 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// A rule that is about to be stored.
+/// A rule that a write is about to store.
 #[derive(Debug)]
 pub(super) struct Written {
     rule: NamespacedName,
     compiled: CompiledRule,
-    /// What the status of the version before says that holds for this one, too: its reason, and all of it.
+    /// The reason and message from the status of the rule's previous version, where they hold for this
+    /// version, too.
     said: Option<(&'static str, String)>,
 }
 
-/// What a rule's author is told, once it is known that the author may write the rule and that the rule may
-/// act.
+/// Warnings for a rule's author, given only once the API server has said that the author may write the rule
+/// and the rule may act.
 #[derive(Debug, Default)]
 pub struct Foresight {
-    /// To any author.
+    /// Warnings for any author.
     pub told: Vec<String>,
-    /// To an author who may list namespaces, and no other: it tells which of them there are.
+    /// Warnings for an author who may list namespaces, and for no other author: they tell which namespaces
+    /// exist.
     pub of_namespaces: Vec<String>,
 }
 
@@ -40,13 +42,13 @@ impl Written {
         Self { rule, compiled, said: old.and_then(|old| said_before(old, spec)) }
     }
 
-    /// What there is to say; nothing before the cluster is known.
+    /// The warnings from what is known of the cluster; none before every store is complete.
     pub(super) fn look(&self, world: &World) -> Foresight {
         let Self { rule, compiled, said } = self;
         if !world.is_listed() {
             return Foresight::default();
         }
-        // A process that sees the sources knows better than an earlier status.
+        // A process that watches sources knows better than an earlier status.
         let said = said.as_ref().filter(|(reason, _)| *reason != NO_SOURCE || !sees_sources(world, compiled));
         let said =
             said.map(|(reason, message)| format!("copyrator: the rule's status says {reason}: {message}"));
@@ -75,8 +77,8 @@ struct Metadata {
     generation: i64,
 }
 
-/// What the reconciler has said of the version before, as far as the new spec leaves it as it was: sources
-/// that are not there, and rights that our own account lacks. Whether the author lacks some is asked anew.
+/// What the reconciler said of the rule's previous version, as far as the new spec leaves it true: missing
+/// sources, and rights that our own account lacks. Rights that the author lacks are asked about anew.
 fn said_before(old: &RawValue, spec: &CopyratorRuleSpec) -> Option<(&'static str, String)> {
     let Before { metadata, spec: before, status } = serde_json::from_str(old.get()).ok()?;
     let condition = |type_: &str| {

@@ -1,5 +1,5 @@
-//! Keeps a write from taking from workloads what they use, where a policy says so. The webhook knows
-//! workloads by their pod templates; pods without a template are not known.
+//! Refuses a write that removes an object or key from workloads that use it, where a policy says so. The
+//! webhook knows workloads by their pod templates; it does not see pods without a workload.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::{
     validate::{Candidate, Violation},
 };
 
-/// How many workloads, and how many keys, are named.
+/// How many workloads, and how many keys, a message names.
 const MOST_NAMED: usize = 3;
 
-/// What a write would take from workloads that use it; nothing where the namespace goes anyway, or the object
-/// is on its way already.
+/// What a write would take from workloads that use it. Nothing where the namespace is being deleted, or the
+/// object is already.
 pub(super) fn look(
     world: &World,
     kind: Kind,
@@ -55,7 +55,7 @@ pub(super) fn look(
     Ok(Some(Violation::by_change("whileInUse", keys, what, fix)))
 }
 
-/// Which of these keys a workload uses, where it uses the object at all.
+/// The keys, of these, that a workload uses; `None` where it does not use the object.
 fn used_keys<'k>(
     facts: &WorkloadFacts,
     kind: Kind,
@@ -75,7 +75,7 @@ fn used_keys<'k>(
     (pulls || !uses.is_empty()).then(|| keys.iter().filter(is_used).copied().collect())
 }
 
-/// The first few, and how many more there are.
+/// The first few names, and how many more there are.
 fn named<S: AsRef<str>>(names: &[S]) -> String {
     let first: Vec<&str> = names.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
     let first = first.join(", ");

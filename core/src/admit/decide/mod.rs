@@ -1,6 +1,6 @@
-//! What is answered to a review, from memory alone, in three steps: `read` the review, `look` at the world,
-//! `judge`. Only the second holds up the writers of the world, and it is short; the third may take its time.
-//! Pure: no async, client, clock or logging.
+//! Answers a review from memory alone, in three steps: `read` the review, `look` at the world, `judge`. Only
+//! the second step, which is short, blocks the writers of the world; judging may take its time. Pure: no
+//! async, client, clock or logging.
 
 mod annotations;
 mod author;
@@ -31,37 +31,37 @@ use crate::{
     validate::Candidate,
 };
 
-/// Which part of a review is decided: each hook asks for one.
+/// The part of a review that is decided: each hook asks for one part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Everything that applies (by hand, or from the command line).
+    /// Every part that applies, for calls by hand or from the command line.
     All,
-    /// Our own kinds.
+    /// Writes of rules, monitors and policies: valid, and allowed to their author.
     OwnKinds,
-    /// Annotations that ask for copies.
+    /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
     Annotations,
-    /// Policies.
+    /// ConfigPolicies, on ConfigMaps, Secrets and Namespaces.
     Policies,
-    /// Warnings.
+    /// Warnings about consequences, such as the number of copies that a change reaches.
     Warnings,
-    /// Defaults.
+    /// Labels and annotations that ConfigPolicies add when missing.
     Defaults,
-    /// The author's stamp.
+    /// The author annotations, where the API server does not add them itself.
     Author,
 }
 
-/// Who we are and whom we trust.
+/// Our own accounts, and the accounts that we trust.
 #[derive(Clone, Debug, Default)]
 pub struct Parties {
-    /// The user names that we write with; copies that they write are judged before.
+    /// The user names that Copyrator's own processes write with. Copies that they write were judged before.
     pub own: BTreeSet<String>,
-    /// Accounts of other namespaces that may write without `serviceAccountName`.
+    /// Accounts of other namespaces whose rules and monitors act without `serviceAccountName`.
     pub trusted: TrustedWriters,
 }
 
-/// A review, read.
+/// A review that was read, and whether deciding it needs the world.
 pub enum Case<'a> {
-    /// Nothing of the cluster needs to be known.
+    /// The decision needs nothing from the world.
     Settled(Decision),
     /// A write of a ConfigMap, Secret or Namespace.
     Write(Box<WriteCase<'a>>),
@@ -77,18 +77,18 @@ pub struct WriteCase<'a> {
     now: Timestamp,
 }
 
-/// What is known of the cluster about a write, apart from the world.
+/// What a verdict about a write needs from the world, copied out of it.
 #[derive(Default)]
-pub struct Known {
+pub struct Snapshot {
     covering: Vec<policies::Covering>,
     warning: Option<String>,
     edits: Vec<Edit>,
 }
 
-/// Reads a review: objects are decoded, and our own kinds understood. `now` is when it is judged.
+/// Reads a review: decodes its objects, and understands our own kinds. `now` is the time of judgement.
 ///
 /// # Errors
-/// The fault is the review's, so that the hook's failure policy decides.
+/// The fault lies in the review, so the hook's failure policy decides.
 pub fn read<'a>(
     review: &'a Review<'a>,
     purpose: &'a Purpose,
@@ -119,8 +119,8 @@ pub fn read<'a>(
     Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions, now })))
 }
 
-impl Known {
-    /// Whether judging may take many times the memory of the review.
+impl Snapshot {
+    /// Whether judging may take many times the review's size in memory.
     pub fn is_heavy(&self) -> bool {
         policies::is_heavy(&self.covering)
     }
@@ -135,15 +135,15 @@ impl Known {
 }
 
 impl WriteCase<'_> {
-    /// Takes what the verdict needs out of the world.
+    /// Copies out of the world what the verdict needs.
     ///
     /// # Errors
-    /// The fault is ours, so that the hook's failure policy decides.
-    pub fn look(&self, world: &World) -> Result<Known, DecideError> {
+    /// The fault is ours, so the hook's failure policy decides.
+    pub fn look(&self, world: &World) -> Result<Snapshot, DecideError> {
         if !world.is_listed() {
             return Err(DecideError::NotReady);
         }
-        let mut known = Known::default();
+        let mut known = Snapshot::default();
         match self.purpose {
             Purpose::OwnKinds | Purpose::Annotations | Purpose::Author => {}
             Purpose::Policies => known.covering = policies::look(self, world)?,
@@ -157,18 +157,18 @@ impl WriteCase<'_> {
         Ok(known)
     }
 
-    /// Everything by which the write breaks policies, in the order in which a refusal names it.
-    pub fn breaches(&self, known: &Known) -> Vec<Breach> {
+    /// Every policy that the write breaks, in the order in which a refusal names them.
+    pub fn breaches(&self, known: &Snapshot) -> Vec<Breach> {
         policies::breaches(self, &known.covering)
     }
 
-    /// The verdict.
-    pub fn judge(&self, known: Known) -> Verdict {
+    /// Allows, refuses or warns, by every policy that speaks of the write.
+    pub fn judge(&self, known: Snapshot) -> Verdict {
         known.verdict(&self.breaches(&known))
     }
 
-    /// The verdict, where it takes no longer than others can wait.
-    pub fn judge_briefly(&self, known: Known) -> Option<Verdict> {
+    /// The same verdict, or `None` where judging would keep other requests waiting for too long.
+    pub fn judge_briefly(&self, known: Snapshot) -> Option<Verdict> {
         policies::breaches_briefly(self, &known.covering).map(|breaches| known.verdict(&breaches))
     }
 }
@@ -182,7 +182,7 @@ fn policy_kind(review: &Review<'_>) -> Option<PolicyKind> {
     }
 }
 
-/// The object as it would be and as it is, as far as the operation has them.
+/// The object as it would be and as it is; one of them is missing on CREATE and DELETE.
 struct Versions<'a> {
     new: Option<Candidate<'a>>,
     old: Option<Candidate<'a>>,

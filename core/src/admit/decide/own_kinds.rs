@@ -1,4 +1,5 @@
-//! Our own kinds: understood by the one validator, and written by somebody who may do what they declare.
+//! Writes of our own kinds: the one validator must understand the spec, and its author needs every right that
+//! it declares.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
@@ -111,7 +112,7 @@ fn decoded<Spec: DeserializeOwned>(raw: &RawValue) -> Option<Spec> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Decodes a spec, refuses fields that nobody knows, and understands it.
+/// Decodes a spec, refuses unknown fields, and validates it.
 fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
     raw: &RawValue,
     definition: fn() -> CustomResourceDefinition,
@@ -121,7 +122,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
         let unknown = fields::unknown(raw.get(), &definition());
         unknown.into_iter().chain([fields::undecodable(raw.get(), &error)]).collect::<Vec<_>>()
     })?;
-    // What decoding and encoding loses is rare, and the definition large.
+    // Decoding and encoding rarely loses anything, and the definition is large.
     let mut problems =
         if loses(raw.get(), &spec) { fields::unknown(raw.get(), &definition()) } else { Vec::new() };
     let compiled = compile(&spec).map_err(|more| problems.extend(more));
@@ -131,7 +132,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
     }
 }
 
-/// Whether anything that was given is no part of the spec.
+/// Whether a field that was given is not part of the spec.
 fn loses(raw: &str, spec: &impl serde::Serialize) -> bool {
     let (Ok(given), Ok(known)) = (serde_json::from_str(raw), serde_json::to_value(spec)) else {
         return false;
@@ -173,7 +174,8 @@ pub(super) fn authorized(
     }))
 }
 
-/// Accepted, but it will do nothing: the reconciler says so in the object's status at length.
+/// The write is accepted, but the object will do nothing. The reconciler explains it at length in the
+/// object's status.
 fn inert(required: &IdentityRequired) -> Verdict {
     let mut verdict = Verdict::allow();
     verdict.warn(format!("copyrator: {}", required.in_short()));

@@ -21,23 +21,23 @@ use crate::{
 const MOST_NAMED: usize = 10;
 /// The longest list of violations in the audit log, in bytes.
 const LONGEST_AUDIT: usize = 1024;
-/// The longest warning of a reach, in bytes: kubectl shows so much of one.
+/// The longest warning about a write's reach, in bytes: kubectl shows this much of a warning.
 const LONGEST_WARNING: usize = 120;
-/// The name under which a write that reaches far is found: it breaks nothing.
+/// The rule that a finding about a write's reach names: such a write breaks no rule of a policy.
 const REACH: &str = "warnAbove";
 
-/// A policy that speaks of the object as it would be, or as it is.
+/// A policy that selects the object as it would be, or as it is.
 pub(super) struct Covering {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
     before: bool,
-    /// What the write would take from workloads that use it, where the policy keeps that.
+    /// What the write would take from workloads that use the object, where the policy forbids that.
     in_use: Option<Violation>,
-    /// What is said of a write that reaches further than the policy likes.
+    /// The warning about a write that reaches more copies or workloads than `warnAbove` says.
     far: Option<String>,
 }
 
-/// The policies that are to judge a write.
+/// The policies that judge a write.
 pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>, DecideError> {
     let (new, old) = match (case.review.operation, &case.versions.new, &case.versions.old) {
         (Operation::Create, Some(new), _) => (Some(new), None),
@@ -52,7 +52,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     }
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
     let mut covering = Vec::new();
-    // The same for each policy, and the most that is done while the world is held.
+    // Reach is the same for each policy, and the most costly thing done under the world's lock.
     let mut reach = None;
     for (name, facts) in world.policies() {
         let Ok(policy) = &facts.compiled else { continue };
@@ -64,8 +64,8 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
             continue;
         }
         let keeps = facts.spec.while_in_use == WhileInUse::Refuse;
-        // Not every hook can tell whether marks verify; nobody else can set them, so the API server's policy
-        // on copies decides who may delete a copy.
+        // Not every hook can verify marks. Only Copyrator can set them, so the API server's policy on copies
+        // decides whether an account may delete a copy.
         let is_marked_deletion = new.is_none() && object.marks().is_some();
         let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before && !is_marked_deletion)) {
             (Some(kind), Some(old)) => in_use::look(world, kind, old, new)?,
@@ -81,41 +81,41 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     Ok(covering)
 }
 
-/// Whether one of them may take many times the memory of the review.
+/// Whether judging by one of these policies may take many times the review's size in memory.
 pub(super) fn is_heavy(covering: &[Covering]) -> bool {
     covering.iter().any(|one| one.policy.is_heavy())
 }
 
-/// One way in which a write breaks a policy, and what comes of it.
+/// One way in which a write breaks a policy, and the effect of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// The policy.
+    /// Name of the policy.
     pub policy: Arc<str>,
-    /// The violation.
+    /// What is wrong, by which rule of the policy and in which key.
     pub violation: Violation,
-    /// What comes of it.
+    /// What `validationActions` says of it.
     pub effect: Effect,
     /// The sentence that the writer reads.
     pub message: String,
 }
 
-/// What comes of a violation.
+/// The effect of a violation, from the policy's `validationActions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// The write is refused.
+    /// The API server refuses the write.
     Refused,
-    /// The writer is told.
+    /// The writer gets a warning, and the write goes on.
     Warned,
-    /// The audit log is told.
+    /// The audit log gets an annotation, and the write goes on.
     Noted,
 }
 
-/// Has each of them judge the write.
+/// Judges the write by each of these policies.
 pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breach> {
     judged(case, covering, Judgement::new).0
 }
 
-/// The same, where it takes no longer than others can wait.
+/// The same, or `None` where judging would keep other requests waiting for too long.
 pub(super) fn breaches_briefly(case: &WriteCase<'_>, covering: &[Covering]) -> Option<Vec<Breach>> {
     let (breaches, fell_short) = judged(case, covering, Judgement::brief);
     (!fell_short).then_some(breaches)
@@ -157,7 +157,7 @@ fn judged<'w>(
     (breaches, write.is_some_and(|write| write.fell_short()))
 }
 
-/// What comes of what refuses nothing.
+/// The effect of a violation that does not refuse the write.
 fn told(policy: &CompiledPolicy) -> Effect {
     match policy.actions().iter().any(|action| *action != Action::Audit) {
         true => Effect::Warned,
@@ -165,7 +165,7 @@ fn told(policy: &CompiledPolicy) -> Effect {
     }
 }
 
-/// What they come down to.
+/// One verdict from all violations.
 pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     let mut verdict = Verdict::allow();
     let with = |effect: Effect| breaches.iter().filter(move |breach| breach.effect == effect);
@@ -193,7 +193,7 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     verdict
 }
 
-/// What can be used and copied.
+/// The kind of content that workloads use and rules copy; `None` for a Namespace.
 fn content_kind(kind: PolicyKind) -> Option<Kind> {
     match kind {
         PolicyKind::ConfigMap => Some(Kind::ConfigMap),
@@ -202,14 +202,14 @@ fn content_kind(kind: PolicyKind) -> Option<Kind> {
     }
 }
 
-/// Whether one of our own accounts writes a copy, which it has judged already. The write of another account
-/// is not exempt, whatever it carries.
+/// Whether one of our own accounts writes a copy, which it has judged already. The same write by another
+/// account is not exempt, whatever marks it carries.
 fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
     case.parties.own.contains(&case.review.user_info.username) && object.marks().is_some()
 }
 
-/// Whether the object is a copy of ours, to which nothing is added: its proof verifies, or one of our own
-/// accounts writes it. Marks alone prove nothing.
+/// Whether the object is a copy of ours, to which no defaults are added: its proof verifies, or one of our
+/// own accounts writes it. Marks alone prove nothing.
 pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
     if is_our_write(object, case) {
         return true;
@@ -220,7 +220,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
-/// As many as fit into a message, ten at most; the rest are counted.
+/// As many refusals as fit into a message, ten at most, and the number of those left out.
 fn listed(refusals: &[&str]) -> String {
     let mut text = String::new();
     for (index, refusal) in refusals.iter().enumerate() {

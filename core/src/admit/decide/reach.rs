@@ -1,4 +1,5 @@
-//! How far a change reaches: counts only, from what the webhook knows (no ConfigMap or Secret).
+//! How far a change reaches: counts only, from what the webhook knows, which watches no ConfigMaps and
+//! Secrets.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::{
     validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice},
 };
 
-/// A number, and whether there may be more.
+/// A number of objects, or a lower bound of it where `at_least` is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) known: usize,
@@ -22,11 +23,10 @@ pub(super) struct Count {
 /// How far a change of one object reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// Its copies.
     pub(super) copies: usize,
-    /// Workloads that restart.
+    /// Workloads that restart for it.
     pub(super) restarts: usize,
-    /// Bytes in all copies of one rule; the most that any comes to.
+    /// Bytes in all copies of one rule; the largest sum of any rule.
     pub(super) bytes: u64,
 }
 
@@ -56,18 +56,16 @@ pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, u
     (count, rules)
 }
 
-/// What other labels of a namespace bring there, and take away.
+/// The objects that a namespace gains and loses by new labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Relabelled {
-    /// Objects that come.
     pub(super) come: Count,
-    /// The rules that bring them.
     pub(super) of: usize,
-    /// Rules that mean the namespace no longer.
+    /// Rules that no longer select the namespace.
     pub(super) gone: usize,
 }
 
-/// What becomes of the copies in a namespace when its labels change.
+/// The copies that a namespace gains and loses when its labels change.
 pub(super) fn relabelled(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Relabelled {
     let facts = |object: &Candidate<'_>| {
         let labels = object.labels.clone().unwrap_or_default();
@@ -97,8 +95,8 @@ pub(super) fn relabelled(world: &World, old: &Candidate<'_>, new: &Candidate<'_>
     relabelled
 }
 
-/// The copies of an object, and the workloads that restart, when these of its keys change to what it will be.
-/// For an object that is only now written, nobody has been asked about what its own annotations declare.
+/// The copies of an object, and the workloads that restart, when these of its keys change. For a new object,
+/// the API server has not been asked yet what its own annotations may declare.
 pub(super) fn of_change(
     world: &World,
     kind: Kind,
@@ -132,10 +130,11 @@ pub(super) fn of_change(
     reach
 }
 
-/// A rule's spec, where it acts: as it is written now, it was found to be allowed. Nothing is told of objects
-/// that the rules of unasked authors name, for that would tell those authors what there is. A user who may
-/// write statuses could claim that a rule is allowed; where we hold the key of digests, the proof counts as
-/// well. The reconciler's index says whether an annotation is allowed, and no text on the object does.
+/// A rule's spec where the rule acts: the API server has allowed the spec as it is written now. Rules whose
+/// authors have not been checked are left out, for a warning about their sources would tell those authors
+/// which objects exist. A user who can write statuses could claim that a rule is allowed, so the proof counts
+/// as well where we hold the key of digests. For annotations, the reconciler's index says whether they are
+/// allowed; no text on the object does.
 fn acting<'w>(world: &World, name: &NamespacedName, rule: &'w RuleFacts) -> Option<&'w CompiledRule> {
     let compiled = rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
     let is_proven = |key| rule.is_granted(key, &bounds(world, name, compiled));
@@ -143,7 +142,7 @@ fn acting<'w>(world: &World, name: &NamespacedName, rule: &'w RuleFacts) -> Opti
     may(conditions, rule.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
-/// The same of a monitor.
+/// A monitor's spec where the monitor acts.
 fn watching<'w>(
     world: &World,
     name: &NamespacedName,
@@ -155,8 +154,8 @@ fn watching<'w>(
     may(conditions, monitor.generation, name, is_proven).then_some(compiled)
 }
 
-/// Whether it is said of this generation that it may, and proven as far as that can be told. An annotation's
-/// status is only in the memory of the leader.
+/// Whether the status says that this generation is allowed, and proves it as far as this process can check.
+/// The status of annotations is only in the leader's memory.
 fn may(conditions: &[Condition], generation: i64, name: &NamespacedName, is_proven: Option<bool>) -> bool {
     let speaks = |one: &&Condition| one.type_ == "Authorized" && one.observed_generation == Some(generation);
     match conditions.iter().find(speaks) {
@@ -177,7 +176,7 @@ fn is_source(name: &NamespacedName, rule: &CompiledRule, kind: Kind, object: &Ca
         && rule.object_selector.as_ref().is_none_or(|selector| selector.matches(|key| object.label(key)))
 }
 
-/// How many objects a rule copies: as its status says, else as many as it names, else unknown.
+/// How many objects a rule copies: the number in its status, else the number of literal names, else `None`.
 fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Option<usize> {
     let status = facts.status.as_ref().filter(|status| status.observed_generation == Some(facts.generation));
     if let Some(status) = status {

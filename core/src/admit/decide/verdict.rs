@@ -1,4 +1,4 @@
-//! What a decision comes down to.
+//! What a decision about a review consists of.
 
 use std::collections::BTreeMap;
 
@@ -18,39 +18,39 @@ const MOST_WARNINGS: usize = 10;
 /// The answer to a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the write may go on.
+    /// Whether the API server may go on with the write.
     pub allowed: bool,
-    /// The status code of a refusal.
+    /// The HTTP status code of a refusal.
     pub code: u16,
-    /// One word for a refusal.
+    /// The `reason` of a refusal's Status, such as `Forbidden`.
     pub reason: &'static str,
-    /// What a refusal says.
+    /// The message of a refusal; empty where the write is allowed.
     pub message: String,
-    /// What the writer is told.
+    /// The warnings that kubectl prints to the writer.
     pub warnings: Vec<String>,
-    /// What the audit log is told.
+    /// Audit annotations, by key.
     pub audit: BTreeMap<String, String>,
-    /// What is added to the object.
+    /// Changes to the object's metadata, in order.
     pub edits: Vec<Edit>,
 }
 
 /// One change of an object's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// The map is not there yet: it must be, before anything can be added.
+    /// Creates the map, which must be there before an entry can be added.
     CreateMap(MetaMap),
-    /// Adds an entry.
+    /// Adds an entry, key and value, or replaces the one with that key.
     Set(MetaMap, String, String),
-    /// Takes an entry off that is there.
+    /// Removes an entry that is there.
     Remove(MetaMap, String),
 }
 
 /// A map of an object's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaMap {
-    /// `metadata.labels`.
+    /// The map `metadata.labels`.
     Labels,
-    /// `metadata.annotations`.
+    /// The map `metadata.annotations`.
     Annotations,
 }
 
@@ -64,67 +64,67 @@ impl MetaMap {
     }
 }
 
-/// A verdict, or what must be asked before there is one.
+/// A verdict, or the questions that the API server must answer first.
 #[derive(Debug)]
 pub enum Decision {
-    /// The verdict.
+    /// The verdict needs no question.
     Now(Verdict),
-    /// `allow`, unless one of the answers is no.
+    /// The verdict is `allow`, unless one of the answers is no.
     Ask(Box<Inquiry>),
 }
 
-/// What must be asked of the API server before a verdict.
+/// The questions to ask the API server before a verdict.
 #[derive(Debug)]
 pub struct Inquiry {
-    /// The object that was written; without a name where one is to be generated.
+    /// The object that is written; its name is empty where the API server will generate one.
     pub of: NamespacedName,
-    /// Who writes it.
+    /// The user who writes it.
     pub author: Subject,
-    /// Whose rights the object would act with.
+    /// The identity whose rights the object would act with.
     pub identity: Identity,
-    /// Without a yes to all of these the write is refused.
+    /// The write is refused unless the answer to each of these is yes.
     pub required: Vec<Question>,
-    /// Without a yes to all of these the object stays inert, and a warning says so.
+    /// The object stays inert, and a warning says so, unless the answer to each of these is yes.
     pub expected: Vec<Question>,
-    /// The rule that it is, if it is one.
+    /// The rule that is written, if the object is a rule.
     pub(super) written: Option<Written>,
-    /// What its author is told beside, if every answer is a yes.
+    /// Further warnings for a rule's author, if every answer is yes.
     pub foresight: Foresight,
-    /// The verdict with every answer a yes.
+    /// The verdict if every answer is yes.
     pub allow: Verdict,
 }
 
 impl Inquiry {
-    /// Looks at the world for what the author of a rule is to be told.
+    /// Takes the warnings for a rule's author out of the world.
     pub fn look(&mut self, world: &World) {
         self.foresight = self.written.as_ref().map(|written| written.look(world)).unwrap_or_default();
     }
 }
 
-/// Why there is no verdict: the fault is ours, so the hook's failure policy decides.
+/// Why there is no verdict. The fault is ours, so the hook's failure policy decides.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
-    /// The first lists are not complete.
+    /// The first lists of the watches are not complete.
     #[error("the webhook does not know the cluster yet")]
     NotReady,
-    /// A policy hangs on labels of a namespace that the webhook has not heard of yet.
+    /// A policy selects by namespace labels, and the webhook has not seen that namespace yet.
     #[error("the webhook has not heard of the namespace yet")]
     UnknownNamespace,
     /// The object of the review cannot be read.
     #[error("cannot read {what} of the review: {source}")]
     Unreadable {
-        /// `object` or `oldObject`.
+        /// The part that cannot be read: `object` or `oldObject`.
         what: &'static str,
-        /// Why.
+        /// What the decoder found.
         source: crate::validate::CandidateError,
     },
-    /// The review lacks the object that its operation needs.
+    /// The review lacks the object that its operation needs: `object` or `oldObject`.
     #[error("the review has no {0}")]
     Missing(&'static str),
 }
 
 impl Verdict {
-    /// The write may go on.
+    /// Allows the write, without warnings.
     pub fn allow() -> Self {
         Self {
             allowed: true,
@@ -137,12 +137,13 @@ impl Verdict {
         }
     }
 
-    /// The write is refused.
+    /// Refuses the write with an HTTP status code and a one-word reason. A message longer than
+    /// [`LONGEST_MESSAGE`] is cut.
     pub fn refuse(code: u16, reason: &'static str, message: &str) -> Self {
         Self { allowed: false, code, reason, message: printable(message, LONGEST_MESSAGE), ..Self::allow() }
     }
 
-    /// Tells the writer something, unless enough has been said.
+    /// Adds a warning, unless the answer carries as many as it can.
     pub fn warn(&mut self, warning: String) {
         if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);

@@ -1,4 +1,4 @@
-//! What a writer is told of the consequences: counts only, never whether something exists.
+//! Warnings about the consequences of a write: counts only, never whether a certain object exists.
 
 use serde::Deserialize;
 
@@ -30,7 +30,7 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     let (count, rules) = reach::into_namespace(world, object);
     let number = match (count.known, count.at_least) {
         (0, false) => return None,
-        // Nothing can be said of sources that are not known.
+        // The sources are not known, so nothing can be said.
         (0, true) if rules == 0 => return None,
         (0, true) => "objects".to_owned(),
         (known, true) => format!("at least {}", counted(known, "object")),
@@ -39,7 +39,7 @@ fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
     Some(format!("copyrator: {number} will appear in this namespace ({})", counted(rules, "rule")))
 }
 
-/// What other labels bring to a namespace, and what they take away.
+/// The copies that new labels bring to a namespace and take from it.
 fn of_labels(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
     let reach::Relabelled { come, of, gone } = reach::relabelled(world, old, new);
     let number = match (come.known, come.at_least) {
@@ -54,7 +54,7 @@ fn of_labels(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<
     (!said.is_empty()).then(|| format!("copyrator: {}", said.join("; ")))
 }
 
-/// What is read of a rule that is deleted.
+/// The fields that are read of a rule that is deleted.
 #[derive(Deserialize)]
 struct DeletedRule {
     spec: Removal,
@@ -77,7 +77,7 @@ struct Counts {
     current: i64,
 }
 
-/// A user who deletes a rule is told what becomes of its copies. Nothing ever prevents the deletion.
+/// Warns a user who deletes a rule of what becomes of its copies. Nothing prevents the deletion.
 pub(super) fn of_deletion(review: &Review<'_>) -> Verdict {
     let mut verdict = Verdict::allow();
     let is_deleted = review.operation == Operation::Delete && review.kind.kind == "CopyratorRule";
@@ -136,7 +136,7 @@ pub(super) struct Reached {
     restarts: usize,
 }
 
-/// How far a write reaches. An object that is written for the first time restarts nothing.
+/// How far a write reaches. A new object restarts nothing.
 pub(super) fn reached(
     world: &World,
     kind: Kind,
@@ -155,7 +155,7 @@ pub(super) fn reached(
 }
 
 impl Reached {
-    /// What is said where that is further than a policy likes.
+    /// The warning where the reach is above a policy's limit.
     pub(super) fn above(&self, limits: &WarnAbove) -> Option<String> {
         let beyond = |number: usize, limit: Option<i64>, one, many| {
             let limit = limit.filter(|limit| i64::try_from(number).is_ok_and(|number| number > *limit))?;
@@ -170,7 +170,7 @@ impl Reached {
     }
 }
 
-/// What is said of content that is large for so many copies, and nothing of other content.
+/// The warning for content that is too large for this many copies; empty for other content.
 fn too_much(bytes: Bytes, limits: SpreadLimits) -> String {
     if bytes > limits.max_bytes {
         format!(" ({bytes}, too large: not copied beyond {})", limits.max_bytes)

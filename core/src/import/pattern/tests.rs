@@ -59,7 +59,7 @@ fn what_no_glob_says_is_refused_with_the_reason() {
     }
 }
 
-/// Every name of up to four of these characters, held against both.
+/// Tries every name of up to four of these characters with both.
 #[test]
 fn globs_match_exactly_what_the_pattern_matches() {
     let mut names = vec![String::new()];

@@ -1,4 +1,4 @@
-//! What a rule names and what is not there: its sources, and its target namespaces.
+//! What a rule names and what does not exist: sources and target namespaces.
 
 use super::{claims::source_namespaces, targets::targets};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// This many are named; of the others only the number is said.
+/// How many are named; of the rest, only the number is given.
 const NAMED: usize = 3;
 
-/// The sources that a rule names one by one, without a selector, and that are not there to be copied.
+/// The sources that a rule names literally, without a selector, and that do not exist.
 pub(super) fn absent_sources(
     world: &World,
     rule: &NamespacedName,
@@ -25,19 +25,21 @@ pub(super) fn absent_sources(
     named.filter(|key| world.object(key).is_none()).collect()
 }
 
-/// The target namespaces that a rule names one by one and that do not exist. Where only some namespaces are
-/// looked at, a namespace that is not seen may exist.
+/// The target namespaces that a rule names literally and that do not exist. Empty where the process looks at
+/// some namespaces only: a namespace outside may exist.
 pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> Vec<&'w str> {
     let named =
         compiled.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
     let named = named.map(String::as_str).filter(|name| !compiled.exclude.matches(name));
-    named.filter(|name| world.places().is_none() && !world.namespaces().contains_key(*name)).collect()
+    named
+        .filter(|name| world.namespace_scope().is_none() && !world.namespaces().contains_key(*name))
+        .collect()
 }
 
-/// What a rule does not do yet, for lack of namespaces, in words. Where only some namespaces are looked at,
-/// others may exist.
+/// What a rule does not do yet for lack of namespaces, in words. `None` where the process looks at some
+/// namespaces only: others may exist.
 pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
-    if world.places().is_some() {
+    if world.namespace_scope().is_some() {
         return Vec::new();
     }
     let absent = absent_targets(world, compiled);
@@ -56,8 +58,8 @@ pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &C
     named.into_iter().chain(nowhere).collect()
 }
 
-/// That sources which a rule names one by one are not there, in words; `None` where they are, or this process
-/// does not look at objects of that kind.
+/// Which of the literally named sources do not exist, in words; `None` where all do, or this process does not
+/// watch objects of that kind.
 pub(crate) fn lacking_sources(
     world: &World,
     rule: &NamespacedName,
@@ -66,16 +68,16 @@ pub(crate) fn lacking_sources(
     sees_sources(world, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
 }
 
-/// Whether this process looks at objects of the kind of a rule's sources, in all namespaces.
+/// Whether this process watches objects of the kind of a rule's sources, in all namespaces.
 pub(crate) fn sees_sources(world: &World, compiled: &CompiledRule) -> bool {
     let store = match compiled.kind {
         Kind::ConfigMap => Store::ConfigMaps,
         Kind::Secret => Store::Secrets,
     };
-    world.settings().stores.contains(&store) && world.places().is_none()
+    world.settings().stores.contains(&store) && world.namespace_scope().is_none()
 }
 
-/// Whether a rule's targets are these namespaces and no other, whatever comes.
+/// Whether a rule's targets are these namespaces and can never be others.
 pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
     !namespaces.is_empty()
         && compiled.targets.iter().all(|term| {
@@ -84,13 +86,13 @@ pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
         })
 }
 
-/// That some sources were not found, in words; `None` where there are none.
+/// Says that some sources were not found; `None` where the list is empty.
 pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     let noun = if sources.len() == 1 { "source" } else { "sources" };
     listed(sources).map(|names| format!("{noun} {names} not found"))
 }
 
-/// That some namespaces do not exist, in words; `None` where there are none.
+/// Says that some namespaces do not exist; `None` where the list is empty.
 pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
     let (noun, verb) = if namespaces.len() == 1 { ("namespace", "does") } else { ("namespaces", "do") };
     listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))

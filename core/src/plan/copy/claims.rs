@@ -1,4 +1,4 @@
-//! Who wants a copy where. A *slot* is the place of one possible copy: kind, namespace and name.
+//! Which rule claims which slot. A *slot* is the place of one possible copy: kind, namespace and name.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,39 +10,39 @@ use crate::{
     validate::{CompiledRule, Gives, Globs},
 };
 
-/// Where one slot could be a copy of more sources than this, the others are not told.
+/// At most this many further sources of one slot are reported.
 const MOST_DUPLICATES: usize = 20;
 
-/// One rule's wish for one slot.
+/// One rule's claim on one slot.
 #[derive(Clone, Debug)]
 pub struct Claim<'w> {
-    /// The rule.
+    /// Name of the claiming rule.
     pub rule: &'w NamespacedName,
-    /// What is known of it.
+    /// The facts of that rule.
     pub facts: &'w RuleFacts,
-    /// Its spec, understood.
+    /// The compiled spec of that rule.
     pub compiled: &'w CompiledRule,
-    /// The object it wants copied there.
+    /// The object that the rule wants to copy there.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, the first of them; the alphabetically first
-    /// namespace wins.
+    /// Further objects that the rule would copy to the same slot, up to a limit. The source in the
+    /// alphabetically first namespace wins.
     pub duplicates: Vec<ObjectKey>,
 }
 
-/// What keeps a rule from writing. Its copies are kept as they are meanwhile.
+/// Why a rule writes nothing at present. Its existing copies stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inert {
-    /// Its spec is not understood.
+    /// The rule's spec is invalid.
     Quarantined,
-    /// `suspend: true`.
+    /// The rule has `suspend: true`.
     Suspended,
-    /// A namespace of its sources is not seen: nobody knows what is there.
+    /// A namespace of its sources cannot be read, so its sources are not known.
     Unseen,
-    /// Its identity may not do what it declares, or has not been asked yet.
+    /// Its identity lacks a right that the rule declares, or the API server has not been asked yet.
     Unauthorized,
 }
 
-/// What keeps a rule from writing, if anything.
+/// Why a rule writes nothing at present; `None` where it may write.
 pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Quarantined),
@@ -55,23 +55,23 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     }
 }
 
-/// The first namespace of a rule's sources that is not seen, if there is one.
+/// The first namespace of a rule's sources that cannot be read.
 pub fn unseen_source<'w>(
     world: &World,
     rule: &'w NamespacedName,
     compiled: &'w CompiledRule,
 ) -> Option<&'w str> {
-    world.places()?;
+    world.namespace_scope()?;
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
 
-/// What the API server said of this very generation of a rule, once it has been asked.
+/// What the API server said about this very generation of a rule; `None` where it has not been asked.
 pub fn authority<'w>(world: &'w World, rule: &NamespacedName, facts: &RuleFacts) -> Option<&'w Authority> {
     let authority = world.rule_authority(rule)?;
     (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
 }
 
-/// Every rule's claim on one slot.
+/// The claims of all rules on one slot.
 pub fn claims_on<'w>(world: &'w World, slot: &ObjectKey) -> Vec<Claim<'w>> {
     each_claim(world, slot).collect()
 }
@@ -86,7 +86,7 @@ fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Cl
     let namespace = world.namespaces().get(&slot.namespace).filter(takes);
     let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
     rules.filter_map(move |(rule, compiled)| {
-        // First what rules out most rules at the least cost: this is asked for each slot of each rule.
+        // Cheap and selective conditions first: this runs for each slot of each rule.
         if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace?) {
             return None;
         }
@@ -100,7 +100,7 @@ fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Cl
     })
 }
 
-/// The slots that a rule claims, whether it may write or not.
+/// The slots that a rule claims, whether or not it may write.
 pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     let Some(compiled) = world.rules().get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
         return BTreeSet::new();
@@ -110,7 +110,7 @@ pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     sources.flat_map(|(source, _)| slots_in(compiled, source, targets.iter().copied())).collect()
 }
 
-/// The slots of one source in these namespaces; all of them share one name.
+/// The slots of one source in these namespaces; they share one name.
 pub(crate) fn slots_in<'t>(
     compiled: &CompiledRule,
     source: &ObjectKey,
@@ -132,7 +132,7 @@ pub fn sources_of<'w>(
     source_namespaces(rule, compiled).flat_map(move |namespace| sources_in(world, rule, compiled, namespace))
 }
 
-/// The same in one namespace. Where the rule names them nobody looks through all that is there.
+/// The same in one namespace. Where the rule names its sources, only those are looked up.
 fn sources_in<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
@@ -148,7 +148,7 @@ fn sources_in<'w>(
     named.chain(any).filter(move |(key, facts)| is_source(world, rule, compiled, key, facts))
 }
 
-/// The objects of one namespace that a rule copies under this name.
+/// The objects of one namespace whose copies this rule would give this name.
 pub(super) fn sources_giving<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
@@ -197,18 +197,17 @@ pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     })
 }
 
-/// What our digests and certificates rest on is copied nowhere, no matter who may read it: with it marks and
-/// grants could be forged. (As a target our namespace is out of the question anyway.)
+/// What digests and certificates rest on is never copied, no matter who may read it: with it, marks and
+/// grants could be forged. (Our namespace is never a target anyway.)
 fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::Secret
         && *key.namespace == *world.settings().own_namespace
         && [KEY_SECRET, CA_SECRET].contains(&&*key.name)
 }
 
-/// The first rule that copies this object, at present or once it may: a source that were overwritten
-/// meanwhile (a rule is suspended, or its identity has not been asked about yet after a restart of ours)
-/// would be lost. Nobody knows what a rule that is not understood means: it counts as copying everything
-/// where its sources are.
+/// The first rule that copies this object, now or once it may write. If a copy overwrote such a source while
+/// its rule is suspended or not yet authorized, the source would be lost. An invalid rule could mean
+/// anything, so it counts as copying everything where its sources are.
 pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
     let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
         Ok(compiled) => is_source(world, rule, compiled, key, facts),
@@ -220,7 +219,7 @@ pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> 
     world.rules().iter().find(copies).map(|(rule, _)| rule)
 }
 
-/// The objects that a rule copies, at present or once it may: see [`copied_by`].
+/// The objects that a rule copies, now or once it may write: see [`copied_by`].
 pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
     let Some(facts) = world.rules().get(rule) else { return Vec::new() };
     match &facts.compiled {
@@ -237,8 +236,7 @@ pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&
     }
 }
 
-/// Where the sources of a rule that is not understood may be: for a rule that cannot even be read, in its own
-/// namespace.
+/// Where the sources of an invalid rule may be; for a rule that cannot be decoded, its own namespace.
 fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
     match facts.spec.source.namespaces.as_slice() {
         [] => BTreeSet::from([&*rule.namespace]),
@@ -246,7 +244,7 @@ fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTree
     }
 }
 
-/// Whether an object is a copy of ours: it is then no source (no copy of a copy: replicator#407,
+/// Whether an object is a copy of ours, and therefore not a source: copies are not copied (replicator#407,
 /// config-syncer#474).
 pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     match world.key() {
@@ -255,9 +253,9 @@ pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     }
 }
 
-/// What an object's marks prove; `None` where there are none, or no key yet. With another key nothing but the
-/// labels can be believed, since the admission policy for copies guards those: anybody may write annotations
-/// on their own objects.
+/// What an object's marks prove; `None` where it has none, or the key is not known yet. If the marks name
+/// another key, only the labels can be believed, since the admission policy for copies guards those, while
+/// everybody can write annotations on their own objects.
 pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
     let (marks, digest_key) = (facts.marks.as_deref()?, world.key()?);
     let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
@@ -274,7 +272,7 @@ fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace
     }
 }
 
-/// Where a rule looks for sources, in order and each once.
+/// The namespaces in which a rule looks for sources, in order and each once.
 pub(super) fn source_namespaces<'w>(
     rule: &'w NamespacedName,
     compiled: &'w CompiledRule,

@@ -1,12 +1,12 @@
-//! What to do about one slot: make the copy, bring it in order, leave it, or let it go.
+//! Plans one slot: create the copy, update it, leave it, or delete it.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{
-    alike::Alike,
     claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
+    copy_cache::CopyCache,
     demand::{too_many, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
@@ -21,57 +21,57 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// What is deleted is gone within this, unless a finalizer keeps it.
+/// How long a deletion takes, unless a finalizer delays it.
 const GOES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What one slot comes down to.
+/// The plan of one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotPlan {
-    /// How the slot stands before the action.
+    /// The state of the slot before the action.
     pub state: SlotState,
-    /// The rule that the slot belongs to.
+    /// The rule that the slot belongs to; `None` where it belongs to none.
     pub rule: Option<NamespacedName>,
     /// The one write to make.
     pub action: Option<CopyAction>,
     /// What must be fetched before the decision can be made.
     pub needs: Vec<Need>,
-    /// When to look again though nothing happens.
+    /// When to plan again even if nothing happens.
     pub recheck: Option<Timestamp>,
 }
 
-/// How a slot stands.
+/// The state of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nobody wants a copy here, and none of ours is.
+    /// No rule claims the slot, and it has no copy of ours.
     Nothing,
-    /// The copy is in order.
+    /// The copy is as its rule wants it.
     Current,
-    /// The copy is about to be written.
+    /// The copy is missing or outdated, and about to be written.
     Outdated,
-    /// The copy carries what its source was a moment ago, and takes what it is now not before this time: a
-    /// source that keeps changing spreads more and more slowly.
+    /// The copy has an earlier content of its source, and gets the current one not before this time: a source
+    /// that keeps changing spreads more and more slowly.
     Braked(Timestamp),
-    /// Something that we do not touch is in the way, or the last attempt was refused.
+    /// A foreign object occupies the slot, or the last write was refused.
     Blocked(Problem),
-    /// Wanted by a rule that writes nothing at present.
+    /// The rule that claims the slot writes nothing at present.
     Inert(Inert),
-    /// A copy that nobody wants, and when it goes.
+    /// An orphaned copy, and when it will be deleted.
     Leaving(Option<Timestamp>),
-    /// A copy that nobody wants and that stays.
+    /// An orphaned copy that stays.
     Kept,
 }
 
-/// The version of an object that a decision was made on.
+/// UID and resource version of the object that a decision was based on, for preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// UID.
+    /// The object's `metadata.uid`.
     pub uid: Box<str>,
-    /// Resource version.
+    /// The object's `metadata.resourceVersion`.
     pub resource_version: Box<str>,
 }
 
 impl Version {
-    /// The version that is known.
+    /// The version that the world knows.
     pub fn of(facts: &ObjectFacts) -> Self {
         Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
     }
@@ -80,71 +80,71 @@ impl Version {
 /// One write to one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopyAction {
-    /// Make the copy, or bring it in order.
+    /// Create or update the copy.
     Write(Box<CopyWrite>),
-    /// Nobody wants it: say when it goes.
+    /// Note on an orphaned copy when it will be deleted.
     MarkRemoval(Version, Timestamp),
-    /// Wanted again: take the removal mark off.
+    /// Remove that note: a rule claims the copy again.
     Unmark(Version),
-    /// Its rule is there under this definition, and the copy names another one: say so on the copy.
+    /// Note on the copy the definition under which its rule exists; the copy names another one.
     Vouch(Version, Box<str>),
-    /// It goes.
+    /// Delete the orphaned copy.
     Delete(Version),
-    /// It stays, as an ordinary object: our marks go.
+    /// Remove our marks: the object stays as an ordinary one.
     Release(Version),
 }
 
 impl CopyAction {
-    /// The action takes something away: it is not done while a CRD of ours is going
-    /// (`kubectl delete crd` looks like every rule being deleted).
+    /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
+    /// `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
         matches!(self, Self::MarkRemoval(..) | Self::Delete(_) | Self::Release(_))
     }
 }
 
-/// A copy to be written.
+/// One write of a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyWrite {
-    /// The object to copy.
+    /// The object to copy from.
     pub source: ObjectKey,
-    /// The version of it that the intent was made from.
+    /// The version of the source that the intent was made from.
     pub source_version: Version,
-    /// What to write.
+    /// The keys, metadata and marks that the copy is to have.
     pub intent: Intent,
-    /// What is there now; `None`: nothing, and the write must create.
+    /// The version of the existing object; `None` where the write must create it.
     pub replaces: Option<Version>,
-    /// It has owners, with whom it would go: they are taken off first.
+    /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,
-    /// Keys to be nulled first.
+    /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
-    /// The object is foreign: make these fields of its content ours first, so that the apply decides all of
-    /// them.
+    /// For a foreign object: the fields of its content that we take ownership of first, so that the apply
+    /// decides about all of them.
     pub take_over: Option<Vec<ForeignField>>,
-    /// Delete and create anew, because an update was refused as impossible.
+    /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,
-    /// What the copy carries until now, where all it does is follow its source: that is a spread, and counts
-    /// ([`super::spread`]).
+    /// The content that the copy has now, if the write does nothing but follow its source. Such writes count
+    /// as a spread ([`super::spread`]).
     pub follows: Option<String>,
-    /// The UID of the definition that the rule is there under.
+    /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
 }
 
-/// What to do about one slot.
+/// Plans one slot.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
-    plan_claimed(world, slot, &claims_on(world, slot), &mut Alike::default(), now)
+    plan_claimed(world, slot, &claims_on(world, slot), &mut CopyCache::default(), now)
 }
 
-/// The same, where the claims on the slot are known, and perhaps what its copy has in common with others.
+/// The same, given the claims on the slot and a cache of what its copies have in common.
 pub(super) fn plan_claimed(
     world: &World,
     slot: &ObjectKey,
     claims: &[Claim<'_>],
-    alike: &mut Alike,
+    alike: &mut CopyCache,
     now: Timestamp,
 ) -> SlotPlan {
     let existing = world.object(slot);
     let proof = existing.and_then(|facts| proof(world, slot, facts));
-    // The rule that the mark of an existing copy names.
+    // The rule that the marks of an existing copy name.
     let holder = existing
         .filter(|_| proof.is_some_and(|proof| proof != Proof::Forged))
         .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
@@ -162,8 +162,8 @@ pub(super) fn plan_claimed(
     plan
 }
 
-/// A copy that its rule has not been seen with under this definition is told that it has, whether the rule
-/// may write or not: else the copy would be held once the rule is deleted.
+/// Notes the current definition on a copy that does not name it yet, whether or not its rule may write:
+/// otherwise the copy would be held once the rule is deleted.
 fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAction> {
     let rule = &facts.marks.as_deref()?.rule;
     let is_there = world.rules().get(rule).is_some() && !is_anothers(world, rule);
@@ -173,8 +173,8 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
     Some(CopyAction::Vouch(Version::of(facts), definition.uid.clone()))
 }
 
-/// A copy stays with its rule where we cannot tell whether that rule wants it: its spec is not understood (a
-/// mistake in it must not hand its copies to another rule), or this process does not serve it.
+/// A copy stays with its rule while this process cannot tell whether the rule claims it: the spec is invalid
+/// (a mistake must not hand its copies to another rule), or this process does not serve the rule.
 fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
     if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
@@ -182,19 +182,19 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
 }
 
-/// Whether this process leaves a rule alone: it serves another one only, does not see where the rule is, or
-/// rules of this one's sort, annotations, are switched off, which is not a decision of the users who wrote
-/// them: their copies stay as they are.
+/// Whether this process leaves a rule alone: it serves another rule only, it cannot read the rule's
+/// namespace, or annotations are switched off. The authors of these annotations did not decide the latter, so
+/// their copies stay.
 pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
     world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
         || !world.sees(&rule.namespace)
         || (!world.settings().annotations && rule.annotated().is_some())
 }
 
-/// Whose slot it is: it belongs to the rule that the copy's mark names, for as long as that rule wants it; a
-/// free slot goes to the older rule, then to the alphabetically first. A rule that writes nothing takes no
-/// free slot from one that does; one whose identity has not been asked about yet is waited for, or the API
-/// server's answering times would decide.
+/// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
+/// free slot the oldest rule, then the alphabetically first. A rule that writes nothing does not take a free
+/// slot from one that does. A rule whose rights have not been asked about yet is waited for; otherwise the
+/// response times of the API server would decide.
 fn winner<'c, 'w>(
     world: &World,
     claims: &'c [Claim<'w>],
@@ -218,7 +218,7 @@ fn plan_wanted(
     claim: &Claim<'_>,
     existing: Option<&ObjectFacts>,
     proof: Option<Proof>,
-    alike: &mut Alike,
+    alike: &mut CopyCache,
     now: Timestamp,
 ) -> SlotPlan {
     let plan = |state| SlotPlan {
@@ -279,7 +279,7 @@ fn plan_wanted(
             }
             if let Some(message) = too_large(world, claim, print) {
                 let state = SlotState::Blocked(problem(slot, "TooLarge", &message));
-                // Namespaces come and go, and nobody tells the slots of the others.
+                // Namespaces come and go without an event for the slots in other namespaces.
                 return SlotPlan {
                     action: unmark(existing.filter(|_| take_over.is_none())),
                     recheck: Some(at_after(now, AGAIN)),
@@ -319,7 +319,7 @@ fn plan_wanted(
     }
 }
 
-/// A copy that somebody wants again goes without its removal mark.
+/// Removes the removal mark from a copy that a rule claims again.
 fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
     let facts =
         existing.filter(|facts| facts.marks.as_deref().is_some_and(|it| it.remove_after.is_some()))?;
@@ -333,8 +333,8 @@ enum Verdict {
     Unknown,
 }
 
-/// Whether an existing object is the copy we mean, from metadata where possible, and by content when in doubt
-/// or where it is known anyway.
+/// Whether an existing object is the intended copy: by its metadata where possible, by its content when in
+/// doubt, or where the content is known anyway.
 fn judge(
     world: &World,
     slot: &ObjectKey,
@@ -349,7 +349,7 @@ fn judge(
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);
     let ownership = facts.ownership.as_deref();
-    // Without our entry managedFields have been emptied, and say nothing of who wrote what.
+    // If our entry is missing, managedFields were emptied, and do not say who wrote what.
     let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
     let covered = ownership.is_some_and(|owned| owned.ours == Some(intent.field_set(slot.kind)));
     let print = world.fingerprint(slot);
@@ -359,7 +359,7 @@ fn judge(
     }
     match print {
         None if untouched && covered => Verdict::InOrder,
-        // Somebody else wrote here: only the content tells.
+        // Somebody else wrote here: only the content can tell.
         None => Verdict::Unknown,
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder
@@ -382,7 +382,7 @@ fn judge_foreign(
              or set conflictPolicy",
         );
     }
-    // Two sources that were copied over each other would both be copies of nothing, and be removed.
+    // If two sources overwrote each other, both would be copies of nothing, and be deleted.
     if let Some(rule) = copied_by(world, slot, facts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(
@@ -406,8 +406,8 @@ fn judge_foreign(
     Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)), anew }
 }
 
-/// An object that was deleted a while ago and is still there: nothing that lasts can be written to it, and
-/// nothing in its place.
+/// An object whose deletion takes long: a write to it would not last, and nothing can be created in its
+/// place.
 fn terminating(slot: &ObjectKey, deletion: &Deletion) -> Problem {
     let kept = match deletion.finalizers.as_slice() {
         [] => "something".to_owned(),
@@ -423,7 +423,7 @@ fn terminating(slot: &ObjectKey, deletion: &Deletion) -> Problem {
     problem(slot, "Terminating", &message)
 }
 
-/// A problem of one slot.
+/// The problem of one slot, for a status.
 pub(super) fn problem(slot: &ObjectKey, reason: &str, message: &str) -> Problem {
     Problem {
         namespace: slot.namespace.to_string(),

@@ -1,5 +1,5 @@
-//! How much a rule wants, and which of the slots it wants it shares with others: found out from its sources
-//! and its targets, without going through their product.
+//! How many slots a rule claims, and which of them other rules claim, too: computed from its sources and
+//! targets, without enumerating all pairs.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::{
     validate::{CompiledRule, Globs},
 };
 
-/// How many copies a rule comes to, where they are more than one rule may have. No new copy of it is made
-/// then; those that are there are kept in order, and removed, as ever.
+/// How many copies a rule would have, if they are more than one rule may have; else `None`. Such a rule makes
+/// no new copies, while existing ones are kept up to date and removed as usual.
 pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<usize> {
     let most = world.settings().spread_limits.max_copies;
-    // Mostly there are too few namespaces, or too few objects, for it to be worth counting.
+    // Usually there are too few namespaces or objects for it to be worth counting.
     let places = at_most(world, compiled).max(1);
     let enough = most.checked_div(places)?.saturating_add(1);
     let objects = |namespace| match compiled.names.as_ref().and_then(Globs::literals) {
@@ -39,7 +39,7 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     (copies > most).then_some(copies)
 }
 
-/// What to do about a rule that comes to too many copies.
+/// What to do about a rule that would have too many copies.
 pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
     let most = world.settings().spread_limits.max_copies;
     format!(
@@ -49,7 +49,7 @@ pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
     )
 }
 
-/// The rules that make copies at present, this one aside.
+/// The other rules that write copies at present.
 fn others<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
@@ -60,8 +60,8 @@ fn others<'w>(
     })
 }
 
-/// The slots that another rule may fill and that this one claims too: which rule has them depends on what is
-/// known of this one. The cost is what the other rules come to, however much this one claims.
+/// The slots that this rule and another one claim: which rule gets them depends on what is known of this one.
+/// The cost grows with the other rules' claims, not with this one's.
 pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     let Some(Ok(compiled)) = world.rules().get(rule).map(|facts| &facts.compiled) else {
         return BTreeSet::new();
@@ -78,7 +78,7 @@ pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     shared
 }
 
-/// The same of one source.
+/// The same for one source.
 pub(crate) fn shared_of<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -96,7 +96,7 @@ pub(crate) fn shared_of<'w>(
     others.flat_map(|(_, theirs)| claimed_by_both(world, theirs, compiled, source)).collect()
 }
 
-/// The slots of a source of one of two rules that copy it under the same name, in the targets of both.
+/// The slots of one source that two rules copy under the same name, in the targets of both.
 fn claimed_by_both<'w>(
     world: &'w World,
     one: &'w CompiledRule,
@@ -109,13 +109,13 @@ fn claimed_by_both<'w>(
     })
 }
 
-/// Whether a rule copies something under this name.
+/// Whether a rule has copies of this name.
 fn gives(world: &World, rule: &NamespacedName, compiled: &CompiledRule, copy: &str) -> bool {
     source_namespaces(rule, compiled)
         .any(|namespace| sources_giving(world, rule, compiled, namespace, copy).next().is_some())
 }
 
-/// The sources of a rule in whose place another rule would write if they were none.
+/// The sources of a rule that another rule would overwrite if they were not sources.
 pub(crate) fn taken_over(world: &World, rule: &NamespacedName) -> Vec<ObjectKey> {
     let takers: Vec<_> =
         others(world, rule).filter(|(_, theirs)| theirs.conflict != ConflictPolicy::Refuse).collect();

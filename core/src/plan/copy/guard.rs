@@ -1,6 +1,6 @@
-//! What policies say of a copy: it is judged as it will be, where it will be, before it is written. The
-//! webhook leaves what we write alone, and judging the source would not do: it may have another name, kind or
-//! namespace, of which no policy speaks.
+//! Judges a copy by the policies that cover it, as it will be and where it will be, before it is written. The
+//! webhook exempts our own writes. Judging only the source would not do: it may have another name, kind or
+//! namespace, which the policies do not cover.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// The reason of a copy that a policy refuses.
+/// Reason of a copy that a policy refuses.
 pub const REFUSED_BY_POLICY: &str = "RefusedByPolicy";
 /// How many violations a message names.
 const MOST_NAMED: usize = 3;
 
-/// The policies that refuse what breaks them and speak of one copy.
+/// The policies that cover one copy and refuse violations.
 pub struct Guards {
     guards: Vec<Guard>,
     request: RequestFacts,
@@ -36,12 +36,12 @@ pub struct Guards {
 struct Guard {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
-    /// It speaks of what is there now, too.
+    /// Whether it also covers the object that exists now.
     before: bool,
 }
 
 impl Guards {
-    /// Those that speak of what is about to be written by `account`; `None` where there are none.
+    /// The policies that cover what `account` is about to write; `None` where there are none.
     pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
         if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;
@@ -65,11 +65,11 @@ impl Guards {
         (!guards.is_empty()).then(|| Self { guards, request: request(world, slot, old.is_some(), account) })
     }
 
-    /// Why the copy must not become this, if so; both as JSON. A fault that is there already and that the
-    /// write leaves alone is let through, as it is for everybody.
+    /// Why the copy must not become `new`, if a policy refuses it; both are JSON. A fault that exists already
+    /// and that the write leaves alone is accepted, as for every writer.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// One of the objects cannot be read.
     pub fn refusal(
         &self,
         new: &str,
@@ -106,8 +106,8 @@ impl Guards {
     }
 }
 
-/// Stands for everything that a copy in this place is judged by but itself: while it is the same, so is the
-/// judgement.
+/// Stands for everything that the judgement of a copy in this slot depends on, apart from the copy itself:
+/// while it stays the same, the judgement does.
 pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
     let mut hasher = DefaultHasher::new();
     let namespace: Option<&BTreeMap<_, _>> =

@@ -1,6 +1,5 @@
-//! What holds back a write that is due: the last attempt was refused a moment ago, or somebody else writes
-//! the same object again and again. Two writers who each put one object right would answer each other for
-//! ever.
+//! Delays a due write where the last attempt was refused recently, or another writer keeps changing the same
+//! object. Without it, two writers who each correct one object would answer each other for ever.
 
 use std::time::Duration;
 
@@ -18,20 +17,20 @@ use crate::{
     plan::at_after,
 };
 
-/// How often what was refused is tried again.
+/// How often a refused write is tried again.
 pub const AGAIN: Duration = Duration::from_secs(300);
-/// This many writes of one content to one slot within [`CALM`] are repairs of what somebody else does to it.
+/// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
-/// After this long without a repair everything is forgotten.
+/// After this long without a repair, the count begins anew.
 const CALM: SignedDuration = SignedDuration::from_secs(60);
-/// Between two creations of a copy that somebody removes again and again. No longer: meanwhile anybody may
-/// take its place.
+/// Time between two creations of a copy that somebody keeps deleting. It is short, since meanwhile anybody
+/// may create another object there.
 const MADE_AGAIN: Duration = Duration::from_secs(1);
-/// First wait of a slot that others write, too; doubles.
+/// First wait for a slot that another writer changes, too; it doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Why this is not written now, and until when.
+/// Why the write is delayed, and until when.
 pub(super) fn held(
     world: &World,
     slot: &ObjectKey,
@@ -53,7 +52,7 @@ pub(super) fn held(
         .then(|| (contested(slot, existing), until))
 }
 
-/// A write that came to nothing, as it is remembered.
+/// The record of a failed write.
 pub fn attempted(
     world: &World,
     slot: &ObjectKey,
@@ -72,7 +71,7 @@ pub fn attempted(
     }
 }
 
-/// What became of the last attempt to write this very content over this very version.
+/// The last attempt, if it was for this very content over this very version.
 pub(super) fn last_attempt<'w>(
     world: &'w World,
     slot: &ObjectKey,
@@ -87,21 +86,22 @@ pub(super) fn last_attempt<'w>(
     (last.resource_version.as_ref() == version && last.digest == intent.marks.digest).then_some(last)
 }
 
-/// What came of the last attempt, and when the next one is.
+/// The problem that the last attempt ended with, and when the next one is.
 pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> Problem {
     match last.reason {
-        // Tried again soon.
+        // These are tried again soon.
         "Failed" | "Forbidden" => problem(slot, last.reason, &last.message),
         _ => problem(slot, last.reason, &tried_again(&last.message)),
     }
 }
 
-/// A refusal, and how often it is put to the test.
+/// A refusal, with a note of how often the write is tried again.
 pub fn tried_again(refusal: &str) -> String {
     format!("{refusal}; it is tried again every {} minutes", AGAIN.as_secs() / 60)
 }
 
-/// The repairs of a slot, with one write more of this content, which made the copy or changed what was there.
+/// The repairs of a slot, with one more write of this content, which created the copy or changed what was
+/// there.
 pub fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
     let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
     let before = recent.unwrap_or_else(|| Repairs {
@@ -120,7 +120,7 @@ pub fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestam
     Repairs { count, from, ..before }
 }
 
-/// Whether a slot has been left alone for so long that its repairs say nothing any more.
+/// Whether a slot has been left alone long enough to forget its repairs.
 pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
     now.duration_since(repairs.from.max(repairs.made_at)) > CALM
 }
@@ -144,7 +144,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// The writes that somebody provokes who answers each at once, by the second.
+    /// The seconds of our writes against a writer who undoes each at once.
     fn fought(until: i64) -> Vec<i64> {
         let (mut repairs, mut writes): (Option<Repairs>, Vec<i64>) = (None, Vec::new());
         for second in 0..until {
@@ -166,7 +166,7 @@ mod tests {
         assert!(gaps[6..].iter().all(|gap| *gap == 300), "{gaps:?}");
     }
 
-    /// If removals made us wait, somebody could remove a copy again and again and put another object in its
+    /// If deletions delayed us, somebody could delete a copy again and again and put another object in its
     /// place.
     #[test]
     fn a_missing_copy_is_made_again_within_a_second_whatever_else_is_fought_over() {

@@ -1,4 +1,4 @@
-//! What a copy is meant to be, from its source's fingerprint and its rule's shape. No content.
+//! What a copy should be, from its source's fingerprint and its rule's shape. It holds no content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,27 +14,27 @@ use crate::{
     validate::CompiledKeys,
 };
 
-/// What a copy is meant to be.
+/// What a copy should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The key of the copy for each key of the source that is carried over.
+    /// The copy's key for each key of the source that is copied.
     pub keys: BTreeMap<String, String>,
-    /// Content as it will be, by the copy's keys.
+    /// Digests of the content, by the copy's keys.
     pub content: BTreeMap<String, KeyPrint>,
-    /// A Secret's type.
+    /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
-    /// Immutable like its source.
+    /// Whether the copy is immutable, like its source.
     pub immutable: bool,
-    /// Labels, our marks among them.
+    /// The copy's labels, including our marks.
     pub labels: BTreeMap<String, String>,
-    /// Annotations, our marks among them.
+    /// The copy's annotations, including our marks.
     pub annotations: BTreeMap<String, String>,
-    /// Our marks.
+    /// The marks, which are among labels and annotations, too.
     pub marks: CopyMarks,
 }
 
 impl Intent {
-    /// What the claim makes of its source.
+    /// What a claim makes of its source in this slot.
     pub fn new(
         claim: &Claim<'_>,
         slot: &ObjectKey,
@@ -72,7 +72,7 @@ impl Intent {
         Self { keys, content, type_, immutable: print.immutable, labels, annotations, marks }
     }
 
-    /// The set of fields that our apply of this copy owns.
+    /// Hash of the set of fields that our apply of this copy owns.
     pub fn field_set(&self, kind: Kind) -> u64 {
         let data = self.content.iter().map(|(key, print)| match (kind, print.binary) {
             (Kind::ConfigMap, true) => format!("binaryData/{key}"),
@@ -85,33 +85,33 @@ impl Intent {
         field_set(data.chain(labels).chain(annotations).chain(type_).chain(immutable))
     }
 
-    /// Whether an existing object's content is exactly this one's, key for key and each in its place: the
-    /// environment of a pod takes nothing from `binaryData`.
+    /// Whether an existing object has exactly this content, key for key and each in the same map: the
+    /// environment of a pod reads nothing from `binaryData`.
     pub fn same_content(&self, print: &Fingerprint) -> bool {
         self.type_ == print.type_ && self.immutable == print.immutable && self.content == print.keys
     }
 
-    /// Whether no update makes an existing object this one: what is immutable stays so, and a Secret's type
-    /// is.
+    /// Whether no update can turn an existing object into this one: it is immutable, or its Secret type
+    /// differs.
     pub fn needs_replacing(&self, print: &Fingerprint) -> bool {
         self.type_ != print.type_ || (print.immutable && !self.same_content(print))
     }
 
-    /// Whether an existing object carries every label of this one, no matter who wrote them.
+    /// Whether an existing object has every label of this one, no matter who wrote them.
     pub fn same_labels(&self, facts: &ObjectFacts) -> bool {
         let label = |key: &str| facts.labels.get(key).map(|value| &**value);
         self.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
     }
 
-    /// Whether an existing object carries every label and annotation of this one, no matter who wrote them.
+    /// Whether an existing object has every label and annotation of this one, no matter who wrote them.
     pub fn same_meta(&self, facts: &ObjectFacts, print: &Fingerprint) -> bool {
         let ours = self.marks.annotations();
         let mut others = self.annotations.iter().filter(|(key, _)| !ours.contains_key(*key));
         self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 
-    /// The keys of an existing object that this one lacks: they are nulled before an apply, which alone would
-    /// leave another manager's keys where they are (server-side apply, KEP-555).
+    /// The keys of an existing object that this one lacks. They are nulled before the apply, which alone
+    /// would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
         let wanted = |key: &str, print: &KeyPrint| {
             self.content.get(key).is_some_and(|wanted| kind == Kind::Secret || wanted.binary == print.binary)
@@ -121,15 +121,15 @@ impl Intent {
     }
 }
 
-/// Bytes of what is carried over, keys and values.
+/// Bytes of the keys and values that are copied.
 pub(super) fn carried_bytes(shape: &CompiledKeys, print: &Fingerprint) -> u64 {
     let keys = carried_keys(shape, print);
     let carried = keys.iter().filter_map(|(from, to)| Some(to.len() as u64 + print.keys.get(from)?.size));
     carried.sum()
 }
 
-/// The copy's key for each key of the source that is carried over. Where a key is renamed to one that the
-/// source has too, the renamed one is meant.
+/// The copy's key for each key of the source that is copied. A renamed key wins over a source key of that
+/// name.
 fn carried_keys(shape: &CompiledKeys, print: &Fingerprint) -> BTreeMap<String, String> {
     let carried = print.keys.keys().filter_map(|from| Some((from, shape.carried(from)?)));
     let (renamed, kept): (Vec<_>, Vec<_>) = carried.partition(|(from, to)| from != to);

@@ -1,9 +1,9 @@
-//! What becomes of one slot, the place of one possible copy, and what a rule's status says of its slots.
+//! Plans one slot, the place of one possible copy, and what a rule's status says about its slots.
 
 pub mod absent;
-mod alike;
 pub mod claims;
 pub mod copies;
+mod copy_cache;
 pub mod demand;
 mod guard;
 mod hold;

@@ -1,10 +1,10 @@
-//! Copies that nobody wants: a two-step, visible act, only on complete knowledge, and never by somebody who
-//! may not.
+//! Orphaned copies: they are deleted in two visible steps, only on complete knowledge, and only if the rule's
+//! identity may delete them.
 //!
-//! The rule's present spec says what becomes of such a copy, where its identity was asked about deleting
-//! copies of this kind in this namespace. For a copy that an earlier spec has left behind elsewhere, the
-//! copy's own word counts as well, the gentler of the two, and the identity is asked whether it may delete
-//! there: else a user who may edit a rule would delete, or release from protection, what others may have
+//! The rule's current spec decides what happens to such a copy, where its identity was asked about deleting
+//! copies of this kind in this namespace. For a copy that an earlier spec has left elsewhere, the copy's own
+//! mark counts as well, the gentler of the two, and the API server is asked whether the identity may delete
+//! there. Otherwise a user who may edit a rule could delete, or release from protection, copies that others
 //! meant to stay ([0042](../../docs/decisions/0042-a-rule-removes-what-its-identity-may-delete.md)).
 
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// The reason of copies that nobody wants and that stay, because their rules may have gone with their
-/// definition.
+/// Reason of orphaned copies that stay, because their rules may have been deleted together with the
+/// CustomResourceDefinition.
 pub const HELD: &str = "Held";
-/// When to look again, while a watch of our own kinds has failed.
+/// When to look again after a watch of our own kinds has failed.
 const IN_DOUBT: Duration = Duration::from_secs(5);
-/// How old a yes may be when something is removed by it.
+/// How old the API server's yes may be for a deletion.
 const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
 
-/// What to do about a slot that no rule claims.
+/// Plans a slot that no rule claims.
 pub(super) fn plan_unwanted(
     world: &World,
     slot: &ObjectKey,
@@ -45,7 +45,7 @@ pub(super) fn plan_unwanted(
     };
     match proof(world, slot, facts) {
         Some(Proof::Forged) => return plan(SlotState::Nothing),
-        // Removing takes proof; where the key is lost, a person decides.
+        // A deletion needs proof. Where the key is lost, a person decides.
         Some(Proof::UnknownKey) | None => return plan(SlotState::Kept),
         Some(Proof::Ours) => {}
     }
@@ -60,7 +60,7 @@ pub(super) fn plan_unwanted(
     if let Some(why) = holds_back(world, &marks.rule) {
         return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Inert(why)) };
     }
-    // Nobody can be asked about a rule that is gone: the word that the rule left on the copy counts.
+    // A deleted rule has no identity to ask about, so the mark on the copy counts.
     let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
     let rule = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = rule else {
@@ -78,7 +78,7 @@ pub(super) fn plan_unwanted(
     if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
 }
 
-/// What a word about copies that nobody wants comes to.
+/// Plans an orphaned copy by what its mark or its rule says of it.
 fn leave(
     word: OnRemoval,
     facts: &ObjectFacts,
@@ -112,8 +112,8 @@ fn leave(
     }
 }
 
-/// The same plan, where the rule's identity may delete copies of this kind there; else the copy stays as it
-/// is, marks and all: without them everybody could edit it.
+/// The same plan if the rule's identity may delete copies of this kind there; otherwise the copy stays as it
+/// is, with its marks: without them, everybody could edit it.
 fn allowed(
     world: &World,
     slot: &ObjectKey,
@@ -146,9 +146,9 @@ fn allowed(
     }
 }
 
-/// The present definition of rules, where the rule of this copy has not been seen under it: the copy was
-/// written before, and nobody has said otherwise since. When the copy was written counts only for copies that
-/// an earlier version of ours made: a user who writes into a copy can move that time.
+/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under it: the copy was
+/// written before, and nobody has vouched for it since. The time of the write only counts for copies of an
+/// earlier version of ours, since a user who writes into a copy can move it.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -157,7 +157,7 @@ pub(super) fn unseen_under<'w>(
     world.definition().filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
-/// The same of any definition.
+/// The same for any definition.
 pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
     let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
         Some(uid) => *uid == *definition.uid,
@@ -178,16 +178,16 @@ fn held(rule: &NamespacedName, definition: &Definition) -> String {
     )
 }
 
-/// The command by which who may override copies lets go of those whose rules are not there, of one rule or of
-/// all: it says of each that its rule was seen under this definition.
+/// The shell command with which a user who may override copies releases those whose rules are missing, of one
+/// rule or of all: it notes on each copy that its rule was seen under this definition.
 pub fn let_go(rule: Option<&NamespacedName>, definition: &str) -> String {
     let label =
         rule.map_or_else(|| RULE_LABEL.to_owned(), |rule| format!("{RULE_LABEL}={}", rule_label(rule)));
     format!("kubectl annotate configmaps,secrets -A -l {label} --overwrite {DEFINITION}={definition}")
 }
 
-/// A rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and a
-/// spec that is not understood says nothing about what is unwanted.
+/// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and
+/// an invalid spec does not say which copies are orphaned.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
     inert(world, rule, world.rules().get(rule)?)
 }
@@ -201,7 +201,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A copy that an earlier version of ours made, which wrote no definition on it.
+    /// A copy that an earlier version of ours wrote, which noted no definition on it.
     fn copy(written: Option<i64>) -> ObjectFacts {
         ObjectFacts {
             uid: "u".into(),
@@ -222,7 +222,7 @@ mod tests {
         let definition = Definition { uid: "two".into(), created: at(100) };
         for (written, is_unseen) in [
             (Some(99), true),
-            // Both times are of whole seconds: the copy may have been written first.
+            // Both times are in whole seconds: the copy may have been written first.
             (Some(100), true),
             (Some(101), false),
             // Somebody has emptied managedFields.

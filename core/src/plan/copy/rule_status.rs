@@ -12,9 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    alike::Alike,
     claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
     copies::{SlotState, plan_claimed, plan_slot, problem},
+    copy_cache::CopyCache,
     demand::{too_many, too_many_said},
     spread::is_large,
     targets::{bounds, can_grow, unseen},
@@ -28,28 +28,28 @@ use crate::{
     validate::quarantine_reason,
 };
 
-/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not allowed to) has
-/// none: its status says why, and nobody is to be woken because its copies do not come.
+/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not authorized) has
+/// none: its status gives the reason, and missing copies of it should alert nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Copies that should exist.
+    /// How many copies should exist.
     pub desired: usize,
-    /// Copies of them in order.
+    /// How many of them are as they should be.
     pub current: usize,
-    /// Copies that a foreign object, another rule, another source or another writer is in the way of.
+    /// How many are blocked by a foreign object, another rule, another source or another writer.
     pub conflicting: usize,
-    /// Copies that were refused, or could not be written.
+    /// How many were refused, or could not be written.
     pub failed: usize,
 }
 
-/// What a rule's status should say.
+/// The status that a rule should have; `None` as in [`rule_report`].
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     rule_report(world, rule, now).map(|(status, _)| status)
 }
 
-/// What a rule's status should say, and its copies in numbers; `None` where the rule is gone, or where it has
-/// a status and something has to be asked or read again before there is anything to add: after a start of
-/// ours nothing has changed for anybody. The task that asks and reads has the status looked at afterwards.
+/// The status that a rule should have, and its copies in numbers. `None` where the rule is gone, or where it
+/// has a status and something must be asked or read again first: after a restart of ours nothing has changed
+/// for its users. The task that asks or reads plans the status again afterwards.
 pub fn rule_report(
     world: &World,
     rule: &NamespacedName,
@@ -66,7 +66,7 @@ pub fn rule_report(
         return None;
     }
     let mut count = Count::default();
-    // An author who may not do what a rule declares is not told either what the rule would come upon.
+    // An author without the rights that a rule declares is not told either what the rule would find.
     let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
     if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
         let too_many = too_many(world, rule, compiled);
@@ -87,7 +87,7 @@ pub fn rule_report(
             let print = world.fingerprint(source);
             count.large.extend(print.and_then(|print| is_large(world, compiled, source, print)));
         }
-        let mut alike = Alike::default();
+        let mut alike = CopyCache::default();
         let slots = match too_many {
             Some(_) => world.copies_of_rule(rule).cloned().collect(),
             None => slots_of(world, rule),
@@ -97,7 +97,7 @@ pub fn rule_report(
             if !left.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
                 return None;
             }
-            // What an earlier spec has left behind, and may not be taken away.
+            // A copy that an earlier spec has left, and that may not be deleted.
             if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
                 count.problems.push(problem);
             }
@@ -131,7 +131,7 @@ pub fn rule_report(
             }
         }
         if let Some(copies) = too_many {
-            // Nothing of what is lacking is on its way.
+            // Nothing that is missing is being written.
             count.desired = copies.max(count.current);
             count.hindered = count.desired - count.current;
             count.braked = 0;
@@ -144,13 +144,13 @@ pub fn rule_report(
     Some((status(world, rule, facts, count, now), tally))
 }
 
-/// A namespace that a rule means, and that is not seen.
+/// A target namespace of the rule that cannot be read.
 fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
     let (reason, message) = world.unseen(namespace)?;
     Some(Problem { namespace: namespace.to_owned(), reason: reason.into(), message, ..Problem::default() })
 }
 
-/// Why what is needed could not be read the last time, if it could not.
+/// Why a fact that the plan needs could not be read the last time.
 fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (&'static str, String)> {
     match need {
         Need::Fingerprint(key) => world.memory().source(key).unread.as_ref(),
@@ -158,19 +158,19 @@ fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (&'static str, String
     }
 }
 
-/// Why a rule is `Degraded` that comes to too many copies.
+/// Reason of `Degraded` for a rule with too many copies.
 const TOO_MANY: &str = "TooMany";
 
-/// Whether a status says that its rule comes to too many copies.
+/// Whether a status says that its rule would have too many copies.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     let is_so = |one: &Condition| one.type_ == "Degraded" && one.status == "True" && one.reason == TOO_MANY;
     status.conditions.iter().any(is_so)
 }
 
-/// Begins what `Ready` says of a source that is large for so many targets.
+/// Introduces, in the message of `Ready`, a source that is large for so many targets.
 const LARGE: &str = "; large: ";
 
-/// What a status says of a source that is large for so many targets.
+/// What a status says about a source that is large for so many targets.
 pub fn large_spread(status: &CopyratorRuleStatus) -> Option<&str> {
     large_spread_of(&status.conditions)
 }
@@ -186,29 +186,29 @@ struct Count {
     sources: usize,
     desired: usize,
     current: usize,
-    /// Slots that something else is in the way of.
+    /// Slots that a problem blocks.
     hindered: usize,
-    /// Those of them that our own account lacks a right for.
+    /// Those of them for which our own account lacks a right.
     forbidden: usize,
     /// Copies whose source keeps changing.
     braked: usize,
-    /// When the last of those is written.
+    /// When the last of those will be written.
     until: Option<Timestamp>,
     /// Sources that are large for so many targets.
     large: Vec<String>,
-    /// Copies that nobody wants any more, until their grace is over.
+    /// Orphaned copies that are still in their grace period.
     leaving: usize,
-    /// Sources that are named one by one and are not there.
+    /// Literally named sources that do not exist.
     absent_sources: Vec<ObjectKey>,
-    /// Which target namespaces that are named one by one do not exist, in words.
+    /// Which literally named target namespaces do not exist, in words.
     absent_targets: Option<String>,
-    /// No other targets are named.
+    /// Whether the rule names no other targets.
     is_nowhere: bool,
-    /// The first of them.
+    /// The first problems, up to the limit of a status.
     problems: Vec<Problem>,
-    /// How many are disputes.
+    /// How many problems are disputes over a slot.
     conflicting: usize,
-    /// How many are anything else.
+    /// How many problems are of another kind.
     failed: usize,
 }
 
@@ -224,7 +224,7 @@ impl Count {
         }
     }
 
-    /// Counts a slot that is not written, and why.
+    /// Counts a slot that a problem blocks.
     fn block(&mut self, problem: Problem) {
         self.hindered += 1;
         self.forbidden += usize::from(problem.reason == "Forbidden");
@@ -278,8 +278,8 @@ fn status(
 
     let pending = count.desired - count.current - count.hindered;
     let copying = || being_written(pending - count.braked, count.braked, count.until);
-    // A refusal takes nothing back: what may be written, and that the writer may impersonate an account,
-    // stays settled, and what others have claimed here proves nothing.
+    // A refusal takes nothing back: the rights to write, and that the writer may impersonate an account, stay
+    // settled. What others wrote into the status proves nothing.
     if let Some(Authority { answer: Ok(()), asked, .. }) = authority {
         grant(&mut status, world, rule, facts, *asked);
     }
@@ -314,7 +314,7 @@ fn status(
         }
     };
     let grows = facts.compiled.as_ref().is_ok_and(|compiled| can_grow(compiled));
-    let ready = match world.places().filter(|places| places.is_all() && stopped.is_none() && grows) {
+    let ready = match world.namespace_scope().filter(|places| places.is_all() && stopped.is_none() && grows) {
         Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
         None => ready,
     };
@@ -326,7 +326,7 @@ fn status(
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && ready.1 == "Forbidden");
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
-    // What is named and not there yet is waited for.
+    // Named objects that do not exist yet are waited for.
     let reconciling = match stopped {
         None if pending > 0 => Some((true, "Copying", copying())),
         None if !ready.0 && !is_stalled => Some((true, ready.1, ready.2.clone())),
@@ -342,7 +342,8 @@ fn status(
     status
 }
 
-/// Keeps what proves that this very spec was allowed, and since when; anew where nothing proves it yet.
+/// Keeps the proof that this very spec was allowed, and since when; a new one where there is no valid proof
+/// yet.
 fn grant(
     status: &mut CopyratorRuleStatus,
     world: &World,
@@ -355,12 +356,13 @@ fn grant(
     let bounds = bounds(world, rule, compiled);
     if !facts.is_granted(key, &bounds) {
         status.authorized_proof = Some(facts.grant(key, &bounds));
-        // As it is stored, without fractions: messages about it must be the same when it is read back.
+        // Without fractions of a second, as it is stored: messages about it must be the same after it is read
+        // back.
         status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
     }
 }
 
-/// What is said of a rule that may do what it declares: as far as that was asked, and when.
+/// The message for a rule whose identity has the rights: which of them were checked, and when.
 fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!("{identity} may do what this rule declares; that is asked again every 20 s");
@@ -373,14 +375,14 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
     }
 }
 
-/// A rule wants a copy where another rule's is.
+/// The problem of a slot whose copy belongs to another rule.
 pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Problem {
     let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
     let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
     problem(slot, "OtherRule", &message)
 }
 
-/// A rule would copy another object to the same slot, too.
+/// The problem of a slot to which the rule would copy another object, too.
 pub fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Problem {
     let message = format!(
         "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
@@ -390,7 +392,7 @@ pub fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Prob
     problem(slot, "DuplicateName", &message)
 }
 
-/// What is under way: copies that are written now, and copies that wait for their source to calm down.
+/// What is under way: copies that are being written, and copies that wait for their source to stop changing.
 fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
     let written = match copies {
         1 => "1 copy is being written".into(),
@@ -406,9 +408,9 @@ fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> Stri
     if copies == 0 { wait } else { format!("{written}; {wait}") }
 }
 
-/// What there is to say where nothing is under way: `AllCopied` only where there is something and all of it
-/// is there. `Ready` is `False` where a rule copies nothing because the sources that it names are not there;
-/// what a glob or selector finds later is as declared, and so is a namespace that is yet to come.
+/// Reason and message where nothing is under way. `AllCopied` only if there is a source and every copy
+/// exists. `Ready` is `False` where a rule copies nothing because its named sources do not exist; sources
+/// that a glob or selector may match later are as declared, and so is a namespace that does not exist yet.
 fn settled(
     facts: &RuleFacts,
     status: &CopyratorRuleStatus,
@@ -437,8 +439,8 @@ fn settled(
 }
 
 /// Why nothing is copied anywhere.
-const NO_TARGET: &str = "spec.targets selects no namespace, or only the source's own, excluded ones, system namespaces and such \
-                         as refuse copies";
+const NO_TARGET: &str = "spec.targets selects no namespace that takes copies: the source's own, excluded and system namespaces \
+                         take none, and those that refuse copies neither";
 
 fn nothing_selected(facts: &RuleFacts) -> String {
     let source = &facts.spec.source;

@@ -1,6 +1,6 @@
 //! The sources that annotations declare, for the webhook, which watches neither ConfigMaps nor Secrets: their
-//! names and what they ask for, as far as the user who asks may have it, no content. From it the webhook
-//! tells what will appear in a new namespace, and how far a change reaches.
+//! names and what they ask for, if their author has the rights. It holds no content. The webhook uses it to
+//! warn what will appear in a new namespace, and how far a change reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use crate::{
     names::{Kind, NamespacedName, ObjectKey},
 };
 
-/// Bytes of all sources together; the number of those beyond it is told.
+/// Bytes of all entries together; those beyond it are only counted.
 const MOST_BYTES: usize = 500 << 10;
-/// The key of the ConfigMap that holds it.
+/// The ConfigMap's key with the index.
 const KEY: &str = "sources.json";
 
-/// The sources that annotations declare.
+/// The sources that annotations declare, as listed in a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceIndex {
-    /// Those that fit.
+    /// The sources that fit.
     pub sources: Vec<IndexedSource>,
-    /// How many do not.
+    /// How many sources do not fit.
     pub omitted: usize,
 }
 
@@ -31,25 +31,25 @@ pub struct SourceIndex {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexedSource {
-    /// ConfigMap or Secret.
+    /// Whether it is a ConfigMap or a Secret.
     pub kind: Kind,
-    /// Its namespace.
+    /// Namespace of the source.
     pub namespace: String,
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// Its annotation `copyrator.dev/copy-to`.
+    /// The value of its annotation `copyrator.dev/copy-to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to: Option<String>,
-    /// Its annotation `copyrator.dev/copy-to-selector`.
+    /// The value of its annotation `copyrator.dev/copy-to-selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to_selector: Option<String>,
-    /// Its annotation `copyrator.dev/restart-pods`.
+    /// The value of its annotation `copyrator.dev/restart-pods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_pods: Option<String>,
 }
 
 impl SourceIndex {
-    /// The known sources whose author may do what they ask for.
+    /// The known sources whose author has the rights that they ask for.
     pub fn of(world: &World) -> Self {
         let mut index = Self::default();
         let mut bytes = 0;
@@ -72,7 +72,7 @@ impl SourceIndex {
                 restart_pods: monitor.and_then(|facts| facts.annotations.get(RESTART_PODS)).cloned(),
             };
             bytes += serde_json::to_string(&one).map_or(0, |text| text.len() + 1);
-            // In order, so that the same ones are left out each time.
+            // In order, so that the same sources are left out each time.
             if bytes > MOST_BYTES {
                 index.omitted += 1;
             } else {
@@ -82,20 +82,20 @@ impl SourceIndex {
         index
     }
 
-    /// Nothing to tell.
+    /// Whether there is no source, listed or left out.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.omitted == 0
     }
 
-    /// As the ConfigMap's data.
+    /// The data of the ConfigMap.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The index cannot be written as JSON.
     pub fn to_data(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
         Ok([(KEY.to_owned(), serde_json::to_string(self)?)].into())
     }
 
-    /// From the ConfigMap's data; `None` where it is none of ours.
+    /// Reads the data of the ConfigMap; `None` where it is not an index of ours.
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
     }
@@ -120,14 +120,14 @@ fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bo
         }
 }
 
-/// Whether an object is the ConfigMap that holds it.
+/// Whether an object is the ConfigMap with the index.
 pub(crate) fn is_source_index(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::ConfigMap
         && *key.namespace == *world.settings().own_namespace
         && &*key.name == SOURCE_INDEX
 }
 
-/// The ConfigMap that holds it.
+/// The ConfigMap with the index, in our own namespace.
 pub fn source_index_key(world: &World) -> ObjectKey {
     ObjectKey::new(Kind::ConfigMap, world.settings().own_namespace.as_str(), SOURCE_INDEX)
 }

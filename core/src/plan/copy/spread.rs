@@ -1,6 +1,6 @@
-//! What holds back a source that keeps changing, or that is too large for its targets. Only copies that carry
-//! what we wrote and nothing else are held back: a copy that is missing, or that somebody changed, is made
-//! right at once.
+//! Delays a source that keeps changing, and stops one that is too large for its targets. Only copies that
+//! have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is put right at
+//! once.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// The gap between two spreads of a source that keeps changing does not grow beyond this.
+/// The longest gap between two spreads of a source that keeps changing.
 const LONGEST_GAP: Duration = Duration::from_secs(300);
 
-/// What a copy carries, where all that is to be done about it is to follow its source.
+/// The content that a copy has, if following its source is all that the write does.
 pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> Option<String> {
     let facts = existing?;
     let (marks, owned) = (facts.marks.as_deref()?, facts.ownership.as_deref()?);
@@ -27,7 +27,7 @@ pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> Opt
     (is_as_we_wrote_it && content(marks) != content(wanted)).then(|| content(marks))
 }
 
-/// Until when a copy that carries this waits for its turn: each has one a spread.
+/// Until when a copy with this content waits: each copy is written once a spread.
 pub(super) fn braked(
     world: &World,
     source: &ObjectKey,
@@ -35,13 +35,14 @@ pub(super) fn braked(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let spread = world.memory().source(source).spread.as_ref()?;
-    // A clock that was set back makes nobody wait.
+    // If the clock was set back, nothing waits.
     (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
 }
 
-/// The source's latest spread, once this has been written; `None` where the write does not count.
+/// The source's latest spread, once this write is done; `None` where the write does not count.
 ///
-/// A copy whose turn has not come yet belongs to the spread under way, though it takes longer than its gap.
+/// A copy that is still to be written belongs to the spread under way, even if that takes longer than its
+/// gap.
 pub fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
     let least = world.settings().spread_limits.min_interval;
     let before = world.memory().source(&write.source).spread.as_ref();
@@ -63,7 +64,7 @@ fn next(before: Option<&Spread>, least: Duration, carried: &str, takes: String, 
     Spread { begun: now, gap, contents: BTreeSet::from([takes]) }
 }
 
-/// Whether a source has been left alone for so long that its latest spread says nothing any more.
+/// Whether a source has not changed for long enough to forget its latest spread.
 pub fn is_calm(spread: &Spread, now: Timestamp) -> bool {
     now >= at_after(end(spread), spread.gap)
 }
@@ -72,12 +73,12 @@ fn end(spread: &Spread) -> Timestamp {
     at_after(spread.begun, spread.gap)
 }
 
-/// What a copy carries, as its marks say.
+/// The content that a copy has, according to its marks.
 fn content(marks: &CopyMarks) -> String {
     format!("{} {}", marks.source_uid, marks.digest)
 }
 
-/// Why nothing of this source is written: it is too large for so many targets.
+/// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
     let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, claim.compiled, &claim.source, print, most)?;
@@ -87,7 +88,7 @@ pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -
     ))
 }
 
-/// What there is to warn of: this source is large for so many targets, and is copied all the same.
+/// Warns of a source that is large for so many targets and copied all the same.
 pub(super) fn is_large(
     world: &World,
     compiled: &CompiledRule,
@@ -99,7 +100,7 @@ pub(super) fn is_large(
     beyond(world, compiled, source, print, limits.warn_bytes).filter(|_| !is_refused)
 }
 
-/// What a source comes to in all of a rule's targets, where that is more than `bound`.
+/// The bytes of a source in all of a rule's targets, if they are more than `bound`.
 fn beyond(
     world: &World,
     compiled: &CompiledRule,
@@ -109,7 +110,7 @@ fn beyond(
 ) -> Option<String> {
     let bytes = carried_bytes(&compiled.shape.keys, print);
     let in_all = |targets: usize| Bytes(bytes.saturating_mul(targets as u64));
-    // Mostly there are too few namespaces for it to be worth counting.
+    // Usually there are too few namespaces for it to be worth counting.
     if in_all(world.namespaces().len()) <= bound {
         return None;
     }
@@ -127,7 +128,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Changes of one source, by second, and when its one copy takes them.
+    /// The seconds in which the only copy of a source is written, given the seconds in which the source
+    /// changes.
     fn spreads(changes: impl Fn(i64) -> bool, until: i64) -> Vec<i64> {
         let (least, mut last): (_, Option<Spread>) = (Duration::from_secs(5), None);
         let (mut copy, mut source, mut written) = (0, 0, Vec::new());
@@ -157,21 +159,22 @@ mod tests {
             spreads(|second| second > 0 && second % 10 == 0, 100),
             [10, 20, 30, 40, 50, 60, 70, 80, 90]
         );
-        // Two in a row, the second of which waits; and again when the gap of ten seconds has passed twice.
+        // Two changes in a row, the second of which waits; and again when the gap of ten seconds has passed
+        // twice.
         assert_eq!(spreads(|second| [1, 2, 26, 27].contains(&second), 100), [1, 6, 26, 31]);
     }
 
-    /// Five thousand copies take longer than the gap: the late ones are no second spread.
+    /// Five thousand copies take longer than the gap: the late ones are not a second spread.
     #[test]
     fn a_spread_under_way_is_not_cut_by_its_own_brake() {
         let least = Duration::from_secs(5);
         let begun = next(None, least, "old", "new".into(), at(100));
         let late = next(Some(&begun), least, "old", "new".into(), at(107));
         assert_eq!(late, begun);
-        // Until its source changes again: then everything has a turn, now.
+        // Until the source changes again: then every copy is written, now.
         let second = next(Some(&late), least, "old", "newer".into(), at(107));
         assert_eq!((second.begun, second.gap), (at(107), Duration::from_secs(10)));
-        // Neither of two contents that take turns escapes.
+        // Alternating between two contents does not evade the gap.
         let both = next(Some(&begun), least, "old", "other".into(), at(101));
         let third = next(Some(&both), least, "new", "other".into(), at(105));
         assert_eq!((third.begun, third.gap), (at(105), Duration::from_secs(10)));

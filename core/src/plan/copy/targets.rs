@@ -1,4 +1,4 @@
-//! Which namespaces take a rule's copies, and why the others do not.
+//! Which namespaces get a rule's copies, and why the others do not.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,21 +10,20 @@ use crate::{
     validate::{CompiledRule, CompiledTarget},
 };
 
-/// Why a namespace takes no copies, whatever rules say.
+/// Why a namespace gets no copies, whatever the rules say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declines {
-    /// It is going.
+    /// The namespace is being deleted.
     Terminating,
-    /// Our own objects live there.
+    /// The namespace holds Copyrator's own objects.
     Ours,
-    /// It is Kubernetes' own, or configured to be left alone.
+    /// The namespace belongs to Kubernetes, or to `--system-namespaces`.
     System,
-    /// Its label says so.
+    /// The namespace has the label `copyrator.dev/copies: refuse`.
     Refuses,
 }
 
-/// Why a namespace takes no copies; `None` where it is there and stays, is no system namespace and not ours,
-/// and does not refuse.
+/// Why a namespace gets no copies; `None` where it may get some.
 pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Declines> {
     if facts.terminating {
         Some(Declines::Terminating)
@@ -60,7 +59,7 @@ pub fn is_named(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> bool
         })
 }
 
-/// What each term of a rule's targets lacks to name this namespace, in words: the first thing of each.
+/// What each term of a rule's targets lacks to select this namespace, in words: the first thing of each.
 pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<String> {
     let terms = rule.targets.iter().enumerate().filter_map(|(index, term)| {
         if let Some(names) = term.names.as_ref().filter(|names| !names.matches(name)) {
@@ -76,23 +75,23 @@ pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<S
     terms.collect()
 }
 
-/// Whether a rule's targets can become more without anybody writing it.
+/// Whether a rule can get more targets without being edited.
 pub fn can_grow(rule: &CompiledRule) -> bool {
     rule.targets.iter().any(|term| term.names.as_ref().is_none_or(|names| names.literals().is_none()))
 }
 
-/// Whether a rule could name this namespace, whatever its labels are.
+/// Whether a rule's terms could select a namespace of this name with the right labels.
 fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
     let by_name = rule.targets.iter().any(|term| term.names.as_ref().is_none_or(|names| names.matches(name)));
     by_name && !is_excluded(rule, name)
 }
 
-/// The namespaces that a rule's copies can go to, where not all are looked at: all of those in sight that it
-/// could name, whatever their labels are at present. Where a person looks, those that Copyrator is taken to
-/// see: Copyrator has asked about these, and they are part of its proof of a grant. `None`: what the rule
-/// declares says all.
+/// The namespaces that a rule's copies can go to, where Copyrator looks at some only: all readable ones that
+/// the rule could select, whatever their labels are now. For the caller of a command, those that Copyrator
+/// supposedly reads: Copyrator has asked about these, and its proof of the grant covers them. `None` where
+/// Copyrator looks at all namespaces.
 pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
-    let places = world.places().filter(|places| places.is_all())?;
+    let places = world.namespace_scope().filter(|places| places.is_all())?;
     let only_source = match compiled.source_namespaces.as_slice() {
         [] => Some(&*rule.namespace),
         [one] => Some(one.as_str()),
@@ -110,8 +109,8 @@ pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
     })
 }
 
-/// Whether a rule's identity is asked about deleting copies of this kind in this namespace by what the
-/// present spec declares ([`crate::authority::rule_questions_within`]), whether it wants one there or not.
+/// Whether the current spec makes Copyrator ask about deleting copies of this kind in this namespace
+/// ([`crate::authority::rule_questions_within`]), whether or not the rule claims one there.
 pub(super) fn was_asked_about(
     world: &World,
     rule: &NamespacedName,
@@ -127,7 +126,7 @@ pub(super) fn was_asked_about(
         }
 }
 
-/// The namespaces that a rule's identity is asked about one by one, as far as they are there.
+/// The namespaces that a rule's identity is asked about one by one, as far as they exist.
 pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let sources = compiled.source_namespaces.iter().filter(|name| ***name != *rule.namespace);
@@ -143,10 +142,10 @@ pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
     Bounds { sources: sources.filter_map(tag).collect(), targets: one_by_one, can_grow }
 }
 
-/// The namespaces that a rule means and that are not seen: those that it names, and those we are to look at
-/// and cannot that it could name.
+/// The target namespaces of a rule that cannot be read: those that it names, and those on the list of
+/// `--namespaces` that it could select.
 pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str> {
-    let Some(places) = world.places() else { return BTreeSet::new() };
+    let Some(places) = world.namespace_scope() else { return BTreeSet::new() };
     let named = rule.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
     let meant = named.map(String::as_str).filter(|name| !is_excluded(rule, name));
     let listed = places.names().map(|name| &**name).filter(|name| could_be_named(rule, name));
@@ -156,8 +155,8 @@ pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str>
     meant.chain(listed).filter(is_served).filter(|name| !world.sees(name)).collect()
 }
 
-/// The namespaces that take a rule's copies, in order. Where the rule names them nobody looks through all
-/// there are.
+/// The namespaces that get a rule's copies, in order. Where the rule names its targets, only those are looked
+/// up.
 pub fn targets<'w>(world: &'w World, rule: &'w CompiledRule) -> impl Iterator<Item = &'w Arc<str>> {
     let literals = literals(rule);
     let any = literals.is_none().then(|| world.namespaces().iter()).into_iter().flatten();
@@ -173,7 +172,7 @@ pub(super) fn at_most(world: &World, rule: &CompiledRule) -> usize {
     literals(rule).map_or(world.namespaces().len(), |names| names.len())
 }
 
-/// The only namespaces that can be among a rule's targets, where it names them.
+/// The only possible targets of a rule, where it names them literally.
 fn literals(rule: &CompiledRule) -> Option<BTreeSet<&str>> {
     let terms = rule.targets.iter().map(|term| term.names.as_ref()?.literals());
     let names: Option<Vec<&[String]>> = terms.collect();
@@ -188,22 +187,22 @@ mod tests {
     use crate::{
         api::CopyratorRuleSpec,
         authority::{Subject, rule_questions_within},
-        model::{Look, Places, Store},
+        model::{NamespaceRead, NamespaceScope, Store},
         names::Kind,
     };
 
-    /// What was not asked is asked before anything is taken away there, so both must mean the same.
+    /// A right that was not asked about is asked about before a deletion, so both functions must agree.
     #[test]
     fn what_was_asked_about_deleting_is_what_the_spec_declares() {
         let rule = NamespacedName::new("home", "app");
         let mut some = World::default();
-        some.set_places(Some(Places::new(["a", "b"])));
+        some.set_namespace_scope(Some(NamespaceScope::new(["a", "b"])));
         for place in ["a", "b"].map(Arc::from) {
-            some.look(&place, Look::Namespace(NamespaceFacts::default()));
+            some.note_read(&place, NamespaceRead::Namespace(NamespaceFacts::default()));
             let others = [Store::ConfigMaps, Store::Secrets, Store::Deployments, Store::StatefulSets];
             let ours = [Store::DaemonSets, Store::CopyratorRules, Store::ConfigMonitors];
             for store in others.into_iter().chain(ours) {
-                some.look(&place, Look::Listed(store));
+                some.note_read(&place, NamespaceRead::Listed(store));
             }
         }
         for targets in [

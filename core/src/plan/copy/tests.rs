@@ -1,4 +1,4 @@
-//! Whose slot it is, what is copied at all, what holds a write back, and what a status says meanwhile.
+//! Which rule gets a slot, what is copied, what delays a write, and what a status says meanwhile.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 mod demand;
 mod guard;
-mod places;
+mod namespace_scope;
 mod ready;
 
 use super::{
@@ -130,7 +130,7 @@ fn everything_begins_with_authorities_and_leaves_no_slot_out() {
     );
 }
 
-/// Even an identity that may read our namespace copies nothing that marks, grants and certificates rest on.
+/// Even an identity that may read our namespace cannot copy what marks, grants and certificates rest on.
 #[test]
 fn secrets_of_ours_are_no_sources_and_our_namespace_no_target() {
     let mut world = world();
@@ -157,7 +157,7 @@ fn secrets_of_ours_are_no_sources_and_our_namespace_no_target() {
     assert_eq!(plan_slot(&world, &theirs, at(100)).action, None);
 }
 
-/// The older of two rules that come together has the slot, however long the API server takes to answer.
+/// The older of two rules that appear together gets the slot, however long the API server takes to answer.
 #[test]
 fn a_free_slot_waits_for_an_older_rule_that_has_not_been_asked_about() {
     let mut world = world();
@@ -177,7 +177,7 @@ fn a_free_slot_waits_for_an_older_rule_that_has_not_been_asked_about() {
     assert_eq!(plan_slot(&world, &slot(), at(100)).rule, Some(young));
 }
 
-/// The admission policy guards what carries the labels: anybody may write annotations on their own objects.
+/// The admission policy guards objects with the labels; everybody may write annotations on their own objects.
 #[test]
 fn with_an_unknown_key_only_labelled_marks_count() {
     let mut world = world();
@@ -193,7 +193,7 @@ fn with_an_unknown_key_only_labelled_marks_count() {
     assert_eq!(blocked(&plan_slot(&world, &slot(), at(100))), "Conflict");
     secret(&mut world, "shop", "app", json!({"annotations": annotations, "labels": intent.marks.labels()}));
     assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none(), "it is ours, of another key");
-    // Without the labels, with our own key: still ours.
+    // Without the labels, but with our own key: still ours.
     secret(&mut world, "shop", "app", json!({"annotations": intent.marks.annotations(), "labels": null}));
     assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none());
 }
@@ -244,7 +244,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     written(&plan_slot(&world, &slot(), at(500)));
 }
 
-/// After a start of ours nothing has changed for anybody: no status says meanwhile that nobody was asked.
+/// A restart of ours changes nothing for users: no status says meanwhile that rights were not checked.
 #[test]
 fn a_status_waits_for_the_answer_it_already_gave() {
     let mut world = world();
@@ -268,7 +268,7 @@ fn a_status_waits_for_the_answer_it_already_gave() {
         assert_eq!(rule_status(&world, &name, at(2)), None);
         answer(&mut world, &name, may);
         assert_eq!(rule_status(&world, &name, at(2)), Some(status), "a restart writes nothing");
-        // The old answer says nothing of a new generation.
+        // The old answer says nothing about a new generation.
         let mut changed = stored;
         changed["metadata"] = json!({"generation": 2});
         rule(&mut world, "a", 0, changed);
@@ -277,7 +277,8 @@ fn a_status_waits_for_the_answer_it_already_gave() {
     }
 }
 
-/// The API server keeps whole seconds: after a start of ours a status that said more would be written again.
+/// The API server keeps whole seconds: after a restart of ours, a status with fractions would be written
+/// again.
 #[test]
 fn when_it_was_asked_is_the_same_once_it_is_read_back() {
     for milliseconds in [1_000, 1_400, 1_600] {
@@ -295,7 +296,7 @@ fn when_it_was_asked_is_the_same_once_it_is_read_back() {
     }
 }
 
-/// What somebody claims in a status proves nothing, and gives nobody anything to write again and again.
+/// A claim in a status proves nothing, and does not make anybody write again and again.
 #[test]
 fn a_status_proves_a_grant_and_carries_a_claim_along() {
     let mut world = world();
@@ -382,8 +383,7 @@ fn what_differs_is_named_and_never_shown() {
     assert!(said.contains("home/rule Replace") && said.contains(r#""fields":["type"]"#), "{said}");
 }
 
-/// A spread that waits, and one that is large, are said by the status; what neither waits nor is large is
-/// not.
+/// The status reports a delayed spread and a large one, and no other.
 #[test]
 fn a_status_tells_of_spreads() {
     let mut world = world();
@@ -430,8 +430,8 @@ fn a_status_tells_of_spreads() {
     );
 }
 
-/// A CA restored from a backup: webhooks mint with it at once, and until hooks carry it calls fail. A deleted
-/// key of digests: until it is back, a start would make another, by which no mark is known.
+/// After restoring a CA from a backup, webhooks use it at once, and calls fail until the hooks carry it.
+/// After deleting the key of digests, a restart would make another one, by which no mark is known.
 #[test]
 fn our_own_secrets_are_looked_at_as_soon_as_they_change() {
     let world = world();

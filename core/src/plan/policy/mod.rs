@@ -1,4 +1,4 @@
-//! What ConfigPolicies say of what is there already.
+//! What ConfigPolicies say of existing objects.
 
 mod policy_status;
 pub mod scan;

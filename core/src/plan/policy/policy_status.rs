@@ -1,8 +1,8 @@
 //! A policy's status, from what is known.
 //!
-//! Reasons of `Ready`: `InForce`, `HooksOff` (nothing asks us about writes), `Invalid`, `UnsupportedField` (a
-//! newer version wrote it). Reasons of `Stalled`: the last two. Reason of `Degraded`: `Violations`, by
-//! objects that are there already.
+//! Reasons of `Ready`: `InForce`, `HooksOff` (the API server does not ask us about writes), `Invalid`,
+//! `UnsupportedField` (a newer version wrote it). Reasons of `Stalled`: the last two. Reason of `Degraded`:
+//! `Violations`, by existing objects.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use crate::{
     validate::quarantine_reason,
 };
 
-/// What a policy's status should say; `None` where the policy is gone, or nobody has looked yet whether it is
-/// in force.
+/// The status that a policy should have; `None` where the policy is gone, or it was not checked yet whether
+/// it is in force.
 pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<ConfigPolicyStatus> {
     let facts = world.policies().get(name)?;
     let (mut status, generation, now) =
@@ -31,13 +31,13 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
         Some(message) => (false, quarantine_reason(&status.problems), message.clone()),
         None => in_force(world, name, facts)?,
     };
-    match world.standing(name).filter(|standing| is_of(standing, facts)) {
+    match world.scan_result(name).filter(|standing| is_of(standing, facts)) {
         _ if invalid.is_some() => forget(&mut status),
         Some(standing) => {
             status.violation_count = Some(standing.count);
             status.violations = standing.first.iter().cloned().collect();
         }
-        // What an earlier leader found holds until we have looked ourselves.
+        // An earlier leader's result counts until we have scanned ourselves.
         None if of_this => {}
         None => forget(&mut status),
     }
@@ -51,7 +51,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
     set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
     set_condition(&mut status.conditions, "Degraded", degraded, generation, &now);
-    // One more than the schema takes, and the API server would refuse the whole status.
+    // With one more than the schema allows, the API server would refuse the whole status.
     status.problems.truncate(WORST_PROBLEMS);
     status.observed_generation = Some(generation);
     Some(status)
@@ -67,7 +67,8 @@ fn forget(status: &mut ConfigPolicyStatus) {
     status.violations.clear();
 }
 
-/// Whether anybody asks us about the writes that it speaks of; `None` where that has not been looked at.
+/// Whether the API server asks about the writes that the policy covers, with reason and message; `None` where
+/// that was not checked.
 fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'static str, String)> {
     let hooked = world.hooked(name);
     let hooked = hooked.filter(|it| it.uid == facts.uid && it.generation == facts.generation)?;
@@ -85,14 +86,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::{Action, ConfigPolicySpec, PolicyKind, StandingViolation},
-        model::{Declared, Hooked, Standing},
+        api::{Action, ConfigPolicySpec, ExistingViolation, PolicyKind},
+        model::{Declared, HookCoverage, ScanResult},
         validate::CompiledPolicy,
     };
 
     fn world(off: Option<&str>) -> World {
         let mut world = unhooked();
-        let hooked = Hooked { uid: "u".into(), generation: 2, off: off.map(str::to_owned) };
+        let hooked = HookCoverage { uid: "u".into(), generation: 2, off: off.map(str::to_owned) };
         world.set_hooked(&"p".into(), hooked);
         world
     }
@@ -142,7 +143,7 @@ mod tests {
         });
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((&*status.kinds, &*status.actions), ("ConfigMap,Secret", "Deny,Audit"));
-        // With its own status it says nothing new.
+        // With its own status, there is nothing new to write.
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
     }
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn what_was_found_by_another_generation_is_not_told() {
         let mut world = world(None);
-        let violation = StandingViolation {
+        let violation = ExistingViolation {
             kind: PolicyKind::ConfigMap,
             namespace: "shop".into(),
             name: "app".into(),
@@ -158,18 +159,18 @@ mod tests {
             key: None,
             message: "holds 9 bytes".into(),
         };
-        let mut found = Standing { uid: "u".into(), generation: 2, ..Standing::default() };
+        let mut found = ScanResult { uid: "u".into(), generation: 2, ..ScanResult::default() };
         found.add(violation);
-        world.set_standing([("p".into(), found)].into());
+        world.set_scan_results([("p".into(), found)].into());
         assert_eq!(conditions(&world), ["Ready True InForce", "Degraded True Violations"]);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (Some(1), 1));
-        // A new leader has not looked yet, and keeps what is told.
-        world.set_standing(Default::default());
+        // A new leader has not scanned yet, and keeps what the status says.
+        world.set_scan_results(Default::default());
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
         world.edit_policy("p", |facts| facts.generation = 3);
-        let hooked = Hooked { generation: 3, ..world.hooked("p").cloned().unwrap() };
+        let hooked = HookCoverage { generation: 3, ..world.hooked("p").cloned().unwrap() };
         world.set_hooked(&"p".into(), hooked);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (None, 0));

@@ -1,5 +1,4 @@
-//! What is there already, judged by the policies present: object by object, so that no more than one needs to
-//! be held.
+//! Judges existing objects by the policies in the cluster: object by object, so that only one is in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,16 +8,16 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::{ConfigPolicySpec, CopiesMatch, PolicyKind, StandingViolation},
-    model::{PolicyFacts, Standing, World},
+    api::{ConfigPolicySpec, CopiesMatch, ExistingViolation, PolicyKind},
+    model::{PolicyFacts, ScanResult, World},
     names::ObjectKey,
     validate::{Candidate, CompiledPolicy, Judgement},
 };
 
-/// The namespaces that no hook speaks of, beside our own.
+/// The namespaces that no hook covers, beside our own.
 const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
-/// One look at everything that policies speak of.
+/// One pass over all objects that policies cover.
 pub struct Scan {
     judges: Vec<Judge>,
 }
@@ -27,41 +26,41 @@ struct Judge {
     name: Arc<str>,
     kinds: Vec<PolicyKind>,
     policy: Arc<CompiledPolicy>,
-    /// It speaks of copies, too.
+    /// Whether the policy covers copies, too.
     copies: bool,
-    standing: Standing,
+    standing: ScanResult,
 }
 
-/// The policies of a scan that speak of an object.
+/// The policies of a scan that cover one object.
 pub struct Judges(Vec<usize>);
 
 impl Judges {
-    /// Whether nobody speaks of the object.
+    /// Whether no policy covers the object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Scan {
-    /// Begins one, by the policies as they are.
+    /// Begins a scan with the policies as they are now.
     pub fn begin(world: &World) -> Self {
         let judges = world.policies().iter().filter_map(|(name, facts)| {
             let policy = judging(facts)?.clone();
             let standing =
-                Standing { uid: facts.uid.clone(), generation: facts.generation, ..Standing::default() };
+                ScanResult { uid: facts.uid.clone(), generation: facts.generation, ..ScanResult::default() };
             let (kinds, copies) = (facts.spec.match_.kinds.clone(), speaks_of_copies(facts));
             Some(Judge { name: name.clone(), kinds, policy, copies, standing })
         });
         Self { judges: judges.collect() }
     }
 
-    /// The kinds that are to be looked at.
+    /// The kinds that must be listed.
     pub fn kinds(&self) -> BTreeSet<PolicyKind> {
         self.judges.iter().flat_map(|judge| judge.kinds.iter().copied()).collect()
     }
 
-    /// Which policies speak of an object: none where hooks exempt it or it is on its way out, not all where
-    /// it is a copy.
+    /// The policies that cover an object: none if the hooks exempt it or it is being deleted, fewer if it is
+    /// a copy.
     pub fn judges_of(&self, world: &World, object: &Candidate<'_>) -> Judges {
         if object.deleting || object.is_kubernetes_own() || is_exempt(world, &object.namespace) {
             return Judges(Vec::new());
@@ -76,7 +75,7 @@ impl Scan {
         )
     }
 
-    /// Has them judge it.
+    /// Judges an object by these policies.
     pub fn judge(&mut self, judges: &Judges, object: &Candidate<'_>, now: Timestamp) {
         for index in &judges.0 {
             let Some(Judge { policy, standing, .. }) = self.judges.get_mut(*index) else { continue };
@@ -86,7 +85,7 @@ impl Scan {
                     PolicyKind::Namespace => String::new(),
                     _ => object.namespace.clone().into_owned(),
                 };
-                standing.add(StandingViolation {
+                standing.add(ExistingViolation {
                     kind: object.kind,
                     namespace,
                     name: object.name.clone().into_owned(),
@@ -98,25 +97,25 @@ impl Scan {
         }
     }
 
-    /// What came of it, by policy.
-    pub fn end(self) -> BTreeMap<Arc<str>, Standing> {
+    /// The violations that were found, by policy.
+    pub fn end(self) -> BTreeMap<Arc<str>, ScanResult> {
         self.judges.into_iter().map(|judge| (judge.name, judge.standing)).collect()
     }
 }
 
-/// Whether a policy has never been held against what is there: not in any generation, so that nobody who
-/// changes one over and over is in a hurry.
+/// Whether a policy was never part of a scan. Later generations do not count, so that editing a policy again
+/// and again makes nothing urgent.
 pub fn is_unscanned(world: &World) -> bool {
-    let never = |name| world.standing(name).is_none();
+    let never = |name| world.scan_result(name).is_none();
     world.policies().iter().any(|(name, facts)| judging(facts).is_some() && never(name))
 }
 
-/// Whether what was found is of this very policy.
-pub(super) fn is_of(standing: &Standing, facts: &PolicyFacts) -> bool {
+/// Whether a result is about this very policy.
+pub(super) fn is_of(standing: &ScanResult, facts: &PolicyFacts) -> bool {
     standing.uid == facts.uid && standing.generation == facts.generation
 }
 
-/// Whether some policy speaks of an object, as far as its metadata says.
+/// Whether some policy covers an object, according to its metadata.
 pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     let Some(facts) = world.object(key) else { return false };
     let kind = key.kind.into();
@@ -135,7 +134,7 @@ pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     judging.any(|policy| policy.covers(&object, namespace) == Some(true))
 }
 
-/// Whether what some policy says of objects hangs on namespaces.
+/// Whether some policy selects objects by the labels of namespaces.
 pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
     world.policies().values().filter(|facts| judging(facts).is_some()).any(|facts| {
         let scope = &facts.spec.match_;
@@ -143,7 +142,7 @@ pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
     })
 }
 
-/// A policy that says something of objects as they stand.
+/// The policy, if it says anything about existing objects.
 fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
     let ConfigPolicySpec { data, labels, limits, validations, .. } = &facts.spec;
     let says = !data.is_empty() || labels.is_some() || limits.is_some() || !validations.is_empty();
@@ -154,7 +153,7 @@ pub(crate) fn is_exempt(world: &World, namespace: &str) -> bool {
     SYSTEM.contains(&namespace) || world.settings().own_namespace == namespace
 }
 
-/// Whether a policy says anything of copies.
+/// Whether a policy covers copies.
 pub(crate) fn speaks_of_copies(facts: &PolicyFacts) -> bool {
     facts.spec.match_.copies == CopiesMatch::Include
 }
@@ -250,11 +249,11 @@ mod tests {
         assert_eq!(told.collect::<Vec<_>>(), ["app-1 url", "app-2 url", "app-3 url", "app-3 validations[0]"]);
         assert_eq!(standing["p"].count, 4);
         let mut world = world;
-        world.set_standing(standing);
+        world.set_scan_results(standing);
         assert!(!is_unscanned(&world));
         world.edit_policy("p", |facts| facts.generation = 2);
         assert!(!is_unscanned(&world), "a quarrel over a policy would have everything read all the time");
-        world.set_standing(Default::default());
+        world.set_scan_results(Default::default());
         assert!(is_unscanned(&world));
         world.edit_policy("p", |facts| facts.spec.match_.copies = CopiesMatch::Exclude);
         let text = config_map("shop", "app-2", copy);
@@ -294,7 +293,7 @@ mod tests {
         }
         assert!(scans(&world, Changed::Namespace("red".into())), "its labels bring objects under the policy");
         assert!(scans(&world, Changed::Policy("p".into())));
-        // A policy with nothing but whileInUse says nothing of objects that are there already.
+        // A policy with nothing but whileInUse says nothing about existing objects.
         let mut world = self::world(json!({"match": {"kinds": ["ConfigMap"]}, "whileInUse": "Refuse"}));
         let changed = object(&mut world, "shop", "app-1");
         assert!(!scans(&world, changed) && !scans(&world, Changed::Namespace("red".into())));

@@ -1,17 +1,17 @@
-//! What judging may cost. Formats have bounds of their own, and are counted only where others wait; what
-//! expressions, schemas and regular expressions take is told before it is done, and taken from a budget.
+//! The cost of judging. Formats have bounds of their own, and are only counted where other requests wait. The
+//! cost of expressions, schemas and regular expressions is estimated before they run, and taken from a
+//! budget.
 
 use std::ops::{Deref, DerefMut};
 
 use copyrator_cel::Exhausted;
 
-/// What the policies may take together for one write, in nanoseconds of one ordinary core: where there is no
-/// answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
+/// What all policies together may spend on one write, in nanoseconds of an ordinary core. It leaves time to
+/// answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
 pub(super) const TIME: u64 = 500_000_000;
-/// The bytes that may come into being while one expression is evaluated: many reviews share the webhook's
-/// memory.
+/// The bytes that evaluating one expression may allocate: many reviews share the webhook's memory.
 const MEMORY: u64 = 24 << 20;
-/// The same for what is judged where requests are read, while others wait.
+/// The time budget where requests are read and others wait, in nanoseconds.
 const BRIEF_TIME: u64 = 1_000_000;
 const BRIEF_MEMORY: u64 = 1 << 20;
 
@@ -43,13 +43,13 @@ impl DerefMut for Budget {
 }
 
 impl Budget {
-    /// For a judgement that others wait for: a millisecond. Where it falls short, nothing that was found
-    /// counts.
+    /// A millisecond, for a judgement that other requests wait for. If it is too short, nothing that was
+    /// found counts.
     pub(super) fn brief() -> Self {
         Self { left: copyrator_cel::Budget::new(BRIEF_TIME, BRIEF_MEMORY), is_brief: true }
     }
 
-    /// Pays for what has bounds of its own, where others wait.
+    /// Pays for a check with bounds of its own, where other requests wait.
     pub(super) fn spend_if_brief(&mut self, time: u64) -> Result<(), Exhausted> {
         if self.is_brief { self.spend(time) } else { Ok(()) }
     }

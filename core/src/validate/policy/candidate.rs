@@ -14,17 +14,17 @@ use crate::{api::PolicyKind, marks::CopyMarks};
 pub struct Candidate<'a> {
     /// ConfigMap, Secret or Namespace.
     pub kind: PolicyKind,
-    /// Its namespace; for a Namespace its own name.
+    /// Its namespace; for a Namespace, its own name.
     pub namespace: Cow<'a, str>,
-    /// Its name, or the prefix it will be generated from.
+    /// Its name, or the prefix that the API server will generate one from.
     pub name: Cow<'a, str>,
-    /// Its labels; `None` where it has no map of them.
+    /// Its labels; `None` where `metadata.labels` is no map.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Its annotations; `None` where it has no map of them.
+    /// Its annotations; `None` where `metadata.annotations` is no map.
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Marked for deletion.
+    /// Whether it is marked for deletion.
     pub deleting: bool,
-    /// A Secret's type.
+    /// The `type` of a Secret.
     pub type_: Option<Cow<'a, str>>,
     /// Whether it is immutable.
     pub immutable: bool,
@@ -32,10 +32,10 @@ pub struct Candidate<'a> {
     pub(super) raw: &'a str,
 }
 
-/// Why an object could not be read. Never quotes it.
+/// Why an object cannot be read. Messages never quote the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CandidateError {
-    /// The JSON is not that of such an object.
+    /// The JSON is not that of an object of this kind.
     #[error("the object cannot be read at line {line} column {column}")]
     Unreadable {
         /// Line, from 1.
@@ -43,10 +43,10 @@ pub enum CandidateError {
         /// Column, from 1.
         column: usize,
     },
-    /// A value that should be base64 is not.
+    /// A value is not base64, though it should be.
     #[error("key {key:?} of the object is not base64")]
     NotBase64 {
-        /// The key.
+        /// The key of that value.
         key: String,
     },
 }
@@ -70,7 +70,7 @@ struct Meta<'a> {
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
-/// The entries of a map of texts in their order, where `null` stands for the empty text.
+/// The entries of a map of texts, in order; `null` counts as the empty text.
 struct Entries<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -118,10 +118,10 @@ struct Wire<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Reads an object of a kind known from elsewhere (the review, or a manifest's own `kind`).
+    /// Reads an object whose kind is known from elsewhere (the review, or a manifest's own `kind`).
     ///
     /// # Errors
-    /// The JSON is not that of such an object.
+    /// The JSON is not that of an object of this kind.
     pub fn decode(kind: PolicyKind, raw: &'a str) -> Result<Self, CandidateError> {
         let wire: Wire<'a> = serde_json::from_str(raw)
             .map_err(|error| CandidateError::Unreadable { line: error.line(), column: error.column() })?;
@@ -154,8 +154,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// An object of which kind, name and labels are all that is known: whether a policy speaks of it hangs on
-    /// nothing else.
+    /// An object of which only kind, name and labels are known: whether a policy covers it depends on nothing
+    /// else.
     pub fn of_metadata(
         kind: PolicyKind,
         namespace: &'a str,
@@ -176,7 +176,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The same object without its content, to try other labels on.
+    /// The same object without its content, for trying other labels.
     pub fn without_data(&self) -> Candidate<'_> {
         Candidate {
             kind: self.kind,
@@ -192,25 +192,25 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// A label's value.
+    /// The value of a label, if it is set.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// An annotation's value.
+    /// The value of an annotation, if it is set.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Our marks, where all of them are there; whether they verify is the caller's to say.
+    /// The marks of a copy, if all of them are there; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
         CopyMarks::read(|key| self.annotation(key).map(Into::into))
             .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 
-    /// Whether it is Kubernetes' or Helm's own business, which the hooks leave out (`webhook-config/`, word
-    /// for word). A type is its writer's choice: such a Secret is left out only with its name or annotation,
-    /// and while it holds nothing else.
+    /// Whether the object belongs to Kubernetes or Helm, and the hooks exempt it (word for word as in
+    /// `webhook-config/`). The writer chooses a Secret's type, so a type alone exempts nothing: the name or
+    /// an annotation must match too, and the Secret must hold nothing else.
     pub fn is_kubernetes_own(&self) -> bool {
         let holds_only = |keys: &[&str]| self.keys().all(|key| keys.contains(&key));
         match (self.kind, self.type_.as_deref()) {
@@ -231,7 +231,7 @@ impl<'a> Candidate<'a> {
         self.data.keys().map(|key| &**key)
     }
 
-    /// The keys whose value differs from `other`'s, those of either side alone included.
+    /// The keys whose value differs from `other`'s, including those that only one side has.
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
         let keys: std::collections::BTreeSet<_> = self.data.keys().chain(other.data.keys()).collect();
         keys.into_iter()
@@ -240,8 +240,8 @@ impl<'a> Candidate<'a> {
             .collect()
     }
 
-    /// Content and what policies can see of the metadata are the same: at most finalizers, owners, the
-    /// deletion or the bookkeeping of the API server differ.
+    /// Whether content and visible metadata are the same: at most finalizers, owners, the deletion or
+    /// bookkeeping by the API server differ.
     pub fn same_but_for_bookkeeping(&self, other: &Self) -> bool {
         self.data == other.data
             && self.labels.iter().flatten().eq(other.labels.iter().flatten())
@@ -250,12 +250,12 @@ impl<'a> Candidate<'a> {
             && self.immutable == other.immutable
     }
 
-    /// Bytes of all keys and values.
+    /// Bytes of all keys and values together.
     pub(super) fn size(&self) -> u64 {
         self.size_of(|_| true)
     }
 
-    /// Bytes of those keys that count, and of their values.
+    /// Bytes of the keys that count and of their values.
     pub fn size_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
         let counted = self.data.iter().filter(|(key, _)| counts(key));
         counted.map(|(key, value)| (key.len() + value.len()) as u64).sum()
@@ -301,7 +301,7 @@ mod tests {
 
     const CONDITION: &str = "not-a-system-secret";
 
-    /// What the hooks say of system Secrets, as the API server reads it.
+    /// The conditions of the hooks about system Secrets, as the API server reads them.
     fn conditions() -> Vec<String> {
         let validating = include_str!("../../../../webhook-config/validating.yaml");
         let mutating = include_str!("../../../../webhook-config/mutating.yaml");
@@ -313,7 +313,7 @@ mod tests {
         all.map(|one| one.expression).collect()
     }
 
-    /// Whether a condition has the hook called for an object that is created.
+    /// Whether a condition makes the API server call the hook for the creation of an object.
     fn is_called(condition: &str, raw: &str) -> bool {
         let spec = json!({"match": {"kinds": ["Secret"]}, "validations": [{"expression": condition}]});
         let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
@@ -338,7 +338,7 @@ mod tests {
             .is_empty()
     }
 
-    /// A Secret of any type can be used by any pod, and its type is its writer's choice.
+    /// Any pod can use a Secret of any type, and its writer chooses the type.
     #[test]
     fn hooks_and_scans_leave_out_the_same_secrets() {
         let conditions = conditions();

@@ -1,4 +1,4 @@
-//! From a policy as written to a policy as understood.
+//! Compiles the spec of a `ConfigPolicy`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// A `ConfigPolicy`, understood.
+/// The compiled spec of a `ConfigPolicy`.
 #[derive(Debug)]
 pub struct CompiledPolicy {
     pub(super) scope: Scope,
@@ -28,10 +28,10 @@ pub struct CompiledPolicy {
 }
 
 impl CompiledPolicy {
-    /// Understands a spec, or says everything that is wrong with it.
+    /// Compiles a spec.
     ///
     /// # Errors
-    /// At least one problem, each naming its field and the fix.
+    /// All problems, at least one; each names its field and the fix.
     pub fn compile(spec: &ConfigPolicySpec) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let scope = Scope::compile(&spec.match_, &mut problems);
@@ -81,8 +81,8 @@ impl CompiledPolicy {
         })
     }
 
-    /// Whether the policy speaks of the object, given the labels of its namespace; `None` where that hangs on
-    /// them and they are not known.
+    /// Whether the policy covers the object, given the labels of its namespace; `None` where these decide and
+    /// are not known.
     pub fn covers(
         &self,
         object: &Candidate<'_>,
@@ -91,26 +91,25 @@ impl CompiledPolicy {
         self.scope.covers(object, namespace)
     }
 
-    /// What a violation does.
+    /// What happens when an object violates the policy.
     pub fn actions(&self) -> &[Action] {
         &self.actions
     }
 
-    /// What is added when missing.
+    /// The labels and annotations to add when missing.
     pub fn defaults(&self) -> &Defaults {
         &self.defaults
     }
 
-    /// Everything by which an object, as it stands, breaks the policy; what is said of a write alone is left
-    /// out.
+    /// All violations by an object as it stands. Rules that only concern writes are left out.
     pub fn judge_standing(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         let mut violations = self.judge_content(judgement);
         violations.extend(self.expressions.judge(judgement, None, None));
         violations
     }
 
-    /// Whether judging may take many times the memory of what is judged: documents are unpacked, expressions
-    /// make values.
+    /// Whether judging may take many times the object's size in memory: documents are unpacked, and
+    /// expressions make values.
     pub fn is_heavy(&self) -> bool {
         self.expressions.is_any() || self.data.iter().any(Data::unpacks)
     }
@@ -151,8 +150,7 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A policy that is in force and asks for nothing is a mistake in the making: a field in the wrong place,
-/// mostly.
+/// A policy that demands nothing is mostly a mistake, such as a field in the wrong place.
 fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let nothing = spec.data.is_empty()
         && spec.validations.is_empty()
@@ -169,7 +167,7 @@ fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What is copied, reaches and is used are ConfigMaps and Secrets.
+/// Only ConfigMaps and Secrets are copied and used, so limits on reach need one of these kinds.
 fn check_reach(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let of_namespaces = spec.match_.kinds.iter().all(|kind| *kind == PolicyKind::Namespace);
     if of_namespaces && !spec.match_.kinds.is_empty() {
@@ -285,7 +283,7 @@ mod tests {
         }
     }
 
-    /// 60 expressions of 16 KiB took a minute, and longer than there is for an answer.
+    /// 60 expressions of 16 KiB took a minute, which is longer than the API server waits.
     #[test]
     fn what_a_write_has_compiled_and_searched_is_paid_for_together() {
         let (classes, words) = (r"\pL".repeat(5_000), "a".repeat(10 << 10));

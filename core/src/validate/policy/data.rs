@@ -1,4 +1,4 @@
-//! Rules about keys.
+//! A policy's rules about keys and their values.
 
 use std::{
     borrow::Cow,
@@ -25,11 +25,11 @@ use crate::{
     validate::{Globs, invalid},
 };
 
-/// Matching a key against a rule's, and judging its value if that is empty, take so many nanoseconds.
+/// The cost of matching a key with a rule's keys and judging an empty value, in nanoseconds.
 const MATCHING: u64 = 50;
 const LOOKING: u64 = 1_000;
 
-/// A rule about keys, understood.
+/// A compiled rule about keys.
 #[derive(Clone, Debug)]
 pub(super) struct Data {
     name: String,
@@ -95,12 +95,12 @@ impl Data {
         }
     }
 
-    /// Whether values are read as documents, which can be much larger than their text.
+    /// Whether values are read as documents, which can be much larger in memory than their text.
     pub(super) fn unpacks(&self) -> bool {
         self.schema.is_some() || self.format == Some(Format::Yaml)
     }
 
-    /// Everything by which the keys, as they are, break the rule.
+    /// All violations of the rule by the keys as they are.
     pub(super) fn judge(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         if self.format == Some(Format::TlsPair) {
             return self.judge_pair(judgement).into_iter().collect();
@@ -175,7 +175,7 @@ impl Data {
         Some(violation)
     }
 
-    /// Keys that were set and are changed or gone.
+    /// The keys of an immutable rule that were set and are now changed or gone.
     pub(super) fn judge_change(&self, new: &Candidate<'_>, old: &Candidate<'_>) -> Vec<Violation> {
         if !self.immutable {
             return Vec::new();
@@ -204,7 +204,7 @@ impl Data {
     }
 }
 
-/// A parser that panics must not let a value get past the policy.
+/// Runs a check: a parser that panics must not let a value pass the policy.
 fn contained<E>(check: impl FnOnce() -> Result<(), E>, fault: impl FnOnce(Fault) -> E) -> Result<(), E> {
     let unread = |_| Err(fault(Fault::new("cannot be judged: reading it fails", "simplify it")));
     catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(unread)
@@ -225,7 +225,7 @@ fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Opti
     span.map_err(|_| problems.push(invalid(&field, "is longer than time lasts; write hours"))).ok()
 }
 
-/// What is wrong with a value that does not match, and the fix.
+/// What is wrong with a value that does not match the pattern, and the fix.
 fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow<'static, str>, String)> {
     let matched = match std::str::from_utf8(value) {
         Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {

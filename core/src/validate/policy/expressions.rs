@@ -1,4 +1,4 @@
-//! CEL expressions over an object.
+//! Evaluates a policy's CEL expressions over an object.
 
 use std::{fmt, sync::Arc};
 
@@ -13,13 +13,13 @@ use crate::{
     validate::invalid,
 };
 
-/// It takes this many nanoseconds to make values of a byte of an object.
+/// The cost of converting a byte of an object to CEL values, in nanoseconds.
 const MAKING: u64 = 20;
-/// What expressions may read.
+/// The variables that expressions can read.
 const VARIABLES: [(&str, Type); 4] =
     [("object", Type::Any), ("oldObject", Type::Any), ("request", Type::Map), ("text", Type::TextMap)];
 
-/// The expressions of a policy, understood.
+/// The compiled expressions of a policy.
 pub(super) struct Expressions {
     expressions: Vec<Expression>,
     environment: Option<Environment>,
@@ -27,7 +27,7 @@ pub(super) struct Expressions {
 
 struct Expression {
     rule: String,
-    /// As it was written.
+    /// The expression as the user wrote it.
     source: Arc<str>,
     program: copyrator_cel::Expression,
     message: String,
@@ -52,12 +52,12 @@ impl Expressions {
         Self { expressions: expressions.collect(), environment: Some(environment) }
     }
 
-    /// Whether there are any.
+    /// Whether the policy has any expression.
     pub(super) fn is_any(&self) -> bool {
         !self.expressions.is_empty()
     }
 
-    /// Judges an object. Outside of a write (`request` is absent) expressions about the write are left out.
+    /// Judges an object. Outside of a write (`request` is absent), expressions about the write are skipped.
     pub(super) fn judge(
         &self,
         judgement: &mut Judgement<'_>,
@@ -77,7 +77,8 @@ impl Expressions {
         judged.into_iter().filter_map(outcome).collect()
     }
 
-    /// Evaluates what nobody has asked of the object yet. Whether it could be paid for.
+    /// Evaluates the expressions that no other policy has evaluated for this object. Returns whether the
+    /// budget sufficed.
     fn evaluate(
         environment: &Environment,
         asked: &[&Expression],
@@ -85,7 +86,7 @@ impl Expressions {
         mut old: Option<&mut Judgement<'_>>,
         request: Option<&dyn Fn() -> RequestFacts>,
     ) -> bool {
-        // Making values of it is linear.
+        // The cost of converting grows linearly with the object.
         let object = judgement.object;
         let bytes = object.raw.len() + old.as_ref().map_or(0, |old| old.object.raw.len());
         if judgement.budget.spend_if_brief(MAKING.saturating_mul(bytes as u64)).is_err() {
@@ -111,7 +112,7 @@ impl Expressions {
     }
 }
 
-/// What an expression came to: the same for all policies that ask it of one write.
+/// The result of an expression, shared by all policies that have it.
 pub(super) enum Outcome {
     Holds,
     Fails,
@@ -176,7 +177,7 @@ fn compile(index: usize, spec: &Validation, environment: &Environment) -> Result
     })
 }
 
-/// The part of the object that a path leads to; what never changes is none.
+/// The part of the object that a path leads to; `None` for a part that never changes.
 fn part(path: &Path) -> Option<Part> {
     let steps: Vec<&str> = path.steps.iter().map(String::as_str).collect();
     match (path.variable.as_str(), steps.as_slice()) {

@@ -1,15 +1,15 @@
-//! What is wrong with a value.
+//! A fault of a single value.
 
 use std::borrow::Cow;
 
-use super::Place;
+use super::Position;
 
-/// What is wrong with a value, where, and what to write instead. Holds no part of the value.
+/// What is wrong with a value, where, and what to write instead. It contains no part of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: Cow<'static, str>,
     pub(super) fix: Cow<'static, str>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Position>,
 }
 
 impl Fault {
@@ -17,8 +17,8 @@ impl Fault {
         Self { what: what.into(), fix: fix.into(), place: None }
     }
 
-    /// The same, found at a byte of the value.
+    /// The same fault, at the position of this byte of the value.
     pub(super) fn at(self, value: &[u8], offset: usize) -> Self {
-        Self { place: Some(Place::of_byte(value, offset)), ..self }
+        Self { place: Some(Position::of_byte(value, offset)), ..self }
     }
 }

@@ -1,5 +1,4 @@
-//! What the policies that judge one version of an object share: what they may spend, and what one of them has
-//! found out for all.
+//! What all policies that judge one version of an object share: their budget, and results that hold for all.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,28 +11,28 @@ use jiff::Timestamp;
 use super::{Budget, Candidate, expressions::Outcome, fault::Fault, format};
 use crate::api::Format;
 
-/// One version of an object, being judged.
+/// The judgement of one version of an object.
 pub struct Judgement<'o> {
     pub(super) object: &'o Candidate<'o>,
-    /// When: certificates run out.
+    /// The time of judgement, for the expiry of certificates.
     pub(super) now: Timestamp,
     pub(super) budget: Budget,
-    /// What reading values came to: documents can be long, and policies that ask for the same many.
+    /// The results of parsing values: values can be long, and many policies ask for the same.
     read: BTreeMap<(Format, &'o str), Result<(), Fault>>,
     as_object: Option<Value>,
     as_text: Option<Value>,
-    /// What expressions came to, by their text. Each version of an object is judged beside one other, or
-    /// alone, and not both.
+    /// The results of expressions, by their text. Each version of an object is judged either beside one other
+    /// version or alone.
     pub(super) evaluated: BTreeMap<Arc<str>, Outcome>,
 }
 
 impl<'o> Judgement<'o> {
-    /// A judgement that may take its time.
+    /// A judgement with the whole budget.
     pub fn new(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::default(), object, now)
     }
 
-    /// A judgement that others wait for. Where it [falls short](Judgement::fell_short), nothing that was
+    /// A judgement that other requests wait for. If it [falls short](Judgement::fell_short), nothing that was
     /// found counts.
     pub fn brief(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::brief(), object, now)
@@ -51,12 +50,12 @@ impl<'o> Judgement<'o> {
         }
     }
 
-    /// Whether anything cost more than there was.
+    /// Whether the budget was exceeded.
     pub fn fell_short(&self) -> bool {
         self.budget.fell_short()
     }
 
-    /// Whether the value of a key is of a format.
+    /// Whether the value of a key has this format.
     pub(super) fn is_of(&mut self, format: Format, key: &'o str, value: &[u8]) -> Result<(), Fault> {
         if let Some(known) = self.read.get(&(format, key)) {
             return known.clone();
@@ -76,7 +75,7 @@ impl<'o> Judgement<'o> {
         self.as_object.get_or_insert_with(made).clone()
     }
 
-    /// Its data, decoded, as expressions see it.
+    /// The decoded data, as expressions see it.
     pub(super) fn as_text(&mut self) -> Value {
         let data = &self.object.data;
         let made = || {
@@ -102,7 +101,7 @@ mod tests {
         validate::{Candidate, CompiledPolicy, Judgement, Write, policy::budget::TIME},
     };
 
-    /// What judging a value takes.
+    /// The cost of judging a value.
     fn spent(demand: &Value, value: &str) -> u64 {
         let mut spec = demand.clone();
         spec["match"] = json!({"kinds": ["ConfigMap"]});

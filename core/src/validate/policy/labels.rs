@@ -1,4 +1,4 @@
-//! Rules about labels.
+//! A policy's rules about labels.
 
 use copyrator_cel::Pattern;
 
@@ -8,7 +8,7 @@ use crate::{
     validate::{invalid, selector::is_label_key},
 };
 
-/// Rules about labels, understood.
+/// Compiled rules about labels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     required: Vec<String>,
@@ -39,7 +39,7 @@ impl Labels {
                 format!("add the label {label}"),
             )
         });
-        // What cannot be paid for is not let through.
+        // A value that exceeds the budget counts as wrong.
         let mut is_wrong = |pattern: &Pattern, value| {
             judgement.budget.search(pattern, value).is_err() || pattern.matches(value) != Some(true)
         };

@@ -1,6 +1,6 @@
-//! A `ConfigPolicy`, understood, and what it says of an object.
+//! A compiled `ConfigPolicy`, and its judgement of an object.
 //!
-//! Everything here is pure. No message quotes a value: a place (line and column) is enough to find it.
+//! Everything here is pure. No message quotes a value: line and column suffice to find the fault.
 
 mod budget;
 mod candidate;
@@ -25,5 +25,5 @@ pub use compile::CompiledPolicy;
 pub use group::{in_namespaces, policy_group, requirements};
 pub use judgement::Judgement;
 pub use request::{RequestFacts, RequestKind, RequestResource, RequestUser};
-pub use violation::{Place, Violation, printable};
+pub use violation::{Position, Violation, printable};
 pub use write::{Finding, Write};

@@ -1,10 +1,10 @@
-//! Patterns of policies.
+//! Patterns of policies, which match whole values.
 
 use copyrator_cel::{Pattern, PatternError};
 
 use crate::{api::Problem, validate::invalid};
 
-/// Compiles a pattern so that it matches whole texts only, or reports what is wrong with it at `field`.
+/// Compiles a pattern to match whole texts only, or reports at `field` what is wrong with it.
 pub(super) fn whole(field: &str, pattern: &str, problems: &mut Vec<Problem>) -> Option<Pattern> {
     let report = |error| {
         let message = match error {

@@ -1,58 +1,58 @@
-//! The variable `request` of expressions.
+//! The variable `request` of a policy's CEL expressions, as in a ValidatingAdmissionPolicy.
 
 use serde::Serialize;
 
-/// What the variable `request` shows of a write.
+/// The fields of the variable `request`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestFacts {
-    /// CREATE or UPDATE.
+    /// The operation: CREATE or UPDATE.
     pub operation: String,
     /// The kind of the object.
     pub kind: RequestKind,
-    /// Its resource.
+    /// The resource of the object.
     pub resource: RequestResource,
-    /// The same: a policy speaks of nothing that the API server converts before it asks.
+    /// The same as `kind`: the API server converts none of the kinds that policies cover.
     pub request_kind: RequestKind,
-    /// The same.
+    /// The same as `resource`.
     pub request_resource: RequestResource,
-    /// Its name; empty where it will be generated.
+    /// The object's name; empty where the API server will generate it.
     pub name: String,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Whether nothing will be stored.
+    /// Whether the API server will store nothing.
     pub dry_run: bool,
-    /// Who writes.
+    /// The user who sends the request.
     pub user_info: RequestUser,
 }
 
-/// A kind, as the variable `request` shows it.
+/// A kind, as in `request.kind`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestKind {
-    /// Its API group; empty for the core.
+    /// The API group; empty for the core.
     pub group: String,
-    /// Its version.
+    /// The version, such as `v1`.
     pub version: String,
-    /// Its name.
+    /// The kind, such as `Secret`.
     pub kind: String,
 }
 
-/// A resource, as the variable `request` shows it.
+/// A resource, as in `request.resource`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestResource {
-    /// Its API group; empty for the core.
+    /// The API group; empty for the core.
     pub group: String,
-    /// Its version.
+    /// The version, such as `v1`.
     pub version: String,
-    /// Its plural.
+    /// The plural name, such as `secrets`.
     pub resource: String,
 }
 
-/// Who writes, as the variable `request.userInfo` shows it.
+/// The user, as in `request.userInfo`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestUser {
-    /// User name.
+    /// The user name, such as `alice`.
     pub username: String,
-    /// Groups.
+    /// The groups that the user is in.
     pub groups: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The objects a policy speaks of.
+//! The objects that a policy covers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     validate::{Globs, Selector, invalid},
 };
 
-/// The objects a policy speaks of, understood.
+/// The compiled `spec.match` of a policy.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     pub(super) kinds: Vec<PolicyKind>,
@@ -38,7 +38,7 @@ impl Scope {
         }
     }
 
-    /// Whether the policy speaks of the object; `None` where that hangs on labels of a namespace that is not
+    /// Whether the policy covers the object; `None` where the labels of its namespace decide and are not
     /// known yet.
     pub(super) fn covers(
         &self,

@@ -1,26 +1,26 @@
-//! One way in which an object breaks a policy.
+//! One way in which an object violates a policy.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _};
 
 use super::Candidate;
 use crate::api::PolicyKind;
 
-/// The longest message of one violation, in bytes.
+/// The longest message about one violation, in bytes.
 const LONGEST: usize = 1024;
-/// Most messages are shorter, in bytes.
+/// Bytes to reserve for a message: most are shorter.
 const USUAL: usize = 192;
 
-/// A place in a value.
+/// A position in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     /// Line, from 1.
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
 }
 
-impl Place {
-    /// Where a byte of a value is.
+impl Position {
+    /// The position of a byte of a value.
     pub(super) fn of_byte(value: &[u8], offset: usize) -> Self {
         let before = &value[..offset.min(value.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -29,62 +29,63 @@ impl Place {
     }
 }
 
-/// One way in which an object breaks a policy. It holds no value.
+/// One way in which an object violates a policy. It contains no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule of the policy, by name or by field.
+    /// The rule of the policy, by its name or its field.
     pub rule: String,
-    /// The key, where the rule speaks of one.
+    /// The key, where the rule is about keys.
     pub key: Option<String>,
-    /// Where in the value.
-    pub place: Option<Place>,
-    /// What is wrong.
+    /// The position in the value, where it is known.
+    pub place: Option<Position>,
+    /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,
-    /// What to do about it.
+    /// What to do about it, such as what to write instead.
     pub fix: Cow<'static, str>,
-    /// What makes it a violation: an update that leaves this alone is warned, not refused.
+    /// The part of the object that makes it a violation: an update that leaves this part alone gets a
+    /// warning, no refusal.
     pub(super) subject: Subject,
 }
 
-/// What of an object makes a violation.
+/// The part of an object that makes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// These parts of it.
+    /// These single parts of the object.
     Parts(BTreeSet<Part>),
-    /// The size of the data.
+    /// The size of all data.
     Size,
-    /// The change itself.
+    /// The change, not the object.
     Change,
 }
 
-/// A part of an object.
+/// A single part of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
-    /// The value of a key, present or not.
+    /// The value of a key, set or not.
     Key(String),
     /// All keys and values.
     Data,
-    /// The value of a label, present or not.
+    /// The value of a label, set or not.
     Label(String),
-    /// All labels.
+    /// All labels of the object.
     Labels,
-    /// All annotations.
+    /// All annotations of the object.
     Annotations,
-    /// A Secret's type.
+    /// The `type` of a Secret.
     Type,
-    /// Whether it is immutable.
+    /// The field `immutable` of the object.
     Immutable,
     /// Everything that a policy can see.
     Everything,
 }
 
 impl Subject {
-    /// The values of these keys.
+    /// Violations by the values of these keys.
     pub(super) fn keys(keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::Parts(keys.into_iter().map(|key| Part::Key(key.into())).collect())
     }
 
-    /// The value of a label.
+    /// A violation by the value of a label.
     pub(super) fn label(label: &str) -> Self {
         Self::Parts([Part::Label(label.to_owned())].into())
     }
@@ -107,7 +108,7 @@ impl Violation {
         }
     }
 
-    /// A violation by what a write takes away or adds, whatever stood there before.
+    /// A violation by what a write adds or removes, whatever was there before.
     pub fn by_change(rule: &'static str, key: Option<String>, what: String, fix: &'static str) -> Self {
         Self {
             rule: rule.into(),
@@ -119,8 +120,8 @@ impl Violation {
         }
     }
 
-    /// What a status says of it: place, fault and fix; the status names beside it which object breaks which
-    /// policy by which key.
+    /// The message in a status: position, fault and fix. The status has object, policy and key in other
+    /// fields.
     pub fn brief(&self) -> String {
         let place = self
             .place
@@ -129,7 +130,7 @@ impl Violation {
         printable(format!("{place}{}; {}", self.what, self.fix), LONGEST)
     }
 
-    /// The sentence that a person reads: policy, rule, object, key, place, fault and fix.
+    /// The message for a person: policy, rule, object, key, position, fault and fix.
     pub fn message(&self, policy: &str, object: &Candidate<'_>) -> String {
         let kind = match object.kind {
             PolicyKind::ConfigMap => "ConfigMap",
@@ -147,7 +148,7 @@ impl Violation {
         if let Some(key) = &self.key {
             let _ = write!(text, ", key {key}");
         }
-        if let Some(Place { line, column }) = self.place {
+        if let Some(Position { line, column }) = self.place {
             let _ = write!(text, ", line {line} column {column}");
         }
         let _ = write!(text, ": {}; {}", self.what, self.fix);
@@ -155,13 +156,13 @@ impl Violation {
     }
 }
 
-/// A word that is longer is cut where the text ends.
+/// A longer word may be cut where the text ends.
 const LONGEST_WORD: usize = 40;
 
-/// The text with every control and direction character escaped, cut to at most `longest` bytes.
+/// The text with control and direction characters escaped, and cut to `longest` bytes.
 pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
     let text = text.into();
-    // Nearly every text is plain: each refusal and warning passes here more than once.
+    // Nearly every text is plain ASCII, and each message comes here more than once.
     if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.into_owned();
     }
@@ -176,7 +177,7 @@ pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
             while out.len() + '…'.len_utf8() > longest {
                 out.pop();
             }
-            // No word is cut in the middle, unless it is as long as all that would be left out with it.
+            // Cut at a word's end, unless the word is long.
             if let Some(end) = out.rfind(' ').filter(|end| out.len() - end <= LONGEST_WORD) {
                 out.truncate(end);
                 out.truncate(out.trim_end_matches([' ', ',', ':', ';']).len());

@@ -1,4 +1,4 @@
-//! A policy judges what a write changes.
+//! Judges what a write changes.
 
 use std::collections::HashMap;
 
@@ -7,37 +7,38 @@ use super::{
     violation::{Part, Subject},
 };
 
-/// A write of an object.
+/// A write of one object, to be judged by policies.
 pub struct Write<'w> {
     /// The object as it would be.
     pub new: Judgement<'w>,
-    /// The object as it is, with a budget of its own; absent on creation.
+    /// The object as it is, with a budget of its own; absent for a creation.
     pub old: Option<Judgement<'w>>,
-    /// Tells the request, of which few expressions speak.
+    /// Makes the variable `request`, which few expressions use.
     pub request: Option<&'w dyn Fn() -> RequestFacts>,
 }
 
 impl Write<'_> {
-    /// Whether anything cost more than there was.
+    /// Whether a budget was exceeded.
     pub fn fell_short(&self) -> bool {
         self.new.fell_short() || self.old.as_ref().is_some_and(Judgement::fell_short)
     }
 }
 
-/// A violation, and whether the write brings it.
+/// A violation, and whether the write causes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The violation.
+    /// What is wrong, by which rule and in which key.
     pub violation: Violation,
-    /// The object already had it, for a value that the write leaves alone: a warning, no refusal.
+    /// Whether the object already had it in a part that the write leaves alone: then it is a warning, no
+    /// refusal.
     pub stands_already: bool,
 }
 
 impl CompiledPolicy {
-    /// Everything by which the object, once written, breaks the policy. `covered_before`: the policy speaks
-    /// of the object as it is too; a fault of which the policy never spoke cannot have been let stand. Once
-    /// there is nothing left to spend on the object as it is, nothing counts as standing already: the write
-    /// is rather refused than let through unjudged.
+    /// All violations by the object, once written. `covered_before` says whether the policy covers the object
+    /// as it is, too: if not, no violation can have existed before. Once the budget for the object as it is
+    /// is spent, no violation counts as existing before, so that the write is refused rather than let through
+    /// unjudged.
     pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
         let Write { new, old, request } = write;
         let mut violations = self.judge_content(new);
@@ -59,7 +60,7 @@ impl CompiledPolicy {
         });
         let stood = before.map(|old| self.judge_standing(old)).unwrap_or_default();
         let before = old.as_ref().filter(|old| !old.budget.is_exhausted());
-        // There can be one for each of very many keys.
+        // There can be a violation for each of very many keys.
         let mut by_key: HashMap<_, Vec<&Subject>> = HashMap::new();
         for Violation { rule, key, subject, .. } in &stood {
             by_key.entry((rule, key)).or_default().push(subject);
@@ -105,7 +106,8 @@ mod tests {
     use super::*;
     use crate::api::PolicyKind;
 
-    /// Once each policy had half a second of its own for it: with many policies, there was no answer in time.
+    /// Every policy once had half a second of its own for it, and with many policies there was no answer in
+    /// time.
     #[test]
     fn what_stands_already_is_paid_for_by_all_policies_together() {
         let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [{"name": "r", "keys": ["a"], "format": "regex"}]});

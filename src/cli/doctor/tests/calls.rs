@@ -1,4 +1,4 @@
-//! What breaks between the API server and the webhook: the CA and its rotation, and the hooks.
+//! Faults between the API server and the webhook: the CA and its rotation, and the hooks.
 
 use std::time::SystemTime;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// In `shop` and `web`, looked at by a caller who may ask about the whole cluster, too.
+/// Looks at `shop` and `web`; the caller may ask about the whole cluster.
 fn some() -> Facts {
     let mut facts = sound();
     let deployments = facts.deployments.as_mut().unwrap();
@@ -16,7 +16,7 @@ fn some() -> Facts {
     facts
 }
 
-/// There are no ClusterRoles, no hooks and no CA, and nothing is wrong with that.
+/// There are no ClusterRoles, no hooks and no CA, which is right here.
 #[test]
 fn what_is_the_clusters_is_not_missed() {
     let mut facts = some();

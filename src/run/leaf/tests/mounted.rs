@@ -1,10 +1,10 @@
-//! What is served of what is mounted: the last leaf that callers trust, and no other as if it were one.
+//! Which mounted leaf is served: the last one that callers trust; another one never counts as trusted.
 
 use std::{fs, os::unix::fs::symlink, path::Path, sync::atomic::AtomicUsize};
 
 use copyrator_certs::Leaf;
 
-use super::{super::found::Carrier, *};
+use super::{super::source::Carrier, *};
 use crate::observe::mounted;
 
 impl Bench {
@@ -17,9 +17,9 @@ impl Bench {
     }
 }
 
-fn found(dir: &Path, carriers: Carriers) -> Result<Found, String> {
+fn found(dir: &Path, carriers: Carriers) -> Result<LeafSource, String> {
     let pair = mounted::pair(dir).map_err(|error| error.to_string())?;
-    Ok(Found::Mounted(Box::new(pair), carriers))
+    Ok(LeafSource::Mounted(Box::new(pair), carriers))
 }
 
 /// Two hooks with the same bundle.
@@ -107,7 +107,7 @@ fn a_torn_mount_keeps_the_last_good_one_and_is_told_once() {
     assert_eq!((bench.served().pem(), bench.said()), (other.chain_pem, "ready\n".into()));
 }
 
-/// The reconciler's volume changes some minutes after ours, and then the hooks.
+/// The reconciler's volume changes some minutes after ours, and the hooks change after that.
 #[test]
 fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while() {
     let dir = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while
             "do not carry the CA of the mounted tls.crt yet (own-kinds and 1 more)",
         ),
         (60, carried(&[&first]), &old, "waiting for the reconciler"),
-        // A moment in which nobody can say changes nothing, however long it has been so.
+        // While the bundles cannot be read, nothing changes, however long that takes.
         (61, unread(), &old, "cannot read them: forbidden: whether callers trust"),
         (62, read.clone(), &old, "when every API server has heard of it"),
         (62, unread(), &old, "when every API server has heard of it"),
@@ -142,7 +142,7 @@ fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while
     }
     assert_eq!(bench.said(), "ready\n");
 
-    // Both are trusted first, then the leaf changes: nothing to wait for.
+    // Both authorities are trusted first, then the leaf changes: there is nothing to wait for.
     mount(dir, "both", &new, &new, &[&second, &third]);
     for minute in 70..72 {
         bench.look_at(dir, &carried(&[&second, &third]), start() + minute * MINUTE);
@@ -153,7 +153,8 @@ fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while
     assert_eq!((bench.served().pem(), bench.said()), (last.chain_pem, "ready\n".into()));
 }
 
-/// It was ready at once, and refused by the API server (`x509: certificate signed by unknown authority`).
+/// Once, it was ready at once, and refused by the API server (`x509: certificate signed by unknown
+/// authority`).
 #[test]
 fn a_webhook_that_starts_is_ready_when_hooks_carry_its_ca_and_not_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -167,7 +168,7 @@ fn a_webhook_that_starts_is_ready_when_hooks_carry_its_ca_and_not_before() {
         (60, carried(&[&first]), "certificate: the hooks do not carry"),
         (61, carried(&[&second]), "certificate: the hooks carry the CA of the mounted tls.crt, seen at"),
         (62, carried(&[&second]), "ready\n"),
-        // It has been trusted: what comes then is told by who can see it.
+        // Callers trust it already, so the reconciler reports later problems.
         (63, carried(&[&first]), "ready\n"),
     ] {
         bench.look_at(dir, &hooks, start() + minute * MINUTE);
@@ -176,7 +177,7 @@ fn a_webhook_that_starts_is_ready_when_hooks_carry_its_ca_and_not_before() {
     }
     assert_eq!(bench.warned().len(), 2, "{:?}", bench.warned());
 
-    // As most do: hooks have carried it for long. Or as the first of all: no hook is there.
+    // The usual case: hooks have carried the CA for long. Or the first start: there is no hook.
     for hooks in [carried(&[&second]), Carriers::Hooks(Vec::new())] {
         let mut bench = Bench::new();
         bench.look_at(dir, &hooks, start());
@@ -204,7 +205,7 @@ fn a_leaf_that_ends_gives_way_to_one_that_is_not_trusted_and_is_not_ready() {
     assert!(bench.said().starts_with("certificate: the hooks do not carry"), "{}", bench.said());
 }
 
-/// What does not change costs the API server nothing.
+/// Without changes, there are no requests to the API server.
 #[tokio::test(start_paused = true)]
 async fn the_hooks_are_read_until_it_is_settled_and_again_when_other_authorities_are_mounted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Whether a leaf is trusted, look by look: seconds, what was read, and what comes of it.
+//! Whether a leaf is trusted, step by step: at which second, what was read, and the result.
 
 use copyrator_certs::{Authority, PrivateKeyPem};
 
@@ -17,7 +17,7 @@ fn authority() -> Authority {
     Authority::issue("ca", start(), 365 * DAY).unwrap()
 }
 
-/// A leaf of the first, mounted with these.
+/// A leaf of the first, mounted with these authorities.
 fn mounted(of: &Authority, authorities: &[&Authority]) -> Mounted {
     let leaf = of.issue_leaf(&[NAME.to_owned()], &[], start(), 90 * DAY).unwrap();
     Mounted {
@@ -115,7 +115,7 @@ fn where_hooks_cannot_be_read_the_clock_counts_from_when_they_last_could() {
             (380, unread(), Ok(())),
         ],
     );
-    // A moment in which nobody can say takes nothing back, and keeps nobody waiting who then can.
+    // While the bundles cannot be read, nothing is taken back, and the wait goes on afterwards.
     goes(
         false,
         &mounted(&ca, &[&ca]),
@@ -129,7 +129,8 @@ fn where_hooks_cannot_be_read_the_clock_counts_from_when_they_last_could() {
     goes(false, &mounted(&ca, &[&ca]), &[(0, unread(), Err(unsure)), (1, hooks(&[&[&ca]]), Ok(()))]);
 }
 
-/// A roll-out of what does both waits for the new one to be ready, and the new one would wait for itself.
+/// A rollout of a process with both roles waits for the new one to be ready, and the new one would wait for
+/// itself.
 #[test]
 fn a_process_that_writes_hooks_itself_waits_by_the_clock_at_most() {
     let (ca, other) = (authority(), authority());
@@ -165,7 +166,7 @@ fn what_its_own_authorities_do_not_vouch_for_counts_by_the_hooks_alone() {
     );
 }
 
-/// Settled is settled of what was mounted, and of what hooks carried: nothing else is.
+/// A leaf is only settled for the authorities and bundles that were seen.
 #[test]
 fn another_leaf_or_other_authorities_are_asked_for_where_they_are_not_settled() {
     let (one, two) = (authority(), authority());
@@ -180,7 +181,7 @@ fn another_leaf_or_other_authorities_are_asked_for_where_they_are_not_settled() 
     ] {
         assert_eq!(trust.is_settled(&next, now), settled, "{name}");
     }
-    // A clock that went back waits no longer for it.
+    // With a clock that was set back, nothing waits longer.
     let third = authority();
     let next = mounted(&third, &[&third]);
     let (ahead, back) = (start() + 2 * DAY, start() + DAY);

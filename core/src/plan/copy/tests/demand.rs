@@ -1,4 +1,4 @@
-//! What a rule costs that makes no copies, and what becomes of slots that others want too.
+//! What a rule without copies costs, and what happens to slots that other rules claim, too.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn slots_in(keys: &std::collections::BTreeSet<Key>) -> usize {
     keys.iter().filter(|key| matches!(key, Key::Slot(_))).count()
 }
 
-/// A rule that may do nothing costs nobody anything: it is its own key, until it may.
+/// A rule that may do nothing is one key and costs nothing more until it may.
 #[test]
 fn a_rule_that_may_do_nothing_is_one_key() {
     let mut world = many();
@@ -50,7 +50,7 @@ fn a_rule_that_may_do_nothing_is_one_key() {
         "the key of a rule that may from now on asks for all"
     );
 
-    // A rule answers for what it has made, whatever it may do.
+    // A rule is responsible for its copies, whatever it may do.
     let slot = ObjectKey::new(Kind::Secret, "team-00", "home-s00");
     let intent = written(&plan_slot(&world, &slot, at(1))).intent.clone();
     let marks = json!({"annotations": intent.marks.annotations(), "labels": intent.marks.labels()});
@@ -59,8 +59,8 @@ fn a_rule_that_may_do_nothing_is_one_key() {
     assert_eq!(asked(&world), [1; 4]);
 }
 
-/// A free slot waits for an older rule until that one has been asked: then its key asks for the slots that
-/// they share.
+/// A free slot waits for an older rule until its rights were asked about: then its key asks for the slots
+/// that both claim.
 #[test]
 fn a_slot_that_waited_for_another_rule_is_looked_at_when_that_one_may_not() {
     let mut world = many();
@@ -73,7 +73,7 @@ fn a_slot_that_waited_for_another_rule_is_looked_at_when_that_one_may_not() {
     answer(&mut world, &old, false);
     assert!(slots_to_check(&world, &old).contains(&Key::Slot(slot.clone())));
     assert_eq!(plan_slot(&world, &slot, at(1)).rule, Some(young.clone()));
-    // Nothing is asked about slots that it claims alone.
+    // Slots that it claims alone are not asked about.
     answer(&mut world, &young, false);
     assert!(slots_to_check(&world, &old).is_empty());
 }
@@ -104,7 +104,7 @@ fn a_rule_that_comes_to_too_many_copies_keeps_those_it_has() {
     let message = &status.problems[0].message;
     assert!(message.contains("comes to 240 copies, more than --max-copies-per-rule (239)"), "{message}");
 
-    // A rule that makes no copies stands back for a rule that makes some.
+    // A rule that makes no copies yields to one that makes some.
     let young = self::rule(
         &mut world,
         "narrow",

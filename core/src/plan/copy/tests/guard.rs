@@ -1,4 +1,4 @@
-//! Copies, judged by the policies that speak of them.
+//! Copies, judged by the policies that cover them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -63,7 +63,7 @@ fn a_copy_is_judged_where_it_will_be_and_by_what_refuses() {
         (json!({"data": [{"name": "url", "keys": ["k"], "format": "no such format"}]}), false),
     ] {
         if change.pointer("/data/0/format") == Some(&json!("no such format")) {
-            // Not understood: as if it were not there.
+            // An invalid policy counts as absent.
             policy(&mut world, json!({}));
             world.edit_policy("p", |facts| facts.compiled = Err(Vec::new()));
         } else {
@@ -99,7 +99,7 @@ fn what_a_copy_breaks_is_named_and_what_it_broke_before_is_let_be() {
     assert!(worse.unwrap().is_some());
 }
 
-/// What a policy refused is tried again as soon as it could be judged otherwise, and not before.
+/// A refused write is tried again as soon as the judgement could differ, and not before.
 #[test]
 fn what_a_policy_refused_waits_for_the_policy() {
     let mut world = world();

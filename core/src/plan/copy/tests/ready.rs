@@ -1,4 +1,5 @@
-//! `Ready` is `False` where nothing works, and `True` where all is as declared and something is yet to come.
+//! `Ready` is `False` where nothing works, and `True` where everything is as declared and something is yet to
+//! come.
 
 use super::*;
 
@@ -27,7 +28,7 @@ fn a_named_source_that_is_not_there_is_waited_for() {
     assert_eq!(conditions, waits);
     assert_eq!(message, "source Secret home/app not found");
 
-    // One of two is there: the rule works, and says what is lacking.
+    // One of two exists: the rule works, and says what is missing.
     secret(&mut world, "home", "app", json!({}));
     let two = json!({"spec": {"source": {"names": ["app", "nothere"]}, "targets": [{"names": ["later"]}]}});
     let it = granted(&mut world, two);
@@ -35,7 +36,7 @@ fn a_named_source_that_is_not_there_is_waited_for() {
     assert_eq!(conditions, ["Ready=True NoTarget", "Authorized=True Allowed"]);
     assert_eq!(message, "source Secret home/nothere not found; namespace later does not exist");
 
-    // What a glob finds some day is as declared.
+    // Objects that a glob may match later are as declared.
     let it = granted(&mut world, json!({"spec": {"source": {"names": ["no-*"]}}}));
     assert_eq!(said(&world, &it).0, ["Ready=True NoSource", "Authorized=True Allowed"]);
 }
@@ -50,8 +51,8 @@ fn a_named_namespace_that_does_not_exist_yet_is_as_declared() {
     assert_eq!(message, "namespace shpo does not exist");
 }
 
-/// Some copies that cannot be written are `Degraded`; where none can, for want of a right of ours, nothing
-/// works.
+/// If some copies cannot be written, the rule is `Degraded`; if none can, because our account lacks a right,
+/// it is not `Ready`.
 #[test]
 fn a_right_that_we_lack_everywhere_is_not_ready() {
     let mut world = world();

@@ -23,7 +23,7 @@ struct Config<'a> {
     auths: Logins<'a>,
 }
 
-/// The values of a map, as they are written: which is which is not told.
+/// The values of a map, unparsed. The keys are dropped, since messages must not quote them.
 struct Logins<'a>(Vec<&'a RawValue>);
 
 #[derive(Deserialize, Default)]
@@ -58,10 +58,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Logins<'a> {
     }
 }
 
-/// Whether a text has logins to registries, each of them complete.
+/// Accepts a text with logins to registries, each of them complete.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
     document::check(Format::Json, text)?;
-    // What the parser says of it may quote it: dropped.
+    // The parser's message may quote the text, so it is dropped.
     let config = serde_json::from_str::<Config<'_>>(text);
     let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map auths", SHAPE))?;
     if logins.is_empty() {

@@ -1,5 +1,5 @@
-//! Structured text: JSON, YAML and TOML, within bounds of depth, expansion and size. Faults carry a place,
-//! and nothing of the text: what the parsers say of it may quote it.
+//! Structured text: JSON, YAML and TOML, with bounds on depth, expansion and size. Faults have a position and
+//! contain nothing of the text; the parsers' messages may quote it, so they are not used.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_json::Value;
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     api::Format,
-    validate::policy::{Place, fault::Fault},
+    validate::policy::{Position, fault::Fault},
 };
 
-/// Whether a text is of a format: JSON, YAML or TOML.
+/// Accepts a text in this format: JSON, YAML or TOML.
 pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
     match format {
         Format::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
@@ -23,7 +23,7 @@ pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Its documents: one, but for YAML, where there may be several.
+/// The documents of a text: one, or in YAML maybe several.
 pub(in crate::validate::policy) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
     let room = Room::default();
     let read = match format {
@@ -33,7 +33,7 @@ pub(in crate::validate::policy) fn read(format: Format, text: &str) -> Result<Ve
             tree.and_then(|value| reader.end().map(|()| vec![value])).map_err(json_fault)
         }
         Format::Toml => toml_text::read(text).and_then(|table| Ok(vec![toml_text::tree(table, &room)?])),
-        // Nothing is one document, which is null.
+        // An empty text is one document, `null`.
         _ => yaml::<Tree, Trees>(text, small_yaml_budget()).and_then(|all| match all.documents.is_empty() {
             _ if all.room.is_exhausted() => Err(Room::fault()),
             true => Ok(vec![Value::Null]),
@@ -49,11 +49,11 @@ fn json_fault(error: serde_json::Error) -> Fault {
         serde_json::error::Category::Data => "has a key twice",
         _ => "is no valid JSON, or nests more than 128 levels",
     };
-    let place = Place { line: error.line() as u64, column: error.column() as u64 };
+    let place = Position { line: error.line() as u64, column: error.column() as u64 };
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
 }
 
-/// What is read is not kept.
+/// Reads a document without keeping it.
 #[derive(Default)]
 struct Nothing;
 
@@ -74,12 +74,12 @@ where
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
     };
     serde_saphyr::from_str_multiple_with_options::<T, All>(text, options).map_err(|error| Fault {
-        place: error.location().map(|at| Place { line: at.line(), column: at.column() }),
+        place: error.location().map(|at| Position { line: at.line(), column: at.column() }),
         ..Fault::new(yaml_fault(error.without_snippet()), "correct the document there")
     })
 }
 
-/// What is wrong, in our own words.
+/// The fault in our own words.
 fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
     use serde_saphyr::Error;
     match error {
@@ -105,7 +105,7 @@ fn yaml_budget() -> Option<serde_saphyr::Budget> {
     }
 }
 
-/// Where the documents are kept, too.
+/// The budget for documents that are kept in memory.
 fn small_yaml_budget() -> Option<serde_saphyr::Budget> {
     serde_saphyr::budget! {
         max_depth: 64,

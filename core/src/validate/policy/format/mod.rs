@@ -1,4 +1,4 @@
-//! The formats that a value can be required to have.
+//! The formats that a policy can require of a value.
 
 mod docker;
 pub(super) mod document;
@@ -13,33 +13,40 @@ use copyrator_cel::{Pattern, PatternError};
 use super::{Budget, fault::Fault};
 use crate::api::Format;
 
-/// What reading a byte takes at most, in nanoseconds: keys are computed with.
+/// The cost of reading a byte of text, in nanoseconds: at most this.
 const TEXT: u64 = 30;
 const YAML: u64 = 300;
 const KEY: u64 = 2_000;
-/// What some take even for nothing.
+/// The cost of starting some of the parsers, in nanoseconds.
 const BEGINNING: u64 = 5_000;
-/// What anchors, and aliases of them, may come to.
+/// The cost of YAML anchors and their aliases, in nanoseconds: at most this.
 const ALIASES: u64 = 50_000_000;
 
-/// What reading a value takes at most, in nanoseconds, but for a regular expression.
+/// The highest cost of reading a value, in nanoseconds, except for a regular expression.
 pub(super) fn reading(format: Format, value: &[u8]) -> u64 {
     let bytes = value.len() as u64;
     match format {
         Format::Yaml if value.contains(&b'&') => BEGINNING + ALIASES + YAML * bytes,
         Format::Yaml => BEGINNING + YAML * bytes,
         Format::PemCertificate | Format::PemKey | Format::TlsPair => BEGINNING + KEY * bytes,
-        _ => TEXT * bytes,
+        Format::Json
+        | Format::Toml
+        | Format::Properties
+        | Format::Url
+        | Format::Integer
+        | Format::Boolean
+        | Format::Regex
+        | Format::Dockerconfigjson => TEXT * bytes,
     }
 }
 
-/// This is told to nobody: a value that falls short of a brief budget is judged anew.
+/// Nobody sees this fault: a value that exceeds a brief budget is judged again with more time.
 pub(super) fn too_long() -> Fault {
     Fault::new("takes too long to be read here", "shorten it")
 }
 
-/// Whether a value is of a format. A pair of keys is judged by [`pem::pair`] instead, documents by
-/// [`document::check`]. A check that costs more than reading the value is taken from the budget.
+/// Accepts a value in this format. [`pem::pair`] judges a pair of keys, and [`document::check`] judges
+/// documents. A check that costs more than reading the value takes it from the budget.
 pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     budget.spend_if_brief(reading(format, value)).map_err(|_| too_long())?;
     if format == Format::PemCertificate {
@@ -75,7 +82,7 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
     }
 }
 
-/// The value as text.
+/// The value as text; a fault if it is not UTF-8.
 pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
     std::str::from_utf8(value)
         .map_err(|error| Fault::new("is not UTF-8 text", "write text").at(value, error.valid_up_to()))
@@ -107,7 +114,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
     let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is no URL", fix)) };
-    // The parser drops what follows `#` unread.
+    // The parser ignores everything from `#` on.
     let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b':'));
@@ -120,7 +127,7 @@ fn url(text: &str) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Place, *};
+    use super::{super::Position, *};
 
     fn judged(format: Format, value: &[u8]) -> Result<(), Fault> {
         check(format, value, &mut Budget::default())
@@ -202,7 +209,7 @@ mod tests {
             (Format::Json, b"a\n\xff", 2, 1),
         ] {
             let fault = judged(format, value).unwrap_err();
-            assert_eq!(fault.place, Some(Place { line, column }), "{format:?} {fault:?}");
+            assert_eq!(fault.place, Some(Position { line, column }), "{format:?} {fault:?}");
         }
     }
 
@@ -214,7 +221,7 @@ mod tests {
             laughs += &format!("a{level}: &a{level} [{before}]\n");
         }
         let nested = |open: &str, close: &str, n: usize| open.repeat(n) + &close.repeat(n);
-        // Each anchor is as deep as may be, and holds the one before.
+        // Each anchor is as deep as allowed, and contains the one before.
         let anchors = |levels| {
             let (open, close) = ("[".repeat(50), "]".repeat(50));
             let held = (1..levels).map(|at| format!("a{at}: &a{at} {open}*a{}{close}\n", at - 1));
@@ -241,7 +248,7 @@ mod tests {
         ] {
             assert!(!is(format, &value), "{format:?} {}", &value[..20]);
         }
-        // Long, and nothing else.
+        // Long, but otherwise harmless.
         let keys: String = (0..60_000).map(|key| format!("key{key}=\\u0041\n")).collect();
         assert!(is(Format::Properties, &keys) && is(Format::Properties, &"a\\\n".repeat(300_000)));
         assert!(is(Format::Properties, &("a=".to_owned() + &"\\".repeat(1_000_000))));

@@ -1,21 +1,21 @@
-//! Certificates, private keys, and the pair of both.
+//! Certificates, private keys, and pairs of both, in PEM.
 
 use jiff::{SignedDuration, Timestamp};
 use rustls::sign::SigningKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use x509_parser::{certificate::X509Certificate, error::X509Error, prelude::FromDer};
 
-use crate::validate::policy::{Place, fault::Fault};
+use crate::validate::policy::{Position, fault::Fault};
 
-/// How many certificates a chain may have: each costs a check of a signature.
+/// The most certificates in a chain: each costs verifying a signature.
 const LONGEST_CHAIN: usize = 16;
 
-/// How long certificates must be valid yet.
+/// How long certificates must remain valid.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::validate::policy) struct Remaining {
-    /// At least this long.
+    /// The least remaining time.
     pub(in crate::validate::policy) least: SignedDuration,
-    /// Counted from here.
+    /// The time to count from.
     pub(in crate::validate::policy) now: Timestamp,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn certificates(value: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// Whether every certificate of a text will be valid for long enough.
+/// Accepts a text whose certificates all remain valid for long enough.
 pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> Result<(), Fault> {
     let all = certificates(value)?;
     let until = asked.now.saturating_add(asked.least).unwrap_or(Timestamp::MAX).as_second();
@@ -77,7 +77,7 @@ pub(super) fn key(value: &[u8]) -> Result<std::sync::Arc<dyn SigningKey>, Fault>
     let key = PrivateKeyDer::from_pem_slice(value).map_err(|_| {
         Fault::new("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
     })?;
-    // What the parser says of a key may quote it: dropped.
+    // The parser's message may quote the key, so it is dropped.
     rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| {
         Fault::new(
             "is a private key that cannot be read",
@@ -86,7 +86,8 @@ pub(super) fn key(value: &[u8]) -> Result<std::sync::Arc<dyn SigningKey>, Fault>
     })
 }
 
-/// Whether a certificate (the first of its text) belongs to a private key, and each is issued by the next.
+/// Accepts a private key that belongs to the first certificate of a text in which the next certificate issues
+/// each one.
 pub(in crate::validate::policy) fn pair(
     certificate: &[u8],
     private: &[u8],
@@ -125,7 +126,7 @@ pub(in crate::validate::policy) fn pair(
     Ok(())
 }
 
-/// By names and by signature. A signature of a kind that cannot be checked here counts.
+/// Compares names and verifies the signature. A kind of signature that cannot be verified here is accepted.
 fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> bool {
     certificate.issuer().as_raw() == issuer.subject().as_raw()
         && matches!(
@@ -138,11 +139,11 @@ fn parsed<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>
     X509Certificate::from_der(certificate).ok().filter(|(rest, _)| rest.is_empty()).map(|(_, parsed)| parsed)
 }
 
-/// Where the certificate of an index begins.
-fn section(value: &[u8], index: usize) -> Option<Place> {
+/// The position at which the certificate with this index begins.
+fn section(value: &[u8], index: usize) -> Option<Position> {
     let text = std::str::from_utf8(value).ok()?;
     let (offset, _) = text.match_indices("-----BEGIN CERTIFICATE-----").nth(index)?;
-    Some(Place::of_byte(value, offset))
+    Some(Position::of_byte(value, offset))
 }
 
 #[cfg(test)]

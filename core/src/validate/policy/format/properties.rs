@@ -1,10 +1,11 @@
-//! Java's `.properties`, by the rules of `java.util.Properties.load`, and stricter in one: a key stands once.
+//! Java's `.properties`, by the rules of `java.util.Properties.load`. Unlike these, a key may occur only
+//! once.
 
 use std::{collections::HashSet, iter::Peekable, str::CharIndices};
 
 use crate::validate::policy::fault::Fault;
 
-/// Whether a text is a file of properties.
+/// Accepts a text in the format of a properties file.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
     let mut reader = Reader { text, rest: text.char_indices().peekable() };
     let mut keys = HashSet::new();
@@ -32,7 +33,7 @@ impl Reader<'_> {
         self.rest.peek().map(|(_, character)| *character)
     }
 
-    /// Skips white space, empty lines and comments, to the next line that says something.
+    /// Skips white space, empty lines and comments.
     fn next_line(&mut self) -> Option<usize> {
         loop {
             while self.rest.next_if(|(_, next)| is_blank(*next) || is_line_end(*next)).is_some() {}
@@ -51,8 +52,8 @@ impl Reader<'_> {
         Ok(key)
     }
 
-    /// The next character of this logical line that does not end its part; escapes are undone, lines that go
-    /// on joined.
+    /// The next character of this logical line, unless it ends the key or value. It resolves escapes and
+    /// joins continued lines.
     fn character(&mut self, ends: impl Fn(char) -> bool) -> Result<Option<char>, Fault> {
         loop {
             let Some((offset, next)) = self.rest.next_if(|(_, next)| !is_line_end(*next) && !ends(*next))
@@ -80,7 +81,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Half of a pair of surrogates stands for itself: only whether keys are equal matters here.
+    /// Half of a surrogate pair stands for itself: only whether keys are equal matters here.
     fn unicode(&mut self, offset: usize) -> Result<char, Fault> {
         let mut code = 0;
         for _ in 0..4 {
@@ -91,7 +92,7 @@ impl Reader<'_> {
             self.rest.next();
             code = code * 16 + digit;
         }
-        // Surrogates are no characters: moved to where no others are.
+        // Surrogates are not characters, so they move to a range without any.
         Ok(char::from_u32(code)
             .or_else(|| char::from_u32(0x10_0000 + code))
             .unwrap_or(char::REPLACEMENT_CHARACTER))

@@ -1,19 +1,19 @@
-//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but not the one within the
-//! other, nor what it keeps; so the tokens are counted before.
+//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but neither the combination
+//! of both nor what it keeps in memory. So the tokens are counted first.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 use toml_parser::lexer::TokenKind;
 
 use super::tree::Room;
-use crate::validate::policy::{Place, fault::Fault};
+use crate::validate::policy::{Position, fault::Fault};
 
 /// The longest text, in bytes: reading one takes some hundred times its memory.
 const LONGEST: usize = 256 << 10;
 /// How deep tables and arrays may nest.
 const DEEPEST: usize = 80;
 
-/// Reads a document.
+/// Parses a document within these bounds.
 pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
     if text.len() > LONGEST {
         return Err(Fault::new(
@@ -25,14 +25,14 @@ pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
         return Err(Fault::new("is TOML that nests too deep", "flatten it").at(text.as_bytes(), offset));
     }
     DeTable::parse(text).map(|table| table.into_inner()).map_err(|error| Fault {
-        place: error.span().map(|span| Place::of_byte(text.as_bytes(), span.start)),
+        place: error.span().map(|span| Position::of_byte(text.as_bytes(), span.start)),
         ..Fault::new("is no valid TOML, has a key twice, or nests too deep", "correct the document there")
     })
 }
 
-/// Where tables and arrays, those of dotted keys included, nest too deep.
+/// The byte at which tables and arrays nest too deep, counting those of dotted keys.
 fn too_deep(text: &str) -> Option<usize> {
-    // The dots of the keys that the open brackets stand after, and those of the key being read.
+    // The number of dots in the keys before each open bracket, and in the key that is being read.
     let (mut open, mut depth, mut dots) = (Vec::new(), 0, 0);
     for token in toml_parser::Source::new(text).lex() {
         match token.kind() {
@@ -55,7 +55,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// The document as a tree, with dates as text.
+/// The document as a tree, in which dates are text.
 pub(super) fn tree(table: DeTable<'_>, room: &Room) -> Result<Value, Fault> {
     let mut entries = Map::new();
     if !room.take_map() {
@@ -99,7 +99,7 @@ fn value_of(value: DeValue<'_>, room: &Room) -> Result<Value, Fault> {
 mod tests {
     use super::*;
 
-    /// 6,400 tables, each in the other: reading them took more stack than a thread has.
+    /// 6,400 nested tables: reading them took more stack than a thread has.
     #[test]
     fn dotted_keys_within_brackets_count() {
         let key = vec!["a"; 70].join(".");

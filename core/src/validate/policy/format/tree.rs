@@ -1,5 +1,5 @@
-//! A document, kept: what a schema is held against. Built by hand and not by `serde_json`, since that takes a
-//! certain key for JSON within JSON, and forgets the first of two equal keys.
+//! A document in memory, for matching with a schema. It is built by hand, since `serde_json` treats one
+//! certain key as JSON within JSON, and drops the first of two equal keys.
 
 use std::{borrow::Cow, cell::Cell, fmt};
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 
 use crate::validate::policy::fault::Fault;
 
-/// The bytes that the documents of one value may take: many reviews share the webhook's memory.
+/// The bytes that the documents of one value may take in memory: many reviews share the webhook's memory.
 const MOST: usize = 24 << 20;
-/// A map takes this much for its first few entries, and each entry and item takes that.
+/// Bytes of a map with its first few entries, and of each further entry or item.
 const MAP: usize = 700;
 const ENTRY: usize = 80;
 
-/// How a key that is there twice is named to the parser, whose error says it again.
+/// Tells the parser about a duplicate key; its error contains this text.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
-/// What is left of that memory.
+/// What is left of that memory; `None` once it is exceeded.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -27,7 +27,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Takes some; false where it is not there.
+    /// Takes some bytes; false where they are not left.
     pub(super) fn take(&self, bytes: usize) -> bool {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(bytes)));
         !self.is_exhausted()
@@ -41,7 +41,7 @@ impl Room {
         self.take(ENTRY + text.len())
     }
 
-    /// How much was taken.
+    /// How many bytes were taken.
     fn taken(&self) -> usize {
         self.0.get().map_or(MOST, |left| MOST - left)
     }
@@ -55,7 +55,7 @@ impl Room {
     }
 }
 
-/// A document, kept within a room of its own, and the bytes it takes.
+/// A document in a room of its own, and its size in bytes.
 pub(super) struct Tree(Value, usize);
 
 impl<'de> Deserialize<'de> for Tree {
@@ -66,8 +66,7 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// Documents of one value, kept within one room: none of them once it is exhausted. Beside it there is the
-/// one being read.
+/// The documents of one value, which share one room: none of them once it is exceeded.
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) room: Room,
@@ -85,7 +84,7 @@ impl Extend<Tree> for Trees {
     }
 }
 
-/// Reads a document into the room that is left.
+/// Reads a document into the given room.
 #[derive(Clone, Copy)]
 pub(super) struct TreeSeed<'r>(pub(super) &'r Room);
 
@@ -130,7 +129,7 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
         Ok((value as f64).into())
     }
 
-    /// Infinity and "not a number" are no values of JSON: they are kept as text.
+    /// Infinity and "not a number" are not values in JSON, so they are kept as text.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
     }
@@ -181,7 +180,7 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
     }
 }
 
-/// A key: text, or what YAML takes for something else.
+/// A key as text, also where YAML reads it as another type.
 struct Key<'de>(Cow<'de, str>);
 
 struct KeyVisitor;

@@ -1,5 +1,5 @@
-//! What holding a document against a schema costs, told before it is done: the library can neither be stopped
-//! nor bounded. The walk goes wherever the library may go, and pays for each step.
+//! The cost of validating a document against a schema, estimated in advance: the library can neither be
+//! stopped nor limited. The estimate visits everything that the library may visit, and pays for each step.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::shape::target;
 
-/// One keyword at one place, in nanoseconds: the walk here, and the library's.
+/// The cost of one keyword at one place, in nanoseconds, for this walk and the library's.
 const STEP: u64 = 100;
-/// Within `anyOf`, `oneOf` and `propertyNames` the library keeps every fault, each with a copy of the value:
-/// what that may take, in bytes.
+/// Within `anyOf`, `oneOf` and `propertyNames`, the library keeps every fault with a copy of the value. They
+/// may take this many bytes.
 const MEMORY: u64 = 16 << 20;
-/// One fault, or one value, beside what it holds.
+/// Bytes of a fault or value, without its content.
 const ITEM: u64 = 200;
-/// Telling few items apart pairwise, against reading each once.
+/// Comparing two of few items with each other costs the reading of one, divided by this.
 const PAIRS: u64 = 16;
 
-/// What an evaluation costs.
+/// The running cost of one evaluation.
 pub(super) struct Cost<'c> {
     root: &'c Value,
     patterns: &'c BTreeMap<String, Pattern>,
@@ -26,16 +26,16 @@ pub(super) struct Cost<'c> {
     memory: Option<u64>,
 }
 
-/// Where in the document, as far as it costs.
+/// Where in the document the walk is, as far as it affects the cost.
 #[derive(Clone, Copy)]
-struct Place {
-    /// Bytes of the path.
+struct Depth {
+    /// Bytes of the path so far.
     path: u64,
-    /// Faults are kept.
+    /// Whether the library keeps faults here.
     kept: bool,
 }
 
-impl Place {
+impl Depth {
     fn below(self, key: &str) -> Self {
         Self { path: self.path + key.len() as u64 + 1, ..self }
     }
@@ -46,7 +46,7 @@ impl Place {
 }
 
 impl<'c> Cost<'c> {
-    /// Pays for holding a document against a schema.
+    /// Pays for validating a document against a schema.
     pub(super) fn of(
         schema: &'c Value,
         patterns: &'c BTreeMap<String, Pattern>,
@@ -54,16 +54,16 @@ impl<'c> Cost<'c> {
         budget: &'c mut Budget,
     ) -> Result<Self, Exhausted> {
         let mut cost = Self { root: schema, patterns, budget, memory: Some(MEMORY) };
-        cost.apply(schema, document, Place { path: 0, kept: false })?;
+        cost.apply(schema, document, Depth { path: 0, kept: false })?;
         Ok(cost)
     }
 
-    /// Whether there is room for the faults.
+    /// Whether the memory for faults suffices.
     pub(super) fn can_report(&self) -> bool {
         self.memory.is_some()
     }
 
-    fn apply(&mut self, schema: &Value, value: &Value, at: Place) -> Result<(), Exhausted> {
+    fn apply(&mut self, schema: &Value, value: &Value, at: Depth) -> Result<(), Exhausted> {
         self.budget.spend(STEP)?;
         let Value::Object(keywords) = schema else { return self.keep(value, at, 1) };
         self.keep(value, at, keywords.len() as u64)?;
@@ -73,8 +73,8 @@ impl<'c> Cost<'c> {
         })
     }
 
-    /// Makes room for so many faults.
-    fn keep(&mut self, value: &Value, at: Place, faults: u64) -> Result<(), Exhausted> {
+    /// Takes memory for this many faults.
+    fn keep(&mut self, value: &Value, at: Depth, faults: u64) -> Result<(), Exhausted> {
         if let (true, Some(memory)) = (at.kept, self.memory) {
             let each = ITEM + at.path + weigh(value, memory);
             self.budget.spend(each)?;
@@ -89,7 +89,7 @@ impl<'c> Cost<'c> {
         keyword: &str,
         argument: &Value,
         value: &Value,
-        at: Place,
+        at: Depth,
     ) -> Result<(), Exhausted> {
         match (keyword, argument, value) {
             ("$ref", Value::String(path), _) => {
@@ -97,7 +97,7 @@ impl<'c> Cost<'c> {
                 target(self.root, path).map_or(Ok(()), |schema| self.apply(schema, value, at))
             }
             ("not", schema, _) => {
-                // The fault has a copy of the schema.
+                // The fault contains a copy of the schema.
                 self.keep(schema, at, 1)?;
                 self.apply(schema, value, at)
             }
@@ -160,7 +160,7 @@ impl<'c> Cost<'c> {
     }
 }
 
-/// The bytes of a value, not counted on beyond `most`.
+/// The bytes of a value; counting stops at `most`.
 fn weigh(value: &Value, most: u64) -> u64 {
     let all = |parts: &mut dyn Iterator<Item = (usize, &Value)>| {
         let mut weight = ITEM;

@@ -1,5 +1,5 @@
-//! JSON Schema (2020-12), held against documents. Understanding and evaluating are the library's; what may be
-//! written in a schema (`shape`) and what an evaluation may cost (`cost`) are bounded here.
+//! JSON Schema (2020-12) for documents. A library compiles and evaluates schemas; `shape` limits what a
+//! schema may contain, `cost` what an evaluation may cost.
 
 mod cost;
 mod shape;
@@ -26,12 +26,12 @@ use crate::{
     validate::invalid,
 };
 
-/// The longest schema, in bytes of JSON.
+/// The longest schema, in bytes of its JSON.
 const LONGEST: usize = 64 << 10;
-/// How much of a schema a message quotes, in bytes.
+/// How many bytes of a schema a message quotes.
 const QUOTED: usize = 120;
 
-/// A schema, understood. Cheap to clone.
+/// A compiled schema; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Schema(Arc<Understood>);
 
@@ -48,13 +48,13 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Understands a schema, or reports what is wrong with it at `field`.
+    /// Compiles a schema, or reports at `field` what is wrong with it.
     pub(super) fn compile(field: &str, schema: &Value, problems: &mut Vec<Problem>) -> Option<Self> {
         let understood = understand(schema).map_err(|message| problems.push(invalid(field, message)));
         understood.ok().map(|understood| Self(Arc::new(understood)))
     }
 
-    /// Whether each document of a value satisfies it.
+    /// Accepts a value whose documents all satisfy the schema.
     pub(super) fn check(&self, format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
         budget.spend_if_brief(format::reading(format, value)).map_err(|_| format::too_long())?;
         let documents = document::read(format, format::text(value)?)?;
@@ -88,7 +88,7 @@ impl Schema {
         }))
     }
 
-    /// Says where and by which keyword, and quotes the schema, never the document.
+    /// A fault with position and keyword. It quotes the schema, never the document.
     fn fault(&self, error: &ValidationError<'_>) -> Fault {
         let place = self.pointer(error.instance_path());
         let keyword = error.kind().keyword();
@@ -112,7 +112,8 @@ impl Schema {
         Fault::new(format!("does not satisfy the schema at {place} ({keyword})"), fix)
     }
 
-    /// Where in a document, with the keys that the schema names; others are the writer's own, and not told.
+    /// A path in a document, with the keys that the schema names. Other keys are the writer's own, and not
+    /// told.
     fn pointer(&self, path: &Location) -> String {
         let steps = path.into_iter().map(|step| match step {
             LocationSegment::Index(index) => format!("/{index}"),
@@ -281,7 +282,7 @@ mod tests {
         assert!(compiled(&json!({"properties": {"$id": {"type": "string"}}})).is_ok());
     }
 
-    /// Each of these is small enough to be written, and would take seconds, or gigabytes, to be told in full.
+    /// Each of these is small to write, and would take seconds, or gigabytes, to evaluate in full.
     #[test]
     fn bombs_of_schema_and_document_are_refused_before_they_go_off() {
         let ones = format!("[{}1]", "1,".repeat(200_000));
@@ -306,14 +307,14 @@ mod tests {
             let found = fault(&schema, Format::Json, document);
             assert!(found.as_ref().is_some_and(|found| found.contains(says)), "{says}: {found:?}");
         }
-        // Each of the documents has room, all of them have not.
+        // There is room for each of the documents, but not for all.
         let each = format!("[{}1]\n", "{a: 1}, ".repeat(13_000));
         for (many, passes) in [(1, true), (3, false)] {
             let found = fault(&json!({}), Format::Yaml, &vec![each.clone(); many].join("---\n"));
             assert_eq!(found.is_none(), passes, "{many}: {found:?}");
             assert!(passes || found.as_ref().unwrap().contains("is too large a document"), "{found:?}");
         }
-        // And what is merely long is judged.
+        // A document that is merely long is judged.
         assert_eq!(fault(&json!({"items": {"type": "integer"}}), Format::Json, &ones), None);
         let found = fault(&json!({"items": {"type": "string"}}), Format::Json, &ones).unwrap();
         assert!(found.contains("at /0 (type)"), "{found}");

@@ -1,16 +1,16 @@
-//! What may be written in a JSON Schema: nothing remote, no circles, and no more than can be bounded.
+//! What a JSON Schema may contain: nothing remote, no circles, and no more than can be bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator_cel::Pattern;
 use serde_json::Value;
 
-/// How deep schemas may nest, `$ref`s followed.
+/// How deep schemas may nest, including through `$ref`.
 const DEEPEST: usize = 64;
-/// How many schemas there may be, `$ref`s followed each time.
+/// How many schemas there may be, counting those behind each `$ref`.
 const MOST: usize = 10_000;
 
-/// What is not taken, and why.
+/// The keywords that are refused, and why.
 const REFUSED: [(&str, &str); 9] = [
     ("$id", "a schema has one place: write $ref as #/$defs/NAME"),
     ("$anchor", "write $ref as #/$defs/NAME"),
@@ -24,10 +24,10 @@ const REFUSED: [(&str, &str); 9] = [
 ];
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What was seen of a schema.
+/// Facts about a schema that was accepted.
 #[derive(Default)]
 pub(super) struct Shape {
-    /// Its regular expressions, compiled to know what they weigh.
+    /// Its regular expressions, compiled to know what they cost.
     pub(super) patterns: BTreeMap<String, Pattern>,
     /// The keys of documents that it names.
     pub(super) names: BTreeSet<String>,
@@ -35,7 +35,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Looks at a schema, or says what is not taken.
+    /// Inspects a schema, or says what is refused.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut shape = Self::default();
         if let Some(dialect) = schema.get("$schema")
@@ -90,7 +90,7 @@ impl Shape {
     }
 }
 
-/// The schemas that a keyword holds.
+/// The schemas in a keyword's argument.
 fn parts<'s>(keyword: &str, argument: &'s Value) -> Vec<&'s Value> {
     match (keyword, argument) {
         (
@@ -107,7 +107,7 @@ fn parts<'s>(keyword: &str, argument: &'s Value) -> Vec<&'s Value> {
     }
 }
 
-/// What a `$ref` leads to.
+/// The schema that a `$ref` leads to.
 pub(super) fn target<'s>(root: &'s Value, path: &str) -> Result<&'s Value, String> {
     let pointer = path.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let pointer = pointer.filter(|rest| !rest.contains('%'));

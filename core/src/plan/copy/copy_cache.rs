@@ -1,5 +1,6 @@
-//! What the copies of one source by one rule have in common: all but their places, and their marks, which are
-//! bound to those. Worked out once for many slots of one world, it tells of a copy in order that it is.
+//! What all copies of one source by one rule have in common: everything but their places, and their marks,
+//! which are bound to those. It is computed once for many slots, and then tells cheaply that a copy is as it
+//! should be.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,9 +11,9 @@ use crate::{
     names::{NamespacedName, ObjectKey},
 };
 
-/// What is known of copies, by rule and source. Good for one world only.
+/// Common parts by rule and source. Valid for one version of the world only.
 #[derive(Default)]
-pub(super) struct Alike(HashMap<(NamespacedName, ObjectKey), Common>);
+pub(super) struct CopyCache(HashMap<(NamespacedName, ObjectKey), Common>);
 
 struct Common {
     marks: CopyMarks,
@@ -20,8 +21,8 @@ struct Common {
     fields: u64,
 }
 
-impl Alike {
-    /// Keeps what a copy is meant to be, for others.
+impl CopyCache {
+    /// Remembers the intent of one slot for the others.
     pub(super) fn learn(&mut self, claim: &Claim<'_>, slot: &ObjectKey, intent: &Intent) {
         let common = || Common {
             marks: intent.marks.clone(),
@@ -31,8 +32,8 @@ impl Alike {
         self.0.entry((claim.rule.clone(), claim.source.clone())).or_insert_with(common);
     }
 
-    /// Whether a copy whose mark is proven ours, and of which only the metadata is known, is as it is meant
-    /// to be. A no says nothing: the copy may differ, or what it is meant to be may not be known.
+    /// Whether a copy whose mark is verified, and of which only the metadata is known, is as it should be.
+    /// `false` means nothing: the copy may differ, or its intent is not in the cache.
     pub(super) fn is_in_order(&self, claim: &Claim<'_>, facts: &ObjectFacts) -> bool {
         let known = self.0.get(&(claim.rule.clone(), claim.source.clone()));
         let (Some(common), Some(marks), Some(owned)) =

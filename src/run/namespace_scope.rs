@@ -1,4 +1,4 @@
-//! Tells readiness which of the namespaces that we are to look at cannot be looked at.
+//! Reports in readiness which namespaces of `--namespaces` cannot be read.
 
 use std::{
     convert::Infallible,
@@ -11,10 +11,11 @@ use crate::{model::World, serve::Readiness};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Tells it while we run. They keep nobody waiting: the others are served all the same.
-pub(super) fn tell_sight(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
+/// Reports them while the process runs. They do not affect readiness, since the other namespaces are served
+/// all the same.
+pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.remark("namespaces"), tasks.shutdown());
-    tasks.spawn("sight", async move {
+    tasks.spawn("namespaces", async move {
         while !stop.is_cancelled() {
             let why = hidden(&world.read().unwrap_or_else(PoisonError::into_inner));
             condition.set(why.map_or(Ok(()), Err));
@@ -27,9 +28,9 @@ pub(super) fn tell_sight(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readines
     });
 }
 
-/// Why some of them are refused, if any; which have not been read yet the condition of the stores tells.
+/// Why some of them are refused, if any are. Which have not been read yet, the condition of the stores says.
 fn hidden(world: &World) -> Option<String> {
-    let places = world.places()?;
+    let places = world.namespace_scope()?;
     let refused = places.names().filter(|name| places.refusal(name).is_some());
     let why: Vec<String> = refused.filter_map(|name| Some(world.unseen(name)?.1)).collect();
     (!why.is_empty()).then(|| why.join("; "))

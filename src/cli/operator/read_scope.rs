@@ -1,5 +1,4 @@
-//! Which namespaces Copyrator looks at. A command that says what it does looks at the same ones, with the
-//! caller's own rights.
+//! Which namespaces a command reads: those that Copyrator looks at, with the caller's own rights.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,51 +13,50 @@ use crate::{
     access::{AskError, Authorizer as _, CallerAuthorizer},
     api::GROUP,
     authority::Question,
-    model::Places,
+    model::NamespaceScope,
     observe::listing::ListError,
 };
 
-/// Where to look.
+/// The namespaces to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// In all namespaces, as Copyrator's Deployment does.
+pub(crate) enum ReadScope {
+    /// All namespaces, according to Copyrator's Deployment.
     Everywhere,
-    /// In all namespaces, since nobody says otherwise: no Deployment could be read.
-    NotTold,
-    /// In these only.
-    Places(BTreeSet<Arc<str>>),
-    /// In the namespace that is asked about only, since the caller's rights end there; Copyrator looks at
+    /// All namespaces, as an assumption: no Deployment could be read.
+    Unknown,
+    /// Only these namespaces.
+    Only(BTreeSet<Arc<str>>),
+    /// Only the namespace that the command is about, since the caller's rights end there; Copyrator looks at
     /// all.
     One(Arc<str>),
-    /// In these only, as the command line says; the Deployment says something else, in words.
-    Contrary(BTreeSet<Arc<str>>, String),
+    /// Only these, as the command line says; the Deployment says otherwise, in words.
+    Overridden(BTreeSet<Arc<str>>, String),
 }
 
-impl Sight {
-    /// What the command line says, or else the Deployment.
+impl ReadScope {
+    /// The scope of the command line, or else of the Deployment.
     ///
     /// # Errors
-    /// Nothing says it, and whether the Deployment does is not known: the API server did not answer, or with
-    /// something else than a refusal.
+    /// The command line names no namespaces, and the Deployment could not be read for another reason than a
+    /// refusal.
     pub(crate) async fn find(client: &Client, installed: &Installed) -> Result<Self, ListError> {
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), &installed.namespace);
         let ours = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
         let found = deployments.list(&ours).await.map(|found| found.items);
         let told = Self::read(&installed.namespace, found);
-        if installed.places.is_empty() { told } else { Ok(Self::said(&installed.places, told.ok())) }
+        if installed.namespaces.is_empty() { told } else { Ok(Self::said(&installed.namespaces, told.ok())) }
     }
 
-    /// The same for a caller who may not list namespaces and rules everywhere, and asks about one namespace:
-    /// that one only.
+    /// The same, but only the given namespace if the caller may not list namespaces and rules everywhere.
     ///
     /// # Errors
-    /// The API server did not say what the caller may.
+    /// The API server did not say what the caller may do.
     pub(crate) async fn within_rights(
         self,
         client: &Client,
         namespace: Option<&str>,
     ) -> Result<Self, AskError> {
-        let Some(namespace) = namespace.filter(|_| self.places().is_none()) else { return Ok(self) };
+        let Some(namespace) = namespace.filter(|_| self.namespaces().is_none()) else { return Ok(self) };
         let caller = CallerAuthorizer::new(client.clone()).await?;
         let may_list = |group, resource| Question {
             subject: caller.caller().clone(),
@@ -77,23 +75,23 @@ impl Sight {
         Ok(self)
     }
 
-    /// What the command line says, whatever the Deployment does.
+    /// The scope of the command line, whatever the Deployment says.
     fn said(places: &BTreeSet<Arc<str>>, told: Option<Self>) -> Self {
         let elsewhere = match &told {
-            None | Some(Self::NotTold) => return Self::Places(places.clone()),
-            Some(told) if told.places() == Some(places) => return Self::Places(places.clone()),
+            None | Some(Self::Unknown) => return Self::Only(places.clone()),
+            Some(told) if told.namespaces() == Some(places) => return Self::Only(places.clone()),
             Some(told) => told.in_words(),
         };
         let note = format!(
             "--namespaces says {}, and so does what follows; Copyrator's Deployment looks at {elsewhere}: leave the flag out",
-            Self::Places(places.clone()).in_words()
+            Self::Only(places.clone()).in_words()
         );
-        Self::Contrary(places.clone(), note)
+        Self::Overridden(places.clone(), note)
     }
 
     fn in_words(&self) -> String {
-        match self.places() {
-            Some(places) => Places::new(places.iter().cloned()).said(),
+        match self.namespaces() {
+            Some(places) => NamespaceScope::new(places.iter().cloned()).said(),
             None => "all namespaces".into(),
         }
     }
@@ -101,8 +99,8 @@ impl Sight {
     fn read(namespace: &str, found: kube::Result<Vec<Deployment>>) -> Result<Self, ListError> {
         match found {
             Ok(deployments) => Ok(Self::told(namespace, &deployments)),
-            // A caller who may not read the Deployment may see all namespaces there are.
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Self::NotTold),
+            // A caller who may not read the Deployment may have rights in all namespaces.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Self::Unknown),
             Err(kube::Error::Api(status)) => Err(ListError::Failed {
                 resource: format!(
                     "deployments in namespace {namespace}, of which Copyrator's says where it looks"
@@ -116,24 +114,23 @@ impl Sight {
     fn told(namespace: &str, deployments: &[Deployment]) -> Self {
         let install = Install::new(namespace, deployments);
         if deployments.is_empty() || install.hides_places() {
-            return Self::NotTold;
+            return Self::Unknown;
         }
-        let places: BTreeSet<Arc<str>> = install.places().into_iter().map(Arc::from).collect();
-        if places.is_empty() { Self::Everywhere } else { Self::Places(places) }
+        let places: BTreeSet<Arc<str>> = install.namespaces().into_iter().map(Arc::from).collect();
+        if places.is_empty() { Self::Everywhere } else { Self::Only(places) }
     }
 
-    /// The namespaces, where only some are looked at.
-    pub(crate) fn places(&self) -> Option<&BTreeSet<Arc<str>>> {
+    /// The namespaces, if only some are read.
+    pub(crate) fn namespaces(&self) -> Option<&BTreeSet<Arc<str>>> {
         match self {
-            Self::Everywhere | Self::NotTold | Self::One(_) => None,
-            Self::Places(places) | Self::Contrary(places, _) => Some(places),
+            Self::Everywhere | Self::Unknown | Self::One(_) => None,
+            Self::Only(places) | Self::Overridden(places, _) => Some(places),
         }
     }
 
-    /// Where to list what is of one namespace, or of all that are looked at: `None` lists the whole cluster
-    /// at once.
+    /// The scopes of a list, for one namespace or all: `None` lists the whole cluster at once.
     pub(crate) fn scopes<'s>(&'s self, namespace: Option<&'s str>) -> Vec<Option<&'s str>> {
-        match (namespace, self.places()) {
+        match (namespace, self.namespaces()) {
             (Some(one), _) => vec![Some(one)],
             (None, None) if let Self::One(place) = self => vec![Some(place)],
             (None, None) => vec![None],
@@ -155,9 +152,9 @@ mod tests {
         serde_json::from_value(deployment).unwrap()
     }
 
-    fn told(arguments: &[&str], env: Value) -> Sight {
+    fn told(arguments: &[&str], env: Value) -> ReadScope {
         let container = json!({ "name": "copyrator", "args": arguments, "env": env });
-        Sight::told("ours", &[deployment(container)])
+        ReadScope::told("ours", &[deployment(container)])
     }
 
     fn places(names: &[&str]) -> BTreeSet<Arc<str>> {
@@ -166,15 +163,15 @@ mod tests {
 
     #[test]
     fn a_deployment_says_where_it_looks() {
-        assert_eq!(Sight::told("ours", &[]), Sight::NotTold);
-        assert_eq!(told(&["serve", "--roles=reconciler"], json!([])), Sight::Everywhere);
+        assert_eq!(ReadScope::told("ours", &[]), ReadScope::Unknown);
+        assert_eq!(told(&["serve", "--roles=reconciler"], json!([])), ReadScope::Everywhere);
         let some = told(&["serve", "--namespaces=shop,web"], json!([]));
         assert_eq!(some.scopes(None), [Some("shop"), Some("web")]);
         assert_eq!(some.scopes(Some("other")), [Some("other")]);
-        assert_eq!(Sight::Everywhere.scopes(None), [None]);
+        assert_eq!(ReadScope::Everywhere.scopes(None), [None]);
     }
 
-    /// As clap takes it: flags add up, and say more than the environment.
+    /// As clap reads flags: they add up, and override the environment.
     #[test]
     fn all_that_serve_is_told_counts() {
         let name = "COPYRATOR_NAMESPACES";
@@ -183,45 +180,47 @@ mod tests {
             json!([{ "name": name, "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } }]);
         let by_flags = ["serve", "--namespaces=shop", "--namespaces", "$(POD_NAMESPACE),web"];
         for (arguments, env, expected) in [
-            (&by_flags[..], &json!([]), Sight::Places(places(&["ours", "shop", "web"]))),
-            (&["serve"], &by_name, Sight::Places(places(&["shop", "web"]))),
-            (&["serve", "--namespaces=docs"], &by_name, Sight::Places(places(&["docs"]))),
-            (&["serve"], &elsewhere, Sight::NotTold),
-            (&["serve", "--namespaces=docs"], &elsewhere, Sight::Places(places(&["docs"]))),
+            (&by_flags[..], &json!([]), ReadScope::Only(places(&["ours", "shop", "web"]))),
+            (&["serve"], &by_name, ReadScope::Only(places(&["shop", "web"]))),
+            (&["serve", "--namespaces=docs"], &by_name, ReadScope::Only(places(&["docs"]))),
+            (&["serve"], &elsewhere, ReadScope::Unknown),
+            (&["serve", "--namespaces=docs"], &elsewhere, ReadScope::Only(places(&["docs"]))),
         ] {
             assert_eq!(told(arguments, env.clone()), expected, "{arguments:?} {env}");
         }
     }
 
-    /// An answer that is lost must not turn an install for some namespaces into one for all.
+    /// A lost answer must not turn an install for some namespaces into one for all.
     #[test]
     fn only_a_refusal_leaves_it_open() {
         let answer = |code: u16| {
             let status = Status { code, message: "no".into(), ..Status::default() };
-            Sight::read("ours", Err(kube::Error::Api(Box::new(status))))
+            ReadScope::read("ours", Err(kube::Error::Api(Box::new(status))))
         };
         for code in [403, 404] {
-            assert!(matches!(answer(code), Ok(Sight::NotTold)), "{code}");
+            assert!(matches!(answer(code), Ok(ReadScope::Unknown)), "{code}");
         }
         for code in [401, 429, 500, 503] {
             let error = answer(code).unwrap_err();
             assert!(matches!(error, ListError::Failed { .. }), "{code}: {error}");
         }
-        let lost = Sight::read("ours", Err(kube::Error::LinesCodecMaxLineLengthExceeded));
+        let lost = ReadScope::read("ours", Err(kube::Error::LinesCodecMaxLineLengthExceeded));
         assert!(matches!(lost, Err(ListError::Unreachable(_))), "{lost:?}");
     }
 
     #[test]
     fn who_says_otherwise_than_the_deployment_is_told() {
         let said = places(&["shop", "web"]);
-        for told in [None, Some(Sight::NotTold), Some(Sight::Places(said.clone()))] {
-            assert_eq!(Sight::said(&said, told), Sight::Places(said.clone()));
+        for told in [None, Some(ReadScope::Unknown), Some(ReadScope::Only(said.clone()))] {
+            assert_eq!(ReadScope::said(&said, told), ReadScope::Only(said.clone()));
         }
         for (told, words) in [
-            (Sight::Everywhere, "all namespaces"),
-            (Sight::Places(places(&["docs", "shop"])), "namespaces docs, shop"),
+            (ReadScope::Everywhere, "all namespaces"),
+            (ReadScope::Only(places(&["docs", "shop"])), "namespaces docs, shop"),
         ] {
-            let Sight::Contrary(looked, note) = Sight::said(&said, Some(told)) else { panic!("{words}") };
+            let ReadScope::Overridden(looked, note) = ReadScope::said(&said, Some(told)) else {
+                panic!("{words}")
+            };
             assert_eq!(looked, said);
             assert!(note.starts_with("--namespaces says namespaces shop, web, "), "{note}");
             assert!(note.contains(&format!("Deployment looks at {words}: ")), "{note}");

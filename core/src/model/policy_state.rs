@@ -1,25 +1,26 @@
-//! How policies stand: whether anybody asks us about writes, and what is there already.
+//! The state of policies: whether the API server asks us about their writes, and how many existing objects
+//! violate them.
 
 use std::collections::BTreeSet;
 
-use crate::api::{StandingViolation, WORST_PROBLEMS};
+use crate::api::{ExistingViolation, WORST_PROBLEMS};
 
-/// By how much the objects that are there already break a policy, as the last look at all of them found.
+/// The existing objects that violate a policy, as found by the last scan of all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// The policy's UID.
+pub struct ScanResult {
+    /// The policy's UID at the scan.
     pub uid: Box<str>,
-    /// The generation of it that they were judged by.
+    /// The policy's generation at the scan.
     pub generation: i64,
-    /// How many violations there are.
+    /// How many violations there are in all.
     pub count: i64,
-    /// The first of them, in order.
-    pub first: BTreeSet<StandingViolation>,
+    /// The first violations, in order; as many as a status lists.
+    pub first: BTreeSet<ExistingViolation>,
 }
 
-impl Standing {
-    /// Counts one more.
-    pub fn add(&mut self, violation: StandingViolation) {
+impl ScanResult {
+    /// Counts a violation, and keeps it if it is among the first.
+    pub fn add(&mut self, violation: ExistingViolation) {
         self.count = self.count.saturating_add(1);
         self.first.insert(violation);
         if self.first.len() > WORST_PROBLEMS {
@@ -28,14 +29,15 @@ impl Standing {
     }
 }
 
-/// Whether the API server asks us about the writes that a policy speaks of, as we last looked.
+/// Whether the API server asks us about the writes that a policy covers, according to the webhook
+/// configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hooked {
-    /// The policy's UID.
+pub struct HookCoverage {
+    /// The policy's UID at that time.
     pub uid: Box<str>,
-    /// The generation of it that was looked at.
+    /// The policy's generation at that time.
     pub generation: i64,
-    /// Why it does not, if it does not.
+    /// Why the API server does not ask us about all of them; `None` where it does.
     pub off: Option<String>,
 }
 
@@ -46,9 +48,9 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_the_first_are_kept() {
-        let mut standing = Standing::default();
+        let mut standing = ScanResult::default();
         for number in (0..50).rev() {
-            standing.add(StandingViolation {
+            standing.add(ExistingViolation {
                 kind: PolicyKind::ConfigMap,
                 namespace: "shop".into(),
                 name: format!("app-{number:02}"),

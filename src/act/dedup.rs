@@ -1,4 +1,4 @@
-//! What was said of something, so that it is said once.
+//! Remembers what was reported, to report it once.
 
 use std::{
     collections::HashMap,
@@ -6,19 +6,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The last that was said of each.
+/// The last message about each object.
 #[derive(Clone, Debug)]
-pub(super) struct Said<K>(Arc<Mutex<HashMap<K, String>>>);
+pub(super) struct Dedup<K>(Arc<Mutex<HashMap<K, String>>>);
 
-impl<K> Default for Said<K> {
+impl<K> Default for Dedup<K> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<K: Clone + Eq + Hash> Said<K> {
-    /// What is to be said of it, unless it has been said; nothing is kept of an object of which nothing is
-    /// (or is no longer) to be said.
+impl<K: Clone + Eq + Hash> Dedup<K> {
+    /// The message, unless it was the last one about this object. `None` as a message forgets the object.
     pub(super) fn is_new(&self, of: &K, what: Option<String>) -> Option<String> {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(what) = what else {
@@ -35,7 +34,7 @@ mod tests {
 
     #[test]
     fn it_is_told_once_until_it_is_another() {
-        let all = Said::default();
+        let all = Dedup::default();
         let said = |what: Option<&str>| all.is_new(&"web", what.map(str::to_owned)).is_some();
         assert!(said(Some("a")) && !said(Some("a")) && said(Some("b")) && !said(None) && said(Some("b")));
     }

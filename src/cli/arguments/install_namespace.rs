@@ -1,8 +1,7 @@
-//! The namespace of Copyrator itself.
+//! The flag for the namespace of Copyrator's own objects.
 
-/// Where we live.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Home {
+pub(crate) struct InstallNamespace {
     /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
     #[arg(long, visible_alias = "copyrator-namespace", env = "COPYRATOR_NAMESPACE", value_name = "NS")]
     namespace: Option<String>,
@@ -11,7 +10,7 @@ pub(crate) struct Home {
     seed_namespace: String,
 }
 
-impl Home {
+impl InstallNamespace {
     pub(crate) fn namespace(self) -> String {
         self.namespace.filter(|name| !name.is_empty()).unwrap_or(self.seed_namespace)
     }

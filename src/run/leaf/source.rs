@@ -1,4 +1,4 @@
-//! What there is to serve with, and whom the hooks have their callers trust.
+//! Finds what to serve with, and which CAs the hooks make their callers trust.
 
 use copyrator_certs::{CaSecret, Carried, Certificate};
 use kube::Client;
@@ -13,49 +13,49 @@ use crate::{
     },
 };
 
-/// What there is to serve with.
-pub(in crate::run) enum Found {
-    /// A CA to mint with.
+/// What the webhook's certificate is made from.
+pub(in crate::run) enum LeafSource {
+    /// A CA to issue a leaf with.
     Ca(Box<CaSecret>),
-    /// A leaf as it is, and whom callers trust, as far as that was asked.
+    /// A mounted leaf, and which CAs callers trust, if that was asked.
     Mounted(Box<Mounted>, Carriers),
 }
 
-/// Whom the hooks' callers trust.
+/// The CA bundles of the hooks.
 #[derive(Clone, Debug)]
 pub(in crate::run) enum Carriers {
-    /// There was no need to know.
+    /// They were not needed.
     NotAsked,
-    /// It cannot be known, and why.
+    /// They cannot be read, for this reason.
     Unread(String),
-    /// By each hook; nothing where no hook is there.
+    /// By hook; empty where there is no hook.
     Hooks(Vec<Carrier>),
 }
 
-/// A hook.
+/// A hook with its CA bundle.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct Carrier {
-    /// Its name.
+    /// Name of the hook.
     pub(super) hook: String,
-    /// Its `caBundle`.
+    /// The certificates in its `caBundle`.
     pub(super) bundle: Vec<Certificate>,
 }
 
 /// What there is now: mounted, or in the Secret.
 ///
 /// # Errors
-/// Why there is nothing to be used.
-pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<Found, String> {
+/// Why there is nothing usable.
+pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<LeafSource, String> {
     if let Some(dir) = &config.tls_dir {
         return mounted::pair(dir)
-            .map(|pair| Found::Mounted(Box::new(pair), Carriers::NotAsked))
+            .map(|pair| LeafSource::Mounted(Box::new(pair), Carriers::NotAsked))
             .map_err(|error| error.to_string());
     }
     let ca = read_ca(client, &config.namespace).await.map_err(|error| with_causes(&error))?;
-    ca.map(|ca| Found::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not made a CA yet".into())
+    ca.map(|ca| LeafSource::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not made a CA yet".into())
 }
 
-/// Whom the hooks carry now.
+/// Reads the CA bundles of the hooks.
 pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
     match live_hooks(client).await {
         Ok(hooks) => Carriers::of(hooks.carried()),
@@ -64,8 +64,8 @@ pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
 }
 
 impl Carriers {
-    /// A bundle that cannot be decoded vouches for no leaf; without a bundle the API server decides whom it
-    /// trusts.
+    /// A bundle that cannot be decoded vouches for no leaf. Without a bundle, the API server's own trust
+    /// store decides.
     fn of(carried: Vec<Carried>) -> Self {
         if let Some(without) = carried.iter().find(|it| it.bundle.is_empty()) {
             let hook = &without.hook;

@@ -1,8 +1,9 @@
-//! Where only some namespaces are looked at: what is not seen is neither guessed nor taken to be gone.
+//! Where Copyrator looks at some namespaces only: what it cannot read is neither guessed nor taken as
+//! deleted.
 
 use super::*;
 use crate::{
-    model::{Look, Places},
+    model::{NamespaceRead, NamespaceScope},
     plan::copy::targets::within,
 };
 
@@ -11,11 +12,11 @@ fn forget_namespaces(world: &mut World) {
     names.iter().for_each(|name| world.forget_namespace(name));
 }
 
-/// A world that looks at these namespaces; `shop` carries a label.
+/// A world with these namespaces; `shop` has a label.
 fn some(names: &[&str]) -> World {
     let mut world = world();
     forget_namespaces(&mut world);
-    world.set_places(Some(Places::new(names.iter().copied())));
+    world.set_namespace_scope(Some(NamespaceScope::new(names.iter().copied())));
     for name in names {
         see(&mut world, name);
     }
@@ -24,7 +25,10 @@ fn some(names: &[&str]) -> World {
 
 fn see(world: &mut World, name: &str) {
     let labels = [("team".to_owned(), if name == "shop" { "blue" } else { "red" }.to_owned())].into();
-    world.look(&name.into(), Look::Namespace(NamespaceFacts { labels, ..NamespaceFacts::default() }));
+    world.note_read(
+        &name.into(),
+        NamespaceRead::Namespace(NamespaceFacts { labels, ..NamespaceFacts::default() }),
+    );
     for store in [
         Store::ConfigMaps,
         Store::Secrets,
@@ -34,12 +38,12 @@ fn see(world: &mut World, name: &str) {
         Store::CopyratorRules,
         Store::ConfigMonitors,
     ] {
-        world.look(&name.into(), Look::Listed(store));
+        world.note_read(&name.into(), NamespaceRead::Listed(store));
     }
 }
 
 fn hide(world: &mut World, name: &str) {
-    world.look(&name.into(), Look::Refused(Store::Secrets, "secrets is forbidden".into()));
+    world.note_read(&name.into(), NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into()));
 }
 
 fn targets_of(terms: Value) -> Value {
@@ -113,7 +117,7 @@ fn a_rule_whose_sources_are_not_seen_does_nothing_and_says_why() {
     a_copy(&mut world, &rule);
     super::rule(&mut world, "a", 0, sources);
     answer(&mut world, &rule, true);
-    // A process that does not know `web` cannot know that nothing is to be copied from there.
+    // A process that cannot read `web` cannot know that there is nothing to copy from there.
     world.set_object(ObjectKey::new(Kind::Secret, "home", "app"), None);
     let plan = plan_slot(&world, &slot(), at(100));
     assert_eq!(plan.action, None, "{plan:?}");
@@ -122,7 +126,7 @@ fn a_rule_whose_sources_are_not_seen_does_nothing_and_says_why() {
     assert!(message.starts_with("a namespace of its sources: namespace web is not served"), "{message}");
 }
 
-/// A 403 looks as if everything in the namespace were gone, the rules too.
+/// A 403 looks as if everything in the namespace were deleted, including the rules.
 #[test]
 fn copies_stay_while_the_namespace_of_their_rule_is_not_seen() {
     let mut world = some(&["home", "shop"]);
@@ -141,14 +145,14 @@ fn copies_stay_while_the_namespace_of_their_rule_is_not_seen() {
         let plan = plan_slot(world, &slot(), at(100));
         assert_eq!((plan.action, plan.state), (None, SlotState::Kept));
     }
-    // Seen again, it is as good as its word.
+    // Once it can be read again, the rule acts again.
     see(&mut world, "home");
     let plan = plan_slot(&world, &slot(), at(100));
     assert!(matches!(plan.action, Some(CopyAction::Delete(_))), "{plan:?}");
 }
 
-/// What a person is told of such a copy: that it is not known, where only the person does not see the rule;
-/// else that it stays.
+/// What the caller of a command is told of such a copy: its state is unknown, if only the caller cannot read
+/// the rule; otherwise that the copy stays.
 #[test]
 fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     let told = |world: &World| {
@@ -161,7 +165,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     let rule = rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &rule, true);
     a_copy(&mut world, &rule);
-    // Sources of a rule in sight that are not.
+    // A readable rule with sources that cannot be read.
     let sources = json!({"spec": {"source": {"namespaces": ["home", "web"]}}});
     super::rule(&mut world, "a", 0, sources);
     answer(&mut world, &rule, true);
@@ -171,7 +175,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
 
     let mut callers = World::default();
     callers.set_key(world.key().cloned().unwrap());
-    callers.set_places(Some(Places::of_caller(["home", "shop"])));
+    callers.set_namespace_scope(Some(NamespaceScope::of_caller(["home", "shop"])));
     see(&mut callers, "shop");
     hide(&mut callers, "home");
     a_copy_of(&world, &mut callers);
@@ -181,7 +185,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     let Brings::Lacks { reason, .. } = brings(&callers, &[], &rule, "shop") else { panic!("it brings") };
     assert_eq!(reason, "OutOfSight");
 
-    callers.set_places(Some(Places::of_caller(["shop"])));
+    callers.set_namespace_scope(Some(NamespaceScope::of_caller(["shop"])));
     see(&mut callers, "shop");
     let (course, reason, message) = told(&callers);
     assert_eq!((course, &*reason), (Course::Wait, "NotServed"), "{message}");
@@ -192,8 +196,8 @@ fn a_copy_of(from: &World, to: &mut World) {
     to.set_object(slot(), from.object(&slot()).cloned());
 }
 
-/// An identity that was asked about two namespaces has not been asked about a third: the earlier answer no
-/// longer counts.
+/// A namespace that becomes readable was not part of the earlier questions, so the earlier answer no longer
+/// counts.
 #[test]
 fn a_namespace_that_comes_into_sight_is_asked_about() {
     let mut world = some(&["home", "shop", "web"]);
@@ -212,8 +216,7 @@ fn a_namespace_that_comes_into_sight_is_asked_about() {
     assert_eq!(asked(&world), ["shop", "web"]);
 }
 
-/// Copyrator has asked about namespaces that a person may not see, and its proof covers them, too: what the
-/// person sees would prove nothing.
+/// Copyrator has asked about namespaces that the caller cannot read, and its proof covers them, too.
 #[test]
 fn what_a_person_may_not_see_is_asked_about_all_the_same() {
     let mut world = some(&["home", "shop", "web"]);
@@ -223,11 +226,11 @@ fn what_a_person_may_not_see_is_asked_about_all_the_same() {
     let of_copyrator = asked(&world);
 
     forget_namespaces(&mut world);
-    world.set_places(Some(Places::of_caller(["gone", "home", "shop", "web"])));
+    world.set_namespace_scope(Some(NamespaceScope::of_caller(["gone", "home", "shop", "web"])));
     see(&mut world, "home");
     see(&mut world, "shop");
     hide(&mut world, "web");
-    world.look(&"gone".into(), Look::Absent);
+    world.note_read(&"gone".into(), NamespaceRead::Absent);
     assert!(!world.sees("web"));
     assert_eq!(asked(&world), of_copyrator);
 }

@@ -1,5 +1,5 @@
-//! Content that is kept for the writes that follow: for as long as a fan-out takes, and a few megabytes
-//! together. The content that was used longest ago goes first; a task that still needs it reads it again.
+//! A cache of the content that is being written: for as long as a fan-out takes, and a few megabytes in all.
+//! The least recently used content is dropped first; a task that still needs it reads it again.
 
 use std::{
     collections::HashMap,
@@ -12,36 +12,36 @@ use crate::names::ObjectKey;
 
 /// How long content is kept after its last use.
 const KEPT_FOR: Duration = Duration::from_secs(10);
-/// Bytes of all that is kept.
+/// Bytes of all cached content.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Content by object. Has no `Debug`: it cannot reach a formatter.
+/// Content by object. It has no `Debug`, so it cannot reach a formatter.
 #[derive(Default)]
-pub(super) struct Kept {
-    by_object: HashMap<ObjectKey, One>,
+pub(super) struct ContentCache {
+    by_object: HashMap<ObjectKey, Entry>,
     bytes: usize,
     uses: u64,
 }
 
-struct One {
+struct Entry {
     content: Arc<Content>,
     bytes: usize,
     used: (Instant, u64),
 }
 
-impl Kept {
-    /// The content of this very version, where it is there.
+impl ContentCache {
+    /// The content of this very version, if it is cached.
     pub(super) fn get(&self, key: &ObjectKey, version: &str) -> Option<Arc<Content>> {
         let one = self.by_object.get(key)?;
         (*one.content.resource_version == *version).then(|| one.content.clone())
     }
 
-    /// Keeps content that is used now.
+    /// Caches content that is in use now.
     pub(super) fn put(&mut self, key: &ObjectKey, content: &Arc<Content>) {
         self.remove(key);
         self.uses += 1;
         let (bytes, used) = (content.size(), (Instant::now(), self.uses));
-        self.by_object.insert(key.clone(), One { content: content.clone(), bytes, used });
+        self.by_object.insert(key.clone(), Entry { content: content.clone(), bytes, used });
         self.bytes += bytes;
         while self.bytes > MOST_BYTES {
             let oldest = self.by_object.iter().min_by_key(|(_, one)| one.used).map(|(key, _)| key.clone());
@@ -50,9 +50,9 @@ impl Kept {
         }
     }
 
-    /// Drops what has not been used for a while.
+    /// Drops content that has not been used for a while.
     pub(super) fn expire(&mut self, now: Instant) {
-        let is_old = |one: &One| now.duration_since(one.used.0) >= KEPT_FOR;
+        let is_old = |one: &Entry| now.duration_since(one.used.0) >= KEPT_FOR;
         let old: Vec<_> =
             self.by_object.iter().filter(|(_, one)| is_old(one)).map(|it| it.0.clone()).collect();
         old.iter().for_each(|key| self.remove(key));
@@ -82,11 +82,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_a_budget_and_what_was_used_last_stays() {
-        let mut kept = Kept::default();
+        let mut kept = ContentCache::default();
         let key = |number: usize| ObjectKey::new(Kind::ConfigMap, "shop", format!("c{number:03}"));
         for number in 0..200 {
             kept.put(&key(number), &content(1 << 20));
-            // The first one is written somewhere all the while.
+            // The first one is in use all the time.
             if let Some(used) = kept.get(&key(0), "1") {
                 kept.put(&key(0), &used);
             }

@@ -1,4 +1,4 @@
-//! What is in the files: what is to be judged, by which policies, and what is known of namespaces.
+//! The input of a check: the objects to judge, the policies to judge by, and what is known of namespaces.
 
 use std::collections::BTreeMap;
 
@@ -11,45 +11,45 @@ use crate::{
     validate::meant,
 };
 
-/// The kinds of ours that are written in files.
+/// The kinds of ours that people write in files.
 const OURS: [&str; 3] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
 
-/// What is in the files.
-pub(super) struct Scene {
-    /// What is to be judged, and what else is needed for that.
+/// The input of a check.
+pub(super) struct Input {
+    /// The objects to judge, and objects that are needed for it.
     pub items: Vec<Item>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
-    /// What was meant to be judged, by its looks, and is misspelt.
+    /// Objects that were probably meant to be judged, and whose apiVersion or kind is misspelt.
     pub misspelt: Vec<Judged>,
-    /// Copyrator's own namespace.
+    /// The namespace of Copyrator's own objects.
     pub own_namespace: String,
 }
 
 /// An object of a file.
 pub(super) struct Item {
-    /// The file, as it was given.
+    /// The file, as the user named it.
     pub file: String,
     /// Where its document begins, from 1.
     pub line: u64,
     /// Which document of the file it is, from 1.
     pub document: usize,
-    /// Its place among all that were read: items of a List share everything above.
+    /// Its index among all documents that were read. Items of a List have the same file, line and document,
+    /// and differ in this.
     pub position: usize,
-    /// Its kind.
     pub kind: &'static str,
     /// Its namespace; empty for kinds that have none.
     pub namespace: String,
     /// Its name; empty where one will be generated.
     pub name: String,
-    /// The object.
+    /// The whole object.
     pub value: Value,
-    /// It is there for its labels, and not judged.
+    /// Whether it is only there for its labels, and not judged.
     pub is_context: bool,
 }
 
 impl Item {
-    /// The kind, where policies speak of it.
+    /// The kind, if policies can cover it.
     pub(super) fn policed(&self) -> Option<PolicyKind> {
         match self.kind {
             "ConfigMap" => Some(PolicyKind::ConfigMap),
@@ -59,15 +59,15 @@ impl Item {
         }
     }
 
-    /// `FILE:LINE`.
+    /// `FILE:LINE` of its document.
     pub(super) fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
-impl Scene {
-    /// Sorts documents: `files` are judged, of `policies` only the policies, and Namespaces lend their
-    /// labels. What names no namespace belongs to `home`.
+impl Input {
+    /// Sorts documents: objects of `files` are judged, of `policies` only policies are used, and Namespaces
+    /// provide their labels. Objects without a namespace belong to `home`.
     pub(super) fn new(
         files: Vec<Document>,
         policies: Vec<Document>,
@@ -100,7 +100,8 @@ impl Scene {
         scene
     }
 
-    /// An object that nobody would ask the webhook about; a false pass, were it meant to be one of those.
+    /// Counts an object that the webhook is never asked about, or reports it if it was probably meant to be
+    /// one that is judged.
     fn leave_out(&mut self, Document { file, line, number, value, .. }: Document) {
         let text =
             |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -127,10 +128,10 @@ impl Scene {
     }
 }
 
-/// The kinds of Kubernetes' own that are judged.
+/// The kinds of Kubernetes itself that are judged.
 const CORE: [&str; 3] = ["ConfigMap", "Secret", "Namespace"];
 
-/// What an object that is not judged was probably meant to be, where its apiVersion or its kind says so.
+/// What an unknown object was probably meant to be, according to its apiVersion or kind.
 fn looks_like(version: &str, kind: &str) -> Option<String> {
     let ours = format!("{GROUP}/{VERSION}");
     let (group, _) = version.split_once('/').unwrap_or((version, ""));
@@ -143,13 +144,13 @@ fn looks_like(version: &str, kind: &str) -> Option<String> {
         let kinds = kind_of_ours.map_or_else(|| OURS.join(", "), str::to_owned);
         return Some(format!("did you mean apiVersion {ours}, kind {kinds}?"));
     }
-    // Other groups have kinds of such names, too.
+    // Other groups have kinds of these names, too.
     let is_core = ["", "v1", "V1"].contains(&version);
     let core = meant(kind, CORE).filter(|_| is_core)?;
     Some(format!("did you mean apiVersion v1, kind {core}?"))
 }
 
-/// An object that the webhook would be asked about, or else the document as it was.
+/// An object that the webhook would be asked about; otherwise the document unchanged.
 fn item(document: Document, home: &str) -> Result<Item, Document> {
     let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("/apiVersion"), text("/kind"));

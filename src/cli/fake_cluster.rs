@@ -1,4 +1,4 @@
-//! Clusters for unit tests, out of manifests, taken in and planned as a survey does.
+//! Clusters for unit tests, from manifests, taken in and planned as a survey does.
 
 use std::collections::BTreeMap;
 
@@ -25,21 +25,21 @@ use crate::{
     },
 };
 
-/// When everything here happens.
+/// The time at which everything here happens.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_000).unwrap()
 }
 
-/// A cluster.
-pub(super) struct Imagined {
+/// A cluster as a survey would see it.
+pub(super) struct FakeCluster {
     pub world: World,
     pub outlooks: Vec<Outlook>,
     pub restarts: Vec<RestartOutlook>,
 }
 
-impl Imagined {
-    /// With these objects, in which rules and monitors may do what they declare, those labelled `may: "no"`
-    /// aside; once every copy has been made.
+impl FakeCluster {
+    /// A cluster with these objects, after every copy was made. Rules and monitors may do what they declare,
+    /// except those labelled `may: "no"`.
     pub(super) fn new(objects: &[Value]) -> Self {
         let mut world = World::default();
         world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
@@ -55,7 +55,7 @@ impl Imagined {
         Self::seen(world)
     }
 
-    /// The same with one more object, as it looks before anything is done about it.
+    /// Adds an object, before Copyrator does anything about it.
     pub(super) fn with(mut self, object: Value) -> Self {
         put(&mut self.world, object);
         Self::seen(self.world)
@@ -107,7 +107,7 @@ fn put(world: &mut World, mut object: Value) {
         questions: 0,
         refusals: 0,
     };
-    // Whether anything has changed by it is of no interest here.
+    // Whether this changed anything does not matter here.
     let _: bool = match kind.as_str() {
         "Namespace" => serde_json::from_value::<Namespace>(object).unwrap().put(world, now()),
         "ConfigMap" | "Secret" => {

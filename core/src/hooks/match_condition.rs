@@ -1,6 +1,6 @@
-//! What a policy speaks of, as a condition that the API server evaluates before it calls: policies that share
-//! a hook are one condition, since conditions of a hook are all to hold. So a write that none of them speaks
-//! of costs no call, and does not wait while we are away.
+//! A hook's match condition: which writes its policies cover, as an expression that the API server evaluates
+//! before it calls us. All conditions of a hook must hold, so policies that share a hook are one condition. A
+//! write that no policy covers costs no call, and does not wait while Copyrator is away.
 
 use std::collections::BTreeSet;
 
@@ -15,26 +15,26 @@ use crate::{
     validate::{NameGlob, in_namespaces, name_glob, requirements},
 };
 
-/// The condition's name.
+/// The name of that condition in the webhook configuration.
 pub(super) const SPOKEN: &str = "a-policy-speaks-of-it";
-/// Between what one policy says and what the next does. No text within has a line break.
+/// Stands between the terms of two policies. No term contains a line break.
 const OR: &str = "\n|| ";
-/// What is judged: null-safe, since a deletion has no new object.
+/// The object that is judged; a deletion has only an old one.
 const OBJECT: &str = "(object != null ? object : oldObject)";
 
-/// What a hook is for.
+/// What a hook of policies asks us to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    /// ConfigMaps and Secrets.
+pub(super) enum HookKind {
+    /// Judge ConfigMaps and Secrets.
     Content,
-    /// Namespaces.
+    /// Judge Namespaces.
     Namespaces,
-    /// What is added, to any of them.
+    /// Add defaults to any of them.
     Defaults,
 }
 
-impl Of {
-    /// The resources that a policy has judged, or adds to, here.
+impl HookKind {
+    /// The resources that this hook asks about for a policy.
     pub(super) fn judged(self, policy: &ConfigPolicySpec) -> BTreeSet<&'static str> {
         if self == Self::Defaults {
             return adds(policy).collect();
@@ -42,16 +42,16 @@ impl Of {
         judged(policy).filter(|one| (*one == NAMESPACES) == (self == Self::Namespaces)).collect()
     }
 
-    /// Those of them whose deletions are judged, too.
+    /// The resources whose deletions it asks about, too.
     pub(super) fn kept(self, policy: &ConfigPolicySpec) -> BTreeSet<&'static str> {
         kept(policy).filter(|_| self == Self::Content).collect()
     }
 }
 
-/// The condition under which one of these policies speaks of a write; `None` where one speaks of every write
-/// that comes so far. Where it would be longer than `room`, in bytes, names, labels, globs and what is
-/// missing are left to the webhook.
-pub(super) fn condition(policies: &[&ConfigPolicySpec], of: Of, room: usize) -> Option<MatchCondition> {
+/// The condition under which one of these policies covers a write; `None` where a policy covers every write
+/// that reaches the condition. If it would be longer than `room` bytes, it leaves names, labels, globs and
+/// missing defaults to the webhook.
+pub(super) fn condition(policies: &[&ConfigPolicySpec], of: HookKind, room: usize) -> Option<MatchCondition> {
     let all = |is_whole: bool| -> Option<BTreeSet<String>> {
         policies.iter().map(|policy| term(policy, of, is_whole)).collect()
     };
@@ -61,16 +61,16 @@ pub(super) fn condition(policies: &[&ConfigPolicySpec], of: Of, room: usize) -> 
     Some(MatchCondition { name: SPOKEN.into(), expression })
 }
 
-/// Whether a condition holds for all that a policy speaks of.
-pub(super) fn holds_for(condition: Option<&MatchCondition>, policy: &ConfigPolicySpec, of: Of) -> bool {
+/// Whether a condition holds for every write that a policy covers.
+pub(super) fn holds_for(condition: Option<&MatchCondition>, policy: &ConfigPolicySpec, of: HookKind) -> bool {
     let Some(condition) = condition else { return true };
     let said: BTreeSet<&str> = condition.expression.split(OR).collect();
     let is_said = |is_whole| term(policy, of, is_whole).is_some_and(|term| said.contains(term.as_str()));
     is_said(true) || is_said(false)
 }
 
-/// What one policy speaks of; `None` where that is everything.
-fn term(policy: &ConfigPolicySpec, of: Of, is_whole: bool) -> Option<String> {
+/// The term of one policy; `None` where it covers every write.
+fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<String> {
     let mut parts = Vec::new();
     if let [one] = Vec::from_iter(of.judged(policy))[..] {
         parts.push(format!("request.resource.resource == '{one}'"));
@@ -79,22 +79,23 @@ fn term(policy: &ConfigPolicySpec, of: Of, is_whole: bool) -> Option<String> {
         parts.push("request.operation != 'DELETE'".into());
     }
     if is_whole {
-        parts.extend(policy.defaults.as_ref().filter(|_| of == Of::Defaults).map(lacking));
-        // Before defaults are added, an object with `generateName` has no name yet: the policy goes by its
-        // prefix.
+        parts.extend(policy.defaults.as_ref().filter(|_| of == HookKind::Defaults).map(lacking));
+        // Before defaults are added, an object with `generateName` has no name yet, so its prefix is matched.
         let name = match of {
-            Of::Defaults => "object.metadata.?name.orValue(object.metadata.?generateName.orValue(''))".into(),
+            HookKind::Defaults => {
+                "object.metadata.?name.orValue(object.metadata.?generateName.orValue(''))".into()
+            }
             _ => format!("{OBJECT}.metadata.name"),
         };
         parts.extend(policy.match_.names.as_ref().and_then(|names| matching(&name, names)));
         let (place, labels) = match of {
-            Of::Content | Of::Defaults => ("request.namespace", Vec::new()),
-            Of::Namespaces => (name.as_str(), in_namespaces(policy)),
+            HookKind::Content | HookKind::Defaults => ("request.namespace", Vec::new()),
+            HookKind::Namespaces => (name.as_str(), in_namespaces(policy)),
         };
         let globs: Vec<String> = policy.match_.exclude_namespaces.clone();
-        // Literals are for the selector of a hook of policies. The hook for defaults serves every place, and
-        // requests for a Namespace need not say which.
-        let is_said = |one: &String| !matches!(name_glob(one), NameGlob::Literal) && of != Of::Defaults;
+        // A policies' hook selects literal namespaces by `namespaceSelector`. The hook for defaults serves
+        // every namespace, and requests for a Namespace need not name it.
+        let is_said = |one: &String| !matches!(name_glob(one), NameGlob::Literal) && of != HookKind::Defaults;
         let globs: Vec<String> = globs.into_iter().filter(is_said).collect();
         if !globs.is_empty() {
             parts.push(matching(place, &globs).map_or("false".into(), |excluded| format!("!({excluded})")));
@@ -109,7 +110,7 @@ fn term(policy: &ConfigPolicySpec, of: Of, is_whole: bool) -> Option<String> {
     (!parts.is_empty()).then(|| format!("({})", parts.join(" && ")))
 }
 
-/// Whether something is missing of what is added.
+/// Whether one of the defaults is missing.
 fn lacking(defaults: &Defaults) -> String {
     let all = |map: &str, keys: Vec<&String>| {
         let keys = keys.into_iter().map(|key| quoted(key)).collect::<Vec<_>>().join(", ");
@@ -121,7 +122,7 @@ fn lacking(defaults: &Defaults) -> String {
     format!("!({})", there.join(" && "))
 }
 
-/// Whether a text is one of these names or globs; `None` where it is anyhow.
+/// Whether a text matches one of these names or globs; `None` where every text does.
 fn matching(text: &str, entries: &[String]) -> Option<String> {
     let (mut literals, mut words) = (BTreeSet::new(), Vec::new());
     for entry in entries {
@@ -138,7 +139,7 @@ fn matching(text: &str, entries: &[String]) -> Option<String> {
     Some(format!("({})", words.join(" || ")))
 }
 
-/// Whether the labels of `it` meet a requirement, as Kubernetes understands it.
+/// Whether the labels of `it` meet a requirement of a label selector.
 fn met(one: &LabelSelectorRequirement) -> String {
     let label = format!("it.metadata.?labels[?{}]", quoted(&one.key));
     let values: Vec<String> = one.values.iter().flatten().map(|value| quoted(value)).collect();
@@ -151,7 +152,7 @@ fn met(one: &LabelSelectorRequirement) -> String {
     }
 }
 
-/// A text as CEL has it.
+/// A text as a CEL string literal.
 fn quoted(text: &str) -> String {
     let each = |one: char| match one {
         '\\' | '\'' => format!("\\{one}"),
@@ -173,15 +174,18 @@ mod tests {
             .unwrap()
     }
 
-    fn said(policies: &[&ConfigPolicySpec], of: Of) -> Option<String> {
+    fn said(policies: &[&ConfigPolicySpec], of: HookKind) -> Option<String> {
         condition(policies, of, 10_000).map(|condition| condition.expression)
     }
 
     #[test]
     fn what_a_policy_speaks_of_is_said_in_the_shapes_that_were_tried() {
         let content = json!({"kinds": ["ConfigMap", "Secret"]});
-        assert_eq!(said(&[&policy(content.clone(), true)], Of::Content), None);
-        assert_eq!(said(&[&policy(content, false)], Of::Content).unwrap(), "(request.operation != 'DELETE')");
+        assert_eq!(said(&[&policy(content.clone(), true)], HookKind::Content), None);
+        assert_eq!(
+            said(&[&policy(content, false)], HookKind::Content).unwrap(),
+            "(request.operation != 'DELETE')"
+        );
         let named = policy(
             json!({
                 "kinds": ["Secret", "Namespace"], "names": ["app", "web-*", "*-tls", "a?c", "it's\u{e9}"],
@@ -197,19 +201,19 @@ mod tests {
         );
         let tier = "!(it.metadata.?labels[?'tier'].hasValue() && it.metadata.?labels[?'tier'].value() in ['a', 'b'])";
         assert_eq!(
-            said(&[&named], Of::Content).unwrap(),
+            said(&[&named], HookKind::Content).unwrap(),
             format!(
                 "(request.resource.resource == 'secrets' && {names} && !((request.namespace.startsWith('test-'))) && \
                  [object, oldObject].exists(it, it != null && {tier}))"
             )
         );
-        let of_namespaces = said(&[&named], Of::Namespaces).unwrap();
+        let of_namespaces = said(&[&named], HookKind::Namespaces).unwrap();
         assert!(of_namespaces.contains(&format!("!(({name}.startsWith('test-')))")), "{of_namespaces}");
         assert!(of_namespaces.contains("labels[?'team'].value() in ['blue']"), "{of_namespaces}");
     }
 
-    /// A write that has everything already cannot be changed; of a name that is still to be made up the
-    /// prefix counts.
+    /// A write that already has every default cannot be changed by them. While a name is still to be
+    /// generated, its prefix counts.
     #[test]
     fn defaults_are_asked_for_where_one_is_missing() {
         let adds = |names: serde_json::Value, labels: serde_json::Value| -> ConfigPolicySpec {
@@ -220,7 +224,7 @@ mod tests {
             .unwrap()
         };
         let one = adds(json!(["app"]), json!({"team": "x", "tier": "y"}));
-        let said = said(&[&one], Of::Defaults).unwrap();
+        let said = said(&[&one], HookKind::Defaults).unwrap();
         assert_eq!(
             said,
             "(request.resource.resource == 'secrets' && request.operation != 'DELETE' && \
@@ -229,35 +233,38 @@ mod tests {
              (object.metadata.?name.orValue(object.metadata.?generateName.orValue('')) in ['app']))"
         );
         let other = adds(json!(["other"]), json!({}));
-        let both = condition(&[&one, &other], Of::Defaults, 10_000).unwrap();
-        assert!([&one, &other].iter().all(|policy| holds_for(Some(&both), policy, Of::Defaults)), "{both:?}");
-        assert!(!holds_for(Some(&both), &adds(json!(["third"]), json!({})), Of::Defaults));
-        let short = condition(&[&one, &other], Of::Defaults, 100).unwrap();
+        let both = condition(&[&one, &other], HookKind::Defaults, 10_000).unwrap();
+        assert!(
+            [&one, &other].iter().all(|policy| holds_for(Some(&both), policy, HookKind::Defaults)),
+            "{both:?}"
+        );
+        assert!(!holds_for(Some(&both), &adds(json!(["third"]), json!({})), HookKind::Defaults));
+        let short = condition(&[&one, &other], HookKind::Defaults, 100).unwrap();
         assert_eq!(
             short.expression, "(request.resource.resource == 'secrets' && request.operation != 'DELETE')",
             "however many there are and whatever they add"
         );
-        assert!([&one, &other].iter().all(|policy| holds_for(Some(&short), policy, Of::Defaults)));
+        assert!([&one, &other].iter().all(|policy| holds_for(Some(&short), policy, HookKind::Defaults)));
     }
 
     #[test]
     fn policies_are_one_condition_that_holds_for_each_and_has_a_bound() {
         let of = |name: &str| policy(json!({"kinds": ["Secret"], "names": [name]}), false);
         let (a, b, same) = (of("a"), of("b"), of("a"));
-        let both = condition(&[&a, &b, &same], Of::Content, 10_000).unwrap();
+        let both = condition(&[&a, &b, &same], HookKind::Content, 10_000).unwrap();
         assert_eq!(both.expression.split(OR).count(), 2, "{}", both.expression);
         for (policy, expected) in [(&a, true), (&b, true), (&of("c"), false)] {
-            assert_eq!(holds_for(Some(&both), policy, Of::Content), expected);
+            assert_eq!(holds_for(Some(&both), policy, HookKind::Content), expected);
         }
-        assert!(holds_for(None, &a, Of::Content));
+        assert!(holds_for(None, &a, HookKind::Content));
         let many: Vec<_> = (0..100).map(|number| of(&format!("name-{number}"))).collect();
-        let coarse = condition(&many.iter().collect::<Vec<_>>(), Of::Content, 1_000).unwrap();
+        let coarse = condition(&many.iter().collect::<Vec<_>>(), HookKind::Content, 1_000).unwrap();
         assert_eq!(
             coarse.expression,
             "(request.resource.resource == 'secrets' && request.operation != 'DELETE')"
         );
-        assert!(holds_for(Some(&coarse), &many[7], Of::Content));
+        assert!(holds_for(Some(&coarse), &many[7], HookKind::Content));
         let everything = policy(json!({"kinds": ["ConfigMap", "Secret"]}), true);
-        assert_eq!(condition(&[&a, &everything], Of::Content, 10_000), None);
+        assert_eq!(condition(&[&a, &everything], HookKind::Content, 10_000), None);
     }
 }

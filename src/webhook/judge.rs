@@ -1,5 +1,5 @@
-//! Where a review is judged: short ones where they are read, as long as that takes no longer than others can
-//! wait; the rest on threads of their own.
+//! Judges a review: a short one on the thread that read it, as long as that does not keep others waiting; the
+//! rest on threads of their own.
 
 use std::{
     sync::{Arc, PoisonError, RwLockReadGuard},
@@ -10,10 +10,10 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{AdmitState, handler::HandleError, shedding::Place};
+use super::{AdmitState, handler::HandleError, shedding::Permit};
 use crate::{
     admit::{
-        decide::{Case, DecideError, Decision, Known, Purpose, Verdict, WriteCase, read},
+        decide::{Case, DecideError, Decision, Purpose, Snapshot, Verdict, WriteCase, read},
         decode::{DecodeError, Review, decode},
     },
     api::WhileInUse,
@@ -22,12 +22,12 @@ use crate::{
 
 /// How long a new namespace may take to reach our own watch.
 const NAMESPACE_LAG: Duration = Duration::from_millis(250);
-/// Each try reads the whole review anew.
+/// The pause between tries; each reads the whole review again.
 const NAMESPACE_STEP: Duration = Duration::from_millis(50);
-/// The longest review that is tried where it is read, in bytes: decoding this much takes some 50 µs.
+/// The longest review to try on the reading thread, in bytes: decoding this much takes some 50 µs.
 const SHORT: usize = 16 << 10;
 
-/// A review that was read, and what was decided.
+/// A review that was read, and the decision.
 pub(super) struct Decided {
     pub(super) uid: String,
     pub(super) operation: &'static str,
@@ -35,15 +35,16 @@ pub(super) struct Decided {
     pub(super) decision: Result<Decision, DecideError>,
 }
 
-/// Decides; where a namespace is so new that our own watch lags behind the API server, a little later.
+/// Decides about a review. Where a namespace is so new that our watch has not reported it, this waits a
+/// little.
 pub(super) async fn decided(
     state: &Arc<AdmitState>,
     purpose: Purpose,
     bytes: Bytes,
-    place: &Arc<Place>,
+    place: &Arc<Permit>,
 ) -> Result<Decided, HandleError> {
     let until = Instant::now() + NAMESPACE_LAG;
-    // Handing a review to another thread and back takes longer than judging most of them.
+    // Handing a review to another thread and back takes longer than judging most reviews.
     if bytes.len() <= SHORT
         && is_brief(&purpose)
         && let Ok(decided) = briefly(state, &purpose, &bytes)
@@ -53,8 +54,8 @@ pub(super) async fn decided(
     }
     loop {
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
-        // Parsing and judging can take long, and nothing else may wait for it. A caller that gives up on the
-        // answer does not stop the work: it ends by itself, and keeps its place until then.
+        // Parsing and judging can take long, and nothing else may wait for it. If the caller gives up on the
+        // answer, the work still runs to its end and keeps its permit until then.
         let work = move || at_length(&state, &purpose, &bytes, &place);
         let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
         match decided.decision {
@@ -66,14 +67,13 @@ pub(super) async fn decided(
     }
 }
 
-/// Whether what is decided is mostly soon decided: our own kinds have expressions to compile, and warnings
-/// tell how far a change reaches.
+/// Whether decisions of this purpose are mostly fast: our own kinds have expressions to compile, and warnings
+/// count how far a change reaches.
 fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }
 
-/// Whether a policy wants to know how far a change reaches, or who uses what it takes: that is counted while
-/// the world is held.
+/// Whether a policy counts reach or uses of what a write removes, which happens under the world's lock.
 fn has_counts(world: &World) -> bool {
     let counts = |facts: &PolicyFacts| {
         facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
@@ -81,7 +81,7 @@ fn has_counts(world: &World) -> bool {
     world.policies().values().any(counts)
 }
 
-/// It is to be judged at length, which says the rest.
+/// The review needs the slow way, which also reports errors.
 struct Longer;
 
 impl From<DecodeError> for Longer {
@@ -103,12 +103,12 @@ fn at_length(
     state: &AdmitState,
     purpose: &Purpose,
     bytes: &[u8],
-    place: &Arc<Place>,
+    place: &Arc<Permit>,
 ) -> Result<Decided, HandleError> {
     let world = || Ok(state.world.read().unwrap_or_else(PoisonError::into_inner));
     decide(state, purpose, bytes, world, |write, known| {
         let _turn = if known.is_heavy() { state.shedding.turn() } else { None };
-        // The place is held here alone once the caller has given up.
+        // After the caller has given up, only this task holds the permit.
         match Arc::strong_count(place) {
             1 => Err(HandleError::Deadline),
             _ => Ok(write.judge(known)),
@@ -121,7 +121,7 @@ fn decide<'s, E: From<DecodeError>>(
     purpose: &Purpose,
     bytes: &[u8],
     world: impl FnOnce() -> Result<RwLockReadGuard<'s, World>, E>,
-    judge: impl FnOnce(&WriteCase<'_>, Known) -> Result<Verdict, E>,
+    judge: impl FnOnce(&WriteCase<'_>, Snapshot) -> Result<Verdict, E>,
 ) -> Result<Decided, E> {
     let review = decode(bytes)?;
     let decision = match read(&review, purpose, &state.parties, Timestamp::now()) {

@@ -1,5 +1,5 @@
-//! One namespace, read by its name again and again, where the account may not watch all of them: `get` of a
-//! namespace is a right that a Role in it can give, and a watch of it is not.
+//! Polls one namespace, where the account may not watch all of them: a Role in the namespace can give the
+//! right to `get` it, but not to watch it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 use super::watch::Observer;
 use crate::{
     intake::watched::namespace_facts,
-    model::{Look, Store},
+    model::{NamespaceRead, Store},
 };
 
-/// How soon a label that was changed is seen.
+/// How soon a changed label is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a namespace until told to stop.
-pub async fn look_after(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
+/// Reads a namespace again and again, until told to stop.
+pub async fn poll(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
     let api: Api<Namespace> = Api::all(client);
     let mut told = None;
     while !stop.is_cancelled() {
@@ -28,19 +28,19 @@ pub async fn look_after(client: Client, place: Arc<str>, observer: Observer, sto
         };
         let failed = match seen {
             Ok(Ok(Some(namespace))) => {
-                observer.look(&place, Look::Namespace(namespace_facts(&namespace)));
+                observer.look(&place, NamespaceRead::Namespace(namespace_facts(&namespace)));
                 None
             }
             Ok(Ok(None)) => {
                 let why = format!("namespaces {place:?} not found");
-                observer.look(&place, Look::Refused(Store::Namespaces, why.clone()));
+                observer.look(&place, NamespaceRead::Refused(Store::Namespaces, why.clone()));
                 Some(why)
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                observer.look(&place, Look::Refused(Store::Namespaces, status.message.clone()));
+                observer.look(&place, NamespaceRead::Refused(Store::Namespaces, status.message.clone()));
                 Some(status.message.clone())
             }
-            // What was known of it is still the best there is.
+            // What was read before is still the best that we know.
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer in {TIMEOUT:?}")),
         };

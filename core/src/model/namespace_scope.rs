@@ -1,6 +1,5 @@
-//! The only namespaces that a process looks at, where it may not look at all of them. A namespace is known to
-//! the world only while everything in it is: a list that was refused says nothing, least of all that
-//! something has gone.
+//! The namespaces that a process looks at, where it does not look at all of them. A namespace is in the world
+//! only while everything in it was read: a refused list does not mean that anything was deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +8,7 @@ use std::{
 
 use super::{NamespaceFacts, Store, World};
 
-/// What is read in each place, the namespace itself included.
+/// What is read in each namespace, the namespace itself included.
 const READ: [Store; 8] = [
     Store::Namespaces,
     Store::ConfigMaps,
@@ -20,105 +19,105 @@ const READ: [Store; 8] = [
     Store::CopyratorRules,
     Store::ConfigMonitors,
 ];
-/// How many names of places a message lists.
+/// How many namespaces a message lists by name.
 const MOST_NAMED: usize = 8;
 
-/// What came of reading one kind in one place.
+/// The result of reading one kind in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum NamespaceRead {
     /// The namespace itself was read.
     Namespace(NamespaceFacts),
-    /// A list is through.
+    /// A list is complete.
     Listed(Store),
-    /// The API server refused, or there is no such namespace; in its words.
+    /// The API server refused, or there is no such namespace; its message.
     Refused(Store, String),
-    /// There is no such namespace, and that is no matter of rights.
+    /// There is no such namespace, and rights have nothing to do with it.
     Absent,
 }
 
-/// The only namespaces that are looked at.
+/// The only namespaces that are read (`--namespaces`), and what is known of each.
 #[derive(Debug, Default)]
-pub struct Places {
-    places: BTreeMap<Arc<str>, Place>,
+pub struct NamespaceScope {
+    namespaces: BTreeMap<Arc<str>, ScopedNamespace>,
     changes: u64,
-    /// The caller of a command looks, and not Copyrator: what the caller is refused says nothing of what
-    /// Copyrator may.
+    /// Whether the caller of a command reads, and not Copyrator. What the API server refuses to the caller
+    /// says nothing about Copyrator's rights.
     is_callers: bool,
-    /// Copyrator looks at all namespaces, and the caller's rights end here.
+    /// Whether Copyrator looks at all namespaces, and only the caller's rights end here.
     is_part: bool,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct ScopedNamespace {
     facts: Option<NamespaceFacts>,
     read: BTreeSet<Store>,
     refused: BTreeMap<Store, String>,
     is_absent: bool,
-    /// It has been known, or refused, once: from then on nobody waits for it.
+    /// Whether the namespace was read completely or refused once: from then on nothing waits for it.
     settled: bool,
 }
 
-impl Place {
+impl ScopedNamespace {
     fn is_whole(&self) -> bool {
         self.refused.is_empty() && READ.iter().all(|store| self.read.contains(store))
     }
 }
 
-impl Places {
-    /// Those of which nothing is known yet.
+impl NamespaceScope {
+    /// These namespaces, before anything in them was read.
     pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
-        let places = names.into_iter().map(|name| (name.into(), Place::default())).collect();
-        Self { places, changes: 0, is_callers: false, is_part: false }
+        let places = names.into_iter().map(|name| (name.into(), ScopedNamespace::default())).collect();
+        Self { namespaces: places, changes: 0, is_callers: false, is_part: false }
     }
 
-    /// The same, where a person looks with their own rights.
+    /// The same, where a person reads with their own rights.
     pub fn of_caller(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         Self { is_callers: true, ..Self::new(names) }
     }
 
-    /// The namespace that a person asks about whose rights end there, while Copyrator looks at all of them.
+    /// The one namespace that a person asks about, whose rights end there, while Copyrator looks at all.
     pub fn of_tenant(name: Arc<str>) -> Self {
         Self { is_part: true, ..Self::of_caller([name]) }
     }
 
-    /// Whether Copyrator looks at these namespaces and no other; not where a person sees no more of what it
-    /// sees.
+    /// Whether Copyrator itself looks at these namespaces only. `false` where only the caller's rights are
+    /// limited.
     pub fn is_all(&self) -> bool {
         !self.is_part
     }
 
-    /// Their names, in order.
+    /// The names of these namespaces, in order.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.places.keys()
+        self.namespaces.keys()
     }
 
-    /// Those of which it is not known yet whether they can be looked at.
+    /// The namespaces that have not been read or refused yet.
     pub fn unsettled(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.places.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
+        self.namespaces.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
     }
 
-    /// How often one of them has come into sight or gone out of it: an answer from before says nothing of it.
+    /// How often a namespace became readable or unreadable: an earlier answer says nothing about it.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What keeps us from looking at one of them, if anything.
+    /// The API server's refusal to read a namespace, if it refused.
     pub fn refusal(&self, name: &str) -> Option<&str> {
-        self.places.get(name)?.refused.values().next().map(String::as_str)
+        self.namespaces.get(name)?.refused.values().next().map(String::as_str)
     }
 
-    /// The namespaces that Copyrator sees, as far as a person can know who may not see all of them: all that
-    /// the person has not found absent. `None`: Copyrator itself looks, and knows.
+    /// The namespaces that Copyrator may look at, as far as the caller of a command can know: all that the
+    /// caller has not found absent. `None` where Copyrator itself reads, and knows.
     pub fn supposed(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
-        let there = self.places.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
+        let there = self.namespaces.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
         self.is_callers.then_some(there)
     }
 
-    /// Which they are, in words.
+    /// Their names in words, for a message.
     pub fn said(&self) -> String {
         let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
-        let word = if self.places.len() == 1 { "namespace" } else { "namespaces" };
-        match self.places.len().saturating_sub(MOST_NAMED) {
+        let word = if self.namespaces.len() == 1 { "namespace" } else { "namespaces" };
+        match self.namespaces.len().saturating_sub(MOST_NAMED) {
             0 => format!("{word} {}", named.join(", ")),
             more => format!("{word} {} and {more} more", named.join(", ")),
         }
@@ -126,15 +125,15 @@ impl Places {
 }
 
 impl World {
-    /// Whether everything in a namespace is known: always, where all namespaces are watched.
+    /// Whether everything in a namespace was read. Always true where all namespaces are watched.
     pub fn sees(&self, namespace: &str) -> bool {
-        self.cluster.places.is_none() || self.cluster.namespaces.contains_key(namespace)
+        self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
     }
 
-    /// Why a namespace is not seen, as reason and message with the way out; `None` where it is.
+    /// Why a namespace is not read: reason, and message with the way out; `None` where it is.
     pub fn unseen(&self, namespace: &str) -> Option<(&'static str, String)> {
-        let places = self.cluster.places.as_ref().filter(|_| !self.sees(namespace))?;
-        let place = places.places.get(namespace);
+        let places = self.cluster.namespace_scope.as_ref().filter(|_| !self.sees(namespace))?;
+        let place = places.namespaces.get(namespace);
         Some(match (place, places.refusal(namespace)) {
             (None, _) if places.is_part => (
                 "OutOfSight",
@@ -148,7 +147,7 @@ impl World {
                     places.said()
                 ),
             ),
-            (Some(Place { is_absent: true, .. }), _) => (
+            (Some(ScopedNamespace { is_absent: true, .. }), _) => (
                 "OutOfSight",
                 format!(
                     "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
@@ -168,20 +167,20 @@ impl World {
         })
     }
 
-    /// Takes in what came of reading one kind in one place; whether the place has come into sight, or gone
-    /// out of it.
-    pub fn look(&mut self, name: &Arc<str>, look: Look) -> bool {
-        let Some(places) = &mut self.cluster.places else { return false };
-        let Some(place) = places.places.get_mut(name) else { return false };
+    /// Notes the result of reading one kind in one namespace. Returns whether the namespace became readable
+    /// or unreadable.
+    pub fn note_read(&mut self, name: &Arc<str>, look: NamespaceRead) -> bool {
+        let Some(places) = &mut self.cluster.namespace_scope else { return false };
+        let Some(place) = places.namespaces.get_mut(name) else { return false };
         let (store, refusal) = match look {
-            Look::Namespace(facts) => {
+            NamespaceRead::Namespace(facts) => {
                 place.facts = Some(facts);
                 place.is_absent = false;
                 (Store::Namespaces, None)
             }
-            Look::Listed(store) => (store, None),
-            Look::Refused(store, why) => (store, Some(why)),
-            Look::Absent => {
+            NamespaceRead::Listed(store) => (store, None),
+            NamespaceRead::Refused(store, why) => (store, Some(why)),
+            NamespaceRead::Absent => {
                 place.is_absent = true;
                 (Store::Namespaces, Some(format!("namespaces {name:?} not found")))
             }
@@ -207,7 +206,7 @@ impl World {
             None => drop(self.cluster.namespaces.remove(name)),
         }
         if is_other {
-            // The question of who may copy was asked for the places that were in sight.
+            // The questions about rights covered only the namespaces that were readable.
             self.cluster.rule_authority.clear();
             self.memory.forget_attempts_in(name);
         }
@@ -221,41 +220,44 @@ mod tests {
 
     fn world() -> World {
         let mut world = World::default();
-        world.set_places(Some(Places::new(["a", "b"])));
+        world.set_namespace_scope(Some(NamespaceScope::new(["a", "b"])));
         world
     }
 
     fn read(world: &mut World, name: &str, but: Option<Store>) {
-        world.look(&name.into(), Look::Namespace(NamespaceFacts::default()));
+        world.note_read(&name.into(), NamespaceRead::Namespace(NamespaceFacts::default()));
         for store in READ.into_iter().filter(|store| *store != Store::Namespaces && Some(*store) != but) {
-            world.look(&name.into(), Look::Listed(store));
+            world.note_read(&name.into(), NamespaceRead::Listed(store));
         }
     }
 
     #[test]
     fn a_place_is_seen_while_every_kind_in_it_is_read() {
         let mut world = world();
-        let unsettled = |world: &World| world.places().unwrap().unsettled().count();
+        let unsettled = |world: &World| world.namespace_scope().unwrap().unsettled().count();
         read(&mut world, "a", Some(Store::Secrets));
         assert!(!world.sees("a"));
         assert_eq!(unsettled(&world), 2);
-        assert!(world.look(&"a".into(), Look::Listed(Store::Secrets)), "it has come into sight");
+        assert!(
+            world.note_read(&"a".into(), NamespaceRead::Listed(Store::Secrets)),
+            "it has come into sight"
+        );
         assert!(world.sees("a") && !world.sees("b") && !world.sees("c"));
         assert_eq!(unsettled(&world), 1);
 
-        let refused = || Look::Refused(Store::Secrets, "secrets is forbidden".into());
-        assert!(world.look(&"a".into(), refused()));
-        assert!(!world.look(&"a".into(), refused()));
+        let refused = || NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into());
+        assert!(world.note_read(&"a".into(), refused()));
+        assert!(!world.note_read(&"a".into(), refused()));
         assert!(!world.sees("a"));
         assert_eq!(unsettled(&world), 1, "whoever has been seen once is not waited for");
         assert_eq!(world.unseen("a").unwrap().0, "OutOfSight");
         assert!(world.unseen("a").unwrap().1.contains("(secrets is forbidden)"));
-        assert!(world.look(&"a".into(), Look::Listed(Store::Secrets)));
+        assert!(world.note_read(&"a".into(), NamespaceRead::Listed(Store::Secrets)));
         assert_eq!(world.unseen("a"), None);
-        assert_eq!(world.places().unwrap().changes(), 3);
+        assert_eq!(world.namespace_scope().unwrap().changes(), 3);
     }
 
-    /// One namespace that is gone, or whose Role is, must not hold up the others.
+    /// A deleted namespace, or one without Copyrator's Role, does not delay the others.
     #[test]
     fn a_refused_place_is_not_waited_for() {
         let mut world = world();
@@ -263,7 +265,7 @@ mod tests {
         world.set_all_listed();
         read(&mut world, "a", None);
         assert!(!world.is_complete(), "nothing is known of b yet");
-        world.look(&"b".into(), Look::Refused(Store::Namespaces, "not found".into()));
+        world.note_read(&"b".into(), NamespaceRead::Refused(Store::Namespaces, "not found".into()));
         assert!(world.is_complete());
         assert!(world.sees("a") && !world.sees("b"));
     }
@@ -279,11 +281,11 @@ mod tests {
         assert!(!message.contains("spec"), "whoever only looks has written none: {message}");
     }
 
-    /// Nothing is known of other namespaces, least of all that Copyrator does not look at them.
+    /// Nothing is known of other namespaces, and in particular not that Copyrator ignores them.
     #[test]
     fn where_rights_end_nothing_is_said_to_be_elsewhere() {
         let mut world = World::default();
-        world.set_places(Some(Places::of_tenant("a".into())));
+        world.set_namespace_scope(Some(NamespaceScope::of_tenant("a".into())));
         read(&mut world, "a", None);
         assert!(world.sees("a") && !world.sees("b"));
         let told =
@@ -291,16 +293,16 @@ mod tests {
         assert_eq!(world.unseen("b"), Some(told));
     }
 
-    /// What a person may not see Copyrator may.
+    /// Copyrator may read what the caller may not.
     #[test]
     fn who_looks_with_rights_of_his_own_is_told_of_those() {
         let mut world = World::default();
-        world.set_places(Some(Places::of_caller(["a"])));
-        world.look(&"a".into(), Look::Refused(Store::Secrets, "secrets is forbidden".into()));
+        world.set_namespace_scope(Some(NamespaceScope::of_caller(["a"])));
+        world.note_read(&"a".into(), NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into()));
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, "OutOfSight");
         assert_eq!(message, "namespace a cannot be looked at with your rights (secrets is forbidden)");
-        world.look(&"a".into(), Look::Absent);
+        world.note_read(&"a".into(), NamespaceRead::Absent);
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, "OutOfSight");
         assert_eq!(message, "namespace a does not exist: create it, or take it off the list (--namespaces)");

@@ -1,5 +1,4 @@
-//! Where writes have consequences that their writers are told of: nothing else is sent to the hook for
-//! warnings.
+//! The writes that have consequences to warn of. The hook for warnings asks about no other writes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,62 +16,62 @@ use crate::{
 
 /// The resource of rules.
 const RULES: &str = "copyratorrules";
-/// A hook names this many namespaces; beyond them it is asked about all.
+/// A hook names at most this many namespaces; beyond that it asks about all.
 const MOST_NAMED: usize = 256;
 
-/// In which namespaces writes of a kind have consequences.
+/// The namespaces in which writes of a kind have consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Places {
-    In(BTreeSet<Arc<str>>),
-    Everywhere,
+enum Namespaces {
+    Named(BTreeSet<Arc<str>>),
+    All,
 }
 
-/// Which writes have consequences that their writers are told of.
+/// The writes that have consequences to warn of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warned {
-    config_maps: Places,
-    secrets: Places,
-    /// Whether there are rules: a namespace that is created or labelled may be given something, and a rule
-    /// deleted.
+pub struct WarningScope {
+    config_maps: Namespaces,
+    secrets: Namespaces,
+    /// Whether there are rules: a new or relabelled namespace may then get copies, and deleting a rule has
+    /// consequences.
     rules: bool,
 }
 
-impl Default for Warned {
+impl Default for WarningScope {
     fn default() -> Self {
-        Self { config_maps: Places::none(), secrets: Places::none(), rules: false }
+        Self { config_maps: Namespaces::none(), secrets: Namespaces::none(), rules: false }
     }
 }
 
-impl Places {
+impl Namespaces {
     fn none() -> Self {
-        Self::In(BTreeSet::new())
+        Self::Named(BTreeSet::new())
     }
 
     fn add(&mut self, namespace: &str) {
         match self {
-            Self::In(names) if names.contains(namespace) => {}
-            Self::In(names) if names.len() < MOST_NAMED => drop(names.insert(namespace.into())),
-            _ => *self = Self::Everywhere,
+            Self::Named(names) if names.contains(namespace) => {}
+            Self::Named(names) if names.len() < MOST_NAMED => drop(names.insert(namespace.into())),
+            _ => *self = Self::All,
         }
     }
 
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Everywhere, _) => true,
-            (Self::In(_), Self::Everywhere) => false,
-            (Self::In(these), Self::In(those)) => those.is_subset(these),
+            (Self::All, _) => true,
+            (Self::Named(_), Self::All) => false,
+            (Self::Named(these), Self::Named(those)) => those.is_subset(these),
         }
     }
 }
 
-impl Warned {
-    /// All that there could be, for a process that does not know the cluster.
+impl WarningScope {
+    /// All writes, for a process that does not know the cluster.
     pub fn of_anything() -> Self {
-        Self { config_maps: Places::Everywhere, secrets: Places::Everywhere, rules: true }
+        Self { config_maps: Namespaces::All, secrets: Namespaces::All, rules: true }
     }
 
-    /// Sources, objects that a monitor watches, and objects that a workload restarts for by its own
-    /// annotation.
+    /// Writes of sources, of objects that a monitor watches, and of objects that a workload's own annotation
+    /// names.
     pub fn of(world: &World) -> Self {
         let mut warned = Self::default();
         world.rules().iter().for_each(|(name, facts)| warned.add_rule(name, facts));
@@ -83,7 +82,7 @@ impl Warned {
         warned
     }
 
-    /// The same of one of them.
+    /// The same for one key's rule, monitor or workload.
     pub fn of_one(world: &World, key: &Key) -> Self {
         let mut warned = Self::default();
         match key {
@@ -119,21 +118,21 @@ impl Warned {
         asked_kinds(facts).for_each(|kind| self.of_kind(kind).add(&key.namespace));
     }
 
-    /// Whether hooks for this are asked about all that the other needs.
+    /// Whether hooks for this ask about every write that the other needs.
     pub fn covers(&self, other: &Self) -> bool {
         self.config_maps.covers(&other.config_maps)
             && self.secrets.covers(&other.secrets)
             && (self.rules || !other.rules)
     }
 
-    fn of_kind(&mut self, kind: Kind) -> &mut Places {
+    fn of_kind(&mut self, kind: Kind) -> &mut Namespaces {
         match kind {
             Kind::ConfigMap => &mut self.config_maps,
             Kind::Secret => &mut self.secrets,
         }
     }
 
-    /// The entries, one a resource, each made from the one that is written in `webhook-config/`.
+    /// The entries, one for each resource, each made from the one that is written in `webhook-config/`.
     pub(super) fn entries(&self, written: &ValidatingWebhook) -> Vec<ValidatingWebhook> {
         let one = |resource: &str| {
             let mut entry = written.clone();
@@ -144,9 +143,9 @@ impl Warned {
                 "configmaps" => &self.config_maps,
                 "secrets" => &self.secrets,
                 NAMESPACES | RULES if !self.rules => return None,
-                _ => &Places::Everywhere,
+                _ => &Namespaces::All,
             };
-            if let Places::In(names) = places {
+            if let Namespaces::Named(names) = places {
                 let requirement = LabelSelectorRequirement {
                     key: "kubernetes.io/metadata.name".into(),
                     operator: "In".into(),
@@ -167,7 +166,7 @@ impl Warned {
     }
 }
 
-/// Whether the API server has said that its author may not do what it declares.
+/// Whether the API server has said that the rule's author may not do what it declares.
 fn is_refused(rule: &RuleFacts) -> bool {
     let conditions = rule.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|one| one.type_ == "Authorized" && one.status == "False")
@@ -212,7 +211,7 @@ mod tests {
         world
     }
 
-    fn entries(warned: &Warned) -> Vec<String> {
+    fn entries(warned: &WarningScope) -> Vec<String> {
         let rule =
             |resource: &str, operations: &[&str]| json!({"resources": [resource], "operations": operations});
         let written: ValidatingWebhook = serde_json::from_value(json!({
@@ -231,7 +230,7 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_that_nothing_needs() {
-        assert!(entries(&Warned::of(&world(&[]))).is_empty());
+        assert!(entries(&WarningScope::of(&world(&[]))).is_empty());
         let targets = json!([{"names": ["web"]}]);
         let some = world(&[
             ("a", json!({"source": {"kind": "Secret", "names": ["x"]}, "targets": targets})),
@@ -244,13 +243,13 @@ mod tests {
                 json!({"source": {"kind": "ConfigMap", "names": ["x"]}, "targets": targets, "suspend": true}),
             ),
         ]);
-        let warned = Warned::of(&some);
+        let warned = WarningScope::of(&some);
         assert_eq!(
             entries(&warned),
             ["secrets.warnings a,c,d", "namespaces.warnings", "copyratorrules.warnings"]
         );
-        assert!(warned.covers(&Warned::default()) && !Warned::default().covers(&warned));
-        let all = Warned::of_anything();
+        assert!(warned.covers(&WarningScope::default()) && !WarningScope::default().covers(&warned));
+        let all = WarningScope::of_anything();
         assert!(all.covers(&warned) && !warned.covers(&all));
         assert_eq!(
             entries(&all),
@@ -264,7 +263,7 @@ mod tests {
         let names: Vec<String> = (0..=MOST_NAMED).map(|number| format!("n{number:03}")).collect();
         let rules: Vec<(&str, serde_json::Value)> =
             names.iter().map(|name| (&**name, spec.clone())).collect();
-        assert_eq!(entries(&Warned::of(&world(&rules)))[0], "configmaps.warnings");
-        assert!(entries(&Warned::of(&world(&rules[1..])))[0].contains("n256"));
+        assert_eq!(entries(&WarningScope::of(&world(&rules)))[0], "configmaps.warnings");
+        assert!(entries(&WarningScope::of(&world(&rules[1..])))[0].contains("n256"));
     }
 }
