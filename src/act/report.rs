@@ -102,7 +102,7 @@ impl Reporter {
                 (EventType::Normal, "ObjectTakenOver", note)
             }
             ("delete_copy", Outcome::Done) => {
-                (EventType::Normal, "CopyRemoved", format!("{slot}: no rule wants it any more"))
+                (EventType::Normal, "CopyRemoved", format!("deleted {slot}: no rule asks for it any more"))
             }
             (_, Outcome::Refused { message, .. }) => {
                 (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(message)))

@@ -109,7 +109,7 @@ impl Reporter {
             RestartAction::Adopt { .. } => ("adopt", None, String::new()),
             RestartAction::Begin { .. } => ("begin", None, String::new()),
             RestartAction::Rollout { .. } => {
-                ("rollout", Some("rollout"), format!("restarted, since {}", why.text()))
+                ("rollout", Some("rollout"), format!("restarted because {}", why.text()))
             }
             RestartAction::RemovePods { how, .. } => {
                 ("remove_pods", Some(word(*how)), format!("a pod is replaced, since {}", why.text()))

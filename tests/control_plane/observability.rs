@@ -115,7 +115,7 @@ fn describe_shows_what_we_did() {
     described_in(
         &story.home,
         "deployment/web",
-        "restarted, since ConfigMap app (key k) has changed (ConfigMonitor monitor)",
+        "restarted because ConfigMap app (key k) has changed (ConfigMonitor monitor)",
     );
     described_in(&story.home, "configmap/app", "WorkloadsRestarted");
     described_in(

@@ -326,7 +326,7 @@ fn a_mistake_in_a_rule_or_file_is_named_with_its_place() {
     }
     let said = run(&story, None, &arguments, "kind: A\n---\nkind: B\nkind: C\n");
     assert_eq!((said.code, &*said.text), (Some(2), ""), "{}", said.notes);
-    assert!(said.notes.contains("-:4: is no valid YAML"), "{}", said.notes);
+    assert!(said.notes.contains("-:4: is not valid YAML"), "{}", said.notes);
     let said = run(&story, None, &["plan", "-f", "/nonexistent.yaml"], "");
     assert!(said.code == Some(2) && said.notes.contains("cannot read /nonexistent.yaml"), "{}", said.notes);
 

@@ -53,7 +53,7 @@ fn what_is_there_already_shows_in_the_status() {
     assert!(!policy.to_string().contains("hunter2"), "{policy}");
     let first = &policy["status"]["violations"][0];
     assert_eq!((&first["rule"], &first["key"]), (&json!("url"), &json!("url")));
-    assert!(first["message"].as_str().is_some_and(|text| text.contains("is no URL; write")), "{first}");
+    assert!(first["message"].as_str().is_some_and(|text| text.contains("is not a URL; write")), "{first}");
     let told = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
     // What is there and whether writes are judged are found apart.
     eventually("it is in force, with violations", || {

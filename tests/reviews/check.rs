@@ -91,7 +91,7 @@ fn a_finding_names_file_line_object_policy_rule_key_and_fix() {
     let said = check(&files, &["-f", "a.yaml", "--policy", "p.yaml"]);
     assert_eq!(
         said.text,
-        "a.yaml:8: ConfigMap shop/web\n  ! policy app, rule has-url: ConfigMap shop/web, key url: is no URL; write \
+        "a.yaml:8: ConfigMap shop/web\n  ! policy app, rule has-url: ConfigMap shop/web, key url: is not a URL; write \
          scheme://host and what follows, without spaces or a line break\n3 objects judged, 1 would be refused\n"
     );
     let report = check(&files, &["-f", "a.yaml", "--policy", "p.yaml", "-o", "json"]).json();

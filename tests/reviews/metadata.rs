@@ -74,7 +74,7 @@ async fn writers_are_told_what_follows() {
     let warnings = app.send("/validate/warnings", "configmap-update").await.warnings();
     assert_eq!(warnings, ["copyrator: this change reaches 3 copies, 2 workloads restart"]);
     let warnings = app.send("/validate/warnings", "configmap-delete").await.warnings();
-    let told = "copyrator: 3 copies of this will go after a grace, unless their rule retains them; 2 workloads use it";
+    let told = "copyrator: 3 copies of this will be deleted after a grace period, unless their rule retains them; 2 workloads use it";
     assert_eq!(warnings, [told]);
     for name in [
         "configmap-update-finalizers",

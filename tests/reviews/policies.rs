@@ -44,8 +44,8 @@ async fn a_refusal_names_policy_rule_object_key_line_and_fix() {
     for name in ["configmap-create-bad", "configmap-create-dry-run"] {
         let message = app.send("/validate/policies", name).await.refused(403, "Forbidden");
         for part in [
-            "policy app, rule has-url: ConfigMap shop/web, key url: is no URL; write scheme://host",
-            "rule settings: ConfigMap shop/web, key app.yaml, line 2 column 4: is no valid YAML",
+            "policy app, rule has-url: ConfigMap shop/web, key url: is not a URL; write scheme://host",
+            "rule settings: ConfigMap shop/web, key app.yaml, line 2 column 4: is not valid YAML",
             "rule labels.required: ConfigMap shop/web: label owner is missing; add the label owner",
             "rule validations[0]: ConfigMap shop/web: min must not exceed max; ",
         ] {

@@ -58,7 +58,7 @@ pub enum Identity {
 pub enum IdentityRequired {
     /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
     #[error(
-        "{user} of another namespace wrote this spec, so nobody's rights stand behind it: set serviceAccountName to \
+        "{user} of another namespace wrote this spec, so it has no identity to act with: set serviceAccountName to \
          a ServiceAccount of namespace {namespace:?} that may do what is declared (of a CopyratorRule or ConfigMonitor, in place of an \
          annotation), or have a cluster administrator \
          list {user}@{namespace} in --trusted-writers"

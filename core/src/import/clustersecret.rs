@@ -67,8 +67,8 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
             deletionPolicy: Retain to keep them)"),
         differs("uninstall", "ClusterSecret removes its Secrets by name when the ClusterSecret is deleted, also what \
             Copyrator has taken over: stop its operator, take the finalizers off the ClusterSecret, then delete it"),
-        differs("authority", "whoever applies the rule must be allowed to read the source and to write in the targets; \
-            ClusterSecret asks only who may write ClusterSecrets"),
+        differs("authority", "the user who applies the rule must be allowed to read the source and to write in the targets; \
+            ClusterSecret only needs the right to write ClusterSecrets"),
     ]);
     Draft { origin, findings, rule: Some(rule) }
 }

@@ -63,12 +63,12 @@ pub(super) fn draft(object: &AnnotatedObject) -> Option<Draft> {
         ),
         differs(
             "deletionGrace",
-            "a copy that nobody wants any more goes after 5 minutes instead of at once \
+            "an orphaned copy is deleted after 5 minutes instead of at once \
             (deletionGrace: 0s), also where a namespace has lost its label, which config-syncer passes over",
         ),
         differs(
             "authority",
-            "whoever applies the rule must be allowed to read the source and to write in the targets; \
+            "the user who applies the rule must be allowed to read the source and to write in the targets; \
             config-syncer asks nobody. Its --config-source-namespace is not seen here: it may copy less",
         ),
     ]);

@@ -115,7 +115,7 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
         ),
         differs(
             "authority",
-            format!("whoever applies the monitor must be allowed to patch the workload; {tool} asks nobody"),
+            format!("the user who applies the monitor must be allowed to patch the workload; {tool} asks nobody"),
         ),
     ]
 }

@@ -55,7 +55,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     findings.extend(behaviour());
     findings.push(differs(
         "deletionGrace",
-        "a copy that nobody wants any more goes after 5 minutes instead of at once (deletionGrace: 0s)",
+        "an orphaned copy is deleted after 5 minutes instead of at once (deletionGrace: 0s)",
     ));
     let rule = DraftRule::of(object.kind, &object.namespace, &object.name, targets);
     Some(Draft { origin, findings, rule: Some(rule) })
@@ -180,7 +180,7 @@ fn behaviour() -> [Finding; 3] {
         ),
         differs(
             "authority",
-            "whoever applies the rule must be allowed to read the source and to write in the targets; \
+            "the user who applies the rule must be allowed to read the source and to write in the targets; \
              reflector asks nobody",
         ),
     ]

@@ -32,7 +32,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     if names.is_none() && labels.is_none() {
         let consent = object.annotation(ALLOWED)?;
         let told = format!(
-            "{consent:?} only says whether others may copy it: whoever applies a rule must be allowed to \
+            "{consent:?} only says whether others may copy it: the user who applies a rule must be allowed to \
             read it instead"
         );
         return Some(Draft { origin, findings: vec![differs(ALLOWED, told)], rule: None });
@@ -73,7 +73,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     }
     findings.push(differs(
         "deletionGrace",
-        "a copy that nobody wants any more goes after 5 minutes instead of at once \
+        "an orphaned copy is deleted after 5 minutes instead of at once \
         (deletionGrace: 0s)",
     ));
     findings.extend(behaviour(object.kind));
@@ -164,7 +164,7 @@ fn behaviour(kind: Kind) -> Vec<Finding> {
         ),
         differs(
             "authority",
-            "whoever applies the rule must be allowed to read the source and to write in the targets; \
+            "the user who applies the rule must be allowed to read the source and to write in the targets; \
             replicator asks nobody whether they may push",
         ),
     ];

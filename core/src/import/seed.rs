@@ -75,7 +75,7 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
         ),
         differs(
             "authority",
-            "whoever applies the rule must be allowed to read the sources and to write in the targets; the \
+            "the user who applies the rule must be allowed to read the sources and to write in the targets; the \
             first Copyrator asked nobody",
         ),
     ]);

@@ -57,7 +57,7 @@ pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
         ),
         differs(
             "authority",
-            "whoever applies the monitor must be allowed to delete pods there; the first Copyrator asked nobody",
+            "the user who applies the monitor must be allowed to delete pods there; the first Copyrator asked nobody",
         ),
     ]);
     let watch = vec![WatchTerm { kind: Kind::ConfigMap, names: vec![config_map.to_owned()], keys: None }];

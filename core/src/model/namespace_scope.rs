@@ -249,7 +249,7 @@ mod tests {
         assert!(world.note_read(&"a".into(), refused()));
         assert!(!world.note_read(&"a".into(), refused()));
         assert!(!world.sees("a"));
-        assert_eq!(unsettled(&world), 1, "whoever has been seen once is not waited for");
+        assert_eq!(unsettled(&world), 1, "a namespace that was read once is not waited for");
         assert_eq!(world.unseen("a").unwrap().0, "OutOfSight");
         assert!(world.unseen("a").unwrap().1.contains("(secrets is forbidden)"));
         assert!(world.note_read(&"a".into(), NamespaceRead::Listed(Store::Secrets)));
@@ -278,7 +278,7 @@ mod tests {
         let (reason, message) = self::world().unseen("c").unwrap();
         assert_eq!(reason, "NotServed");
         assert!(message.contains("looks at namespaces a, b only"), "{message}");
-        assert!(!message.contains("spec"), "whoever only looks has written none: {message}");
+        assert!(!message.contains("spec"), "a caller who only looks has written none: {message}");
     }
 
     /// Nothing is known of other namespaces, and in particular not that Copyrator ignores them.

@@ -89,7 +89,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
             let line = cause.location().map_or(offset as u64 + 1, |at| at.line().max(1));
             error(
                 first + line - 1,
-                "is no valid YAML or JSON, or has a key twice; correct it there (a chart's templates must be rendered first)",
+                "is not valid YAML or JSON, or has a key twice; correct it there (a chart's templates must be rendered first)",
             )
         })?;
         let line = first + offset as u64;

@@ -46,7 +46,7 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
     let kinds: Vec<String> = skipped.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     match kinds.is_empty() {
         true => Vec::new(),
-        false => vec![format!("left out, since the webhook is not asked about them: {}", kinds.join(", "))],
+        false => vec![format!("skipped, since the webhook does not judge them: {}", kinds.join(", "))],
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Ok(false) => {
             let namespace = &facts.namespace;
             let what = "is not there, and a reconciler that leads would have put it back: restore it from a backup. \
-                        Without one, a start makes a new key, and copies that nobody wants are not removed any more";
+                        Without one, a start makes a new key, and orphaned copies are not deleted any more";
             let restart = install.start(Role::Reconciler);
             found.error(Id::DigestKeyMissing, format!("Secret {namespace}/{KEY_SECRET}"), what, restart);
         }

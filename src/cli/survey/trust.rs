@@ -41,7 +41,7 @@ pub(super) async fn digest_key(
         Ok(None) => {
             let note = format!(
                 "there is no Secret {namespace}/{KEY_SECRET}, and a new key is made when Copyrator starts: copies that \
-                 are there are marked anew, and those that nobody wants stay; if Copyrator lives in another \
+                 are there are marked anew, and orphaned ones stay; if Copyrator lives in another \
                  namespace, name it with --copyrator-namespace"
             );
             Ok(PlanKey { key: passing_digest_key()?, is_believed: false, note: Some(note) })

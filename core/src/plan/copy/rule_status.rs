@@ -432,8 +432,8 @@ fn settled(
     said.extend(absent.map(str::to_owned));
     match status.leaving {
         0 => {}
-        1 => said.push("1 that nobody wants any more goes after its grace".into()),
-        number => said.push(format!("{number} that nobody wants any more go after their grace")),
+        1 => said.push("1 orphaned copy is deleted after its grace".into()),
+        number => said.push(format!("{number} orphaned copies are deleted after their grace")),
     }
     (ready, reason, said.join("; "))
 }
@@ -451,5 +451,5 @@ fn nothing_selected(facts: &RuleFacts) -> String {
         [] => "the rule's own namespace".to_owned(),
         namespaces => format!("namespaces {}", namespaces.join(", ")),
     };
-    format!("there is no {kind}{names}{labels} in {places} to be copied")
+    format!("no {kind}{names}{labels} found in {places}")
 }

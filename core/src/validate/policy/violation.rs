@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(printable("äöüäöü", 7), "äö…");
         assert_eq!(printable("x".repeat(2000), 1024).len(), 1024);
         assert_eq!(
-            printable("line 1 column 4: is no valid YAML, has a key", 42),
-            "line 1 column 4: is no valid YAML, has…"
+            printable("line 1 column 4: is not valid YAML, has a key", 43),
+            "line 1 column 4: is not valid YAML, has…"
         );
         assert_eq!(printable("one two three", 11), "one two…");
     }

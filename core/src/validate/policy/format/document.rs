@@ -90,7 +90,7 @@ fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => "nests or expands beyond the limits",
-        _ => "is no valid YAML",
+        _ => "is not valid YAML",
     }
 }
 

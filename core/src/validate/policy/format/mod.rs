@@ -66,14 +66,14 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
             match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 true => Ok(()),
                 false => {
-                    Err(Fault::new("is no integer", "write digits only, without spaces or a line break"))
+                    Err(Fault::new("is not an integer", "write digits only, without spaces or a line break"))
                 }
             }
         }
         Format::Boolean => match text {
             "true" | "false" => Ok(()),
             _ => Err(Fault::new(
-                "is no boolean",
+                "is not a boolean",
                 "write true or false, in lower case and without a line break",
             )),
         },
@@ -100,7 +100,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
         }
         Err(PatternError::Invalid) => {
             let fault = Fault::new(
-                "is no regular expression",
+                "is not a regular expression",
                 "check its brackets and escapes; look-around and back-references are not taken",
             );
             match Pattern::error_offset(text) {
@@ -113,7 +113,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
 
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
-    let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is no URL", fix)) };
+    let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is not a URL", fix)) };
     // The parser ignores everything from `#` on.
     let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -121,7 +121,7 @@ fn url(text: &str) -> Result<(), Fault> {
     let parsed = format!("http://{rest}").parse::<http::Uri>();
     match parsed {
         Ok(uri) if is_clean && scheme_is_fine && uri.host().is_some_and(|host| !host.is_empty()) => Ok(()),
-        _ => Err(Fault::new("is no URL", fix)),
+        _ => Err(Fault::new("is not a URL", fix)),
     }
 }
 
