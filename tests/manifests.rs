@@ -24,6 +24,8 @@ mod health;
 mod policies;
 #[path = "manifests/publishing.rs"]
 mod publishing;
+#[path = "manifests/recipes.rs"]
+mod recipes;
 #[path = "manifests/release.rs"]
 mod release;
 #[path = "manifests/schemas.rs"]

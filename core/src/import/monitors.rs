@@ -115,7 +115,9 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
         ),
         differs(
             "authority",
-            format!("the user who applies the monitor must be allowed to patch the workload; {tool} asks nobody"),
+            format!(
+                "the user who applies the monitor must be allowed to patch the workload; {tool} asks nobody"
+            ),
         ),
     ]
 }

@@ -121,8 +121,9 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
         }
         (true, None) => format!("copyrator: {} after this change", changed?),
         (false, Some(copies)) => {
-            let copies =
-                format!("copyrator: {copies} of this will be deleted after a grace period, unless their rule retains them");
+            let copies = format!(
+                "copyrator: {copies} of this will be deleted after a grace period, unless their rule retains them"
+            );
             [Some(copies), used].into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
         (false, None) => format!("copyrator: {}", used?),
