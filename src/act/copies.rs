@@ -22,7 +22,7 @@ use crate::{
         AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER,
         REMOVAL_MANAGER, REMOVE_AFTER, write_time,
     },
-    model::ForeignField,
+    model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
     observe::content::{ContentError, Contents},
     plan::copy::{CopyAction, CopyWrite, Version},
@@ -304,7 +304,7 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
         "{slot} is there already and is of a sort that Copyrator does not look at (a token, a Helm release, \
          kube-root-ca.crt): remove or rename it, exclude the namespace, or set copy.name"
     );
-    Outcome::Refused { reason: "Conflict", message }
+    Outcome::Refused { reason: WriteFault::Conflict, message }
 }
 
 #[cfg(test)]
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(meant(&leaving), Outcome::Stale, "it is about to go");
         let ours = ObjectMeta { annotations: Some([(MARK.into(), "x".into())].into()), ..made(10) };
         assert_eq!(meant(&ours), Outcome::Stale, "we have just made it ourselves");
-        let Outcome::Refused { reason: "Conflict", message } = meant(&made(10)) else { panic!() };
+        let Outcome::Refused { reason: WriteFault::Conflict, message } = meant(&made(10)) else { panic!() };
         assert!(message.starts_with("Secret shop/app is there already"), "{message}");
     }
 }

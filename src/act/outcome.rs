@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use kube::{Error, error::Status};
 
-use crate::cluster::is_refusal;
-
-/// Reason where our own account lacks a right, which the cluster's administrator must grant.
-pub(crate) const FORBIDDEN: &str = "Forbidden";
-/// Reason of a failure that passes, or that the API server does not explain.
-pub(crate) const FAILED: &str = "Failed";
+use crate::{cluster::is_refusal, model::WriteFault};
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +19,8 @@ pub enum Outcome {
     NeedsReplacing(String),
     /// The API server, a policy or another webhook refused it; tried again slowly.
     Refused {
-        /// The reason for the status, one word.
-        reason: &'static str,
+        /// Why.
+        reason: WriteFault,
         /// What the API server said, without values.
         message: String,
     },
@@ -33,9 +28,9 @@ pub enum Outcome {
     Retry {
         /// Not before this has passed, if the API server said so.
         after: Option<Duration>,
-        /// The reason for the status: `Forbidden` if our own account lacks the right, else `Failed`.
-        reason: &'static str,
-        /// What went wrong, without values.
+        /// `Forbidden` where our own account lacks the right, else `Failed`.
+        reason: WriteFault,
+        /// What went wrong.
         message: String,
     },
     /// This process is no longer the leader: nothing was written.
@@ -45,7 +40,7 @@ pub enum Outcome {
 impl Outcome {
     /// A failure that may soon pass.
     pub(crate) fn retry(message: String) -> Self {
-        Self::Retry { after: None, reason: FAILED, message }
+        Self::Retry { after: None, reason: WriteFault::Failed, message }
     }
 
     /// The value of a metric label.
@@ -88,25 +83,25 @@ fn api_outcome(status: &Status) -> Outcome {
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
     if let Some(message) = lacking_right(status) {
-        // Also what an API server answers to everybody for some seconds after its start, before it has read
-        // the roles.
-        return Outcome::Retry { after, reason: FORBIDDEN, message };
+        // Also what an API server says to everybody until it has read its roles, some seconds after its
+        // start.
+        return Outcome::Retry { after, reason: WriteFault::Forbidden, message };
     }
     match status.code {
         404 if about_namespace => Outcome::NamespaceGone,
         404 => Outcome::Stale,
         403 if caused_by("NamespaceTerminating") => Outcome::NamespaceGone,
         409 => Outcome::Stale,
-        413 => Outcome::Refused { reason: "TooLarge", message: readable(status) },
+        413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
         // Both can happen at once; what an update cannot do decides.
         422 if about_field("immutable") || about_field("type") || is_immutable_data(status) => {
             Outcome::NeedsReplacing(readable(status))
         }
         400..=499 if status.code != 429 || is_refusal(status) => {
-            Outcome::Refused { reason: "Refused", message: readable(status) }
+            Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
         }
-        _ => Outcome::Retry { after, reason: FAILED, message: readable(status) },
+        _ => Outcome::Retry { after, reason: WriteFault::Failed, message: readable(status) },
     }
 }
 
@@ -192,7 +187,7 @@ mod tests {
             "configmaps \"app\" is forbidden: User \"{account}\" cannot patch resource \"configmaps\" in API group \"\" in \
              the namespace \"shop\""
         ));
-        let Outcome::Retry { after: None, reason: "Forbidden", message } = &starting else {
+        let Outcome::Retry { after: None, reason: WriteFault::Forbidden, message } = &starting else {
             panic!("{starting:?}")
         };
         assert_eq!(
@@ -206,7 +201,10 @@ mod tests {
             "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1",
             "admission webhook \"guard.example.com\" denied the request: no",
         ] {
-            assert!(matches!(forbidden(message), Outcome::Refused { reason: "Refused", .. }), "{message}");
+            assert!(
+                matches!(forbidden(message), Outcome::Refused { reason: WriteFault::Refused, .. }),
+                "{message}"
+            );
         }
     }
 

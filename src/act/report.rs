@@ -18,11 +18,13 @@ use prometheus_client::{
 
 use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
 use crate::{
+    explain::failed,
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         News,
         copy::{CopyAction, SlotPlan, tried_again},
+        restart::Failure,
     },
 };
 
@@ -137,11 +139,7 @@ impl Reporter {
     /// Reports several restarts in a row that did not become ready, on the workload and on the monitors that
     /// restart it.
     pub async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
-        let note = format!(
-            "{} {} has not become ready after any of its last restarts, and is not restarted for new content before it is, \
-             but once an hour: look at the events of its pods, and mend the content or the workload",
-            workload.kind, workload.name
-        );
+        let note = format!("{} {}: {}", workload.kind, workload.name, failed(&Failure::CircuitOpen));
         tracing::warn!(%workload, "the circuit is open: it does not become ready after restarts");
         let workload = self.about_workload(workload);
         for about in monitors.iter().map(|monitor| self.about_monitor(monitor)).chain([workload]) {
@@ -153,9 +151,15 @@ impl Reporter {
     pub async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
         let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
-        self.event(EventType::Warning, "StageFailed", what.clone(), &of_monitor, Some(of_workload.clone()))
-            .await;
-        self.event(EventType::Warning, "StageFailed", what, &of_workload, Some(of_monitor)).await;
+        self.event(
+            EventType::Warning,
+            Failure::STAGE_FAILED,
+            what.clone(),
+            &of_monitor,
+            Some(of_workload.clone()),
+        )
+        .await;
+        self.event(EventType::Warning, Failure::STAGE_FAILED, what, &of_workload, Some(of_monitor)).await;
     }
 
     pub(super) fn count(&self, action: &'static str, outcome: &'static str) {

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART_MANAGER, RESTARTED_FOR},
-    model::{TrackRecord, WorkloadFacts},
+    model::{AttemptFailure, TrackRecord, WorkloadFacts, WriteFault},
     names::WorkloadKey,
     plan::restart::{Removal, RemovePod, RestartAction},
 };
@@ -52,17 +52,24 @@ impl RestartOutcome {
         }
     }
 
-    /// The failure that people should know about. Waiting for a budget is none.
-    pub fn failure(&self) -> Option<String> {
+    /// What was refused for good reason, and is tried again slowly; waiting for a budget is no failure.
+    pub fn refusal(&self) -> Option<AttemptFailure> {
         match self {
-            Self::TooManyBudgets => {
-                let what = "a pod is under more than one PodDisruptionBudget and can never be evicted";
-                Some(format!("{what}: narrow the selector of all but one"))
+            Self::TooManyBudgets => Some(AttemptFailure::TooManyBudgets),
+            Self::Write(Outcome::Refused { reason, message }) => {
+                Some(AttemptFailure::Write(*reason, message.clone()))
             }
-            Self::Write(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => {
-                Some(message.clone())
+            Self::Write(Outcome::NeedsReplacing(message)) => {
+                Some(AttemptFailure::Write(WriteFault::Refused, message.clone()))
             }
-            _ => None,
+            Self::Budget { .. }
+            | Self::Write(
+                Outcome::Done
+                | Outcome::Stale
+                | Outcome::NamespaceGone
+                | Outcome::NotLeading
+                | Outcome::Retry { .. },
+            ) => None,
         }
     }
 }
@@ -130,7 +137,7 @@ impl Restarter {
         let request = match request.body(eviction(namespace, pod).to_string().into_bytes()) {
             Ok(request) => request,
             Err(error) => {
-                let outcome = Outcome::Refused { reason: "Refused", message: error.to_string() };
+                let outcome = Outcome::Refused { reason: WriteFault::Refused, message: error.to_string() };
                 return RestartOutcome::Write(outcome);
             }
         };

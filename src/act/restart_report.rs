@@ -18,8 +18,9 @@ use prometheus_client::{
 
 use super::{dedup::Dedup, outcome::Outcome, report::Reporter, restart::RestartOutcome};
 use crate::{
+    explain::failed,
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Cause, Removal, RemovePod, RestartAction, because},
+    plan::restart::{Cause, Failure, Removal, RemovePod, RestartAction, because},
 };
 
 /// Histogram buckets in seconds: from within a quiet period to the downtime of a weekend.
@@ -175,11 +176,14 @@ impl Reporter {
 
     async fn restarted(&self, outcome: &RestartOutcome, note: String, why: &Why, about: &ObjectReference) {
         let first = why.causes.first().map(|cause| super::report::about_object(&cause.object));
-        match outcome.failure() {
+        match outcome.refusal() {
             None if is_done(outcome) => {
                 self.event_of(EventType::Normal, "Restarted", note, about, first).await;
             }
-            Some(message) => self.event(EventType::Warning, "RestartFailed", message, about, first).await,
+            Some(refusal) => {
+                let note = failed(&Failure::Attempt(refusal));
+                self.event(EventType::Warning, "RestartFailed", note, about, first).await;
+            }
             None => {}
         }
     }

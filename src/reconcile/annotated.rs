@@ -10,6 +10,7 @@ use crate::{
     act::outcome::Outcome,
     api::ConfigMonitorStatus,
     digest::DigestKey,
+    explain::monitor_status,
     marks::AUTHORIZED,
     model::{Authority, Declared, MonitorFacts, World},
     names::{NamespacedName, ObjectKey},
@@ -17,7 +18,6 @@ use crate::{
         Key, News,
         copy::{Version, rule_report, targets::bounds},
         news,
-        restart::monitor_status,
     },
 };
 

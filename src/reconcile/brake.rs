@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    model::{Waiting, WorkloadFacts},
+    model::{WaitReason, Waiting, WorkloadFacts},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Key, at_after,
         restart::{
-            RestartAction, SelectedPodsState, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching,
-            next_in_line, plan_workload,
+            Failure, RestartAction, RestartState, WorkloadPlan, monitors_reaching, next_in_line,
+            plan_workload,
         },
     },
 };
@@ -50,11 +50,10 @@ impl Reconciler {
     /// longer waits.
     pub(super) fn remember_wait(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let ended = match (&plan.state, &plan.action) {
-            (WorkloadState::Waiting(wait), None) => {
-                let reason = wait.reason.as_str();
-                let budget = WaitReason::Budget.as_str();
-                let had_turn = reason != budget
-                    && self.world().memory().workload(workload).waits_since(budget).is_some();
+            (RestartState::Waiting(wait), None) => {
+                let reason = wait.reason;
+                let had_turn = reason != WaitReason::Budget
+                    && self.world().memory().workload(workload).waits_since(WaitReason::Budget).is_some();
                 self.world_mut().memory_mut().at_workload(workload, |memory| memory.wait_for(reason, now()));
                 if had_turn {
                     // Its place is free: it waits for something else first.
@@ -64,20 +63,20 @@ impl Reconciler {
             }
             _ => self.end_wait(workload),
         };
-        if ended.is_some_and(|waiting| waiting.reason == WaitReason::Budget.as_str()) {
+        if ended.is_some_and(|waiting| waiting.reason == WaitReason::Budget) {
             self.look_at_next_in_line();
         }
     }
 
     /// Keeps what the pods wait for that a monitor finds itself.
-    pub(super) fn remember_pods_wait(&self, monitor: &NamespacedName, state: &SelectedPodsState) {
+    pub(super) fn remember_pods_wait(&self, monitor: &NamespacedName, state: &RestartState) {
         match state {
-            SelectedPodsState::Waiting(wait) => {
-                let reason = wait.reason.as_str();
-                self.world_mut().memory_mut().at_pods(monitor, |pods| pods.wait_for(reason, now()));
+            RestartState::Waiting(wait) => {
+                let reason = wait.reason;
+                self.world_mut().memory_mut().at_monitor(monitor, |pods| pods.wait_for(reason, now()));
             }
-            _ if self.world().memory().pods(monitor).wait.is_some() => {
-                self.world_mut().memory_mut().at_pods(monitor, |pods| pods.wait = None);
+            _ if self.world().memory().monitor(monitor).wait.is_some() => {
+                self.world_mut().memory_mut().at_monitor(monitor, |pods| pods.wait = None);
             }
             _ => {}
         }
@@ -96,14 +95,19 @@ impl Reconciler {
     }
 
     /// Tells once that a circuit has opened.
-    pub(super) async fn note_circuit(&self, workload: &WorkloadKey, state: &WorkloadState) {
+    pub(super) async fn note_circuit(&self, workload: &WorkloadKey, state: &RestartState) {
         let is_open = match state {
-            WorkloadState::Waiting(wait) => wait.reason == WaitReason::CircuitOpen,
-            WorkloadState::Failed { reason, .. } => *reason == WaitReason::CircuitOpen.as_str(),
-            _ => false,
+            RestartState::Waiting(wait) => wait.reason == WaitReason::CircuitOpen,
+            state => *state == RestartState::Failed(Failure::CircuitOpen),
         };
-        let is_over =
-            matches!(state, WorkloadState::UpToDate | WorkloadState::Restarting | WorkloadState::NotWatched);
+        let is_over = matches!(
+            state,
+            RestartState::Current
+                | RestartState::Unrecorded
+                | RestartState::Due
+                | RestartState::Restarting
+                | RestartState::Unwatched
+        );
         let was_open = self.world().memory().workload(workload).circuit_open;
         if is_open && !was_open {
             let monitors = {

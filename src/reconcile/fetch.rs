@@ -3,7 +3,8 @@
 use super::{Reconciler, now};
 use crate::{
     access::AskError,
-    act::outcome::{FAILED, FORBIDDEN, lacking},
+    act::outcome::lacking,
+    model::WriteFault,
     names::ObjectKey,
     observe::{content::ContentError, pods},
     plan::{Need, copy::claims::is_copied},
@@ -73,10 +74,10 @@ impl Reconciler {
             ContentError::Fetch { source, .. } => lacking(source),
             _ => None,
         };
-        let why = lacking.map(|message| (FORBIDDEN, message)).unwrap_or_else(|| {
+        let why = lacking.map(|message| (WriteFault::Forbidden, message)).unwrap_or_else(|| {
             let cause =
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            (FAILED, format!("{error}{cause}"))
+            (WriteFault::Failed, format!("{error}{cause}"))
         });
         self.world_mut().memory_mut().at_source(object, |source| source.unread = Some(why));
     }

@@ -6,9 +6,10 @@ use crate::{
         manifest::{as_it_is, manifest},
         outcome::Outcome,
     },
+    model::WriteFault,
     names::ObjectKey,
     observe::content::ContentError,
-    plan::copy::{CopyWrite, Guards, REFUSED_BY_POLICY, judged_by},
+    plan::copy::{CopyWrite, Guards, judged_by},
 };
 
 impl Reconciler {
@@ -59,7 +60,9 @@ impl Reconciler {
         let refusal = judged.map_err(|_| "judging it by the policies present ended in a panic".to_owned());
         match refusal.and_then(|refusal| refusal.map_err(|error| error.to_string())) {
             Ok(None) => Ok(()),
-            Ok(Some(message)) | Err(message) => Err(Outcome::Refused { reason: REFUSED_BY_POLICY, message }),
+            Ok(Some(message)) | Err(message) => {
+                Err(Outcome::Refused { reason: WriteFault::RefusedByPolicy, message })
+            }
         }
     }
 }

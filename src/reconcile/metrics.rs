@@ -100,7 +100,7 @@ impl Snapshot {
         gauge(encoder, "circuits_open", help, open)?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
         for wait in world.memory().waits() {
-            *waiting.entry(wait.reason).or_default() += 1;
+            *waiting.entry(wait.reason.as_str()).or_default() += 1;
         }
         drop(world);
         let (name, help) = (

@@ -21,7 +21,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, copy,
-        restart::{SelectedPodsAction, SelectedPodsState, plan_selected_pods, workloads_of},
+        restart::{RestartState, SelectedPodsAction, plan_selected_pods, workloads_of},
     },
 };
 
@@ -124,7 +124,7 @@ impl Reconciler {
             }
             self.remember_pods_wait(monitor, &plan.state);
             let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-            let goes_on = plan.state == SelectedPodsState::Restarting;
+            let goes_on = plan.state == RestartState::Due;
             let (Some(action), Some(recorded)) = (plan.action, recorded) else {
                 return wait.map_or(Again::OnChange, Again::After);
             };
@@ -167,7 +167,7 @@ impl Reconciler {
             |pod: &&PodFacts| pod.controlled && !pod.untouchable && !pod.finished && !of_others(pod);
         let controlled = seen.pods.iter().filter(is_counted).count();
         let removed = Some(PodRemoved { at: now(), controlled });
-        world.memory_mut().at_pods(monitor, |pods| pods.removed = removed);
+        world.memory_mut().at_monitor(monitor, |pods| pods.removed = removed);
     }
 
     /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record

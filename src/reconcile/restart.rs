@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Again, Reconciler, now};
 use crate::{
     act::{outcome::Outcome, restart::RestartOutcome},
-    model::RestartAttempt,
+    model::{AttemptFailure, RestartAttempt},
     names::{NamespacedName, WorkloadKey},
     plan::at_after,
 };
@@ -38,46 +38,26 @@ impl Reconciler {
         wait: Option<Duration>,
     ) -> Again {
         let tries = self.tries(of, label) + 1;
-        let (reason, message, delay) = match outcome {
+        let (failure, delay) = match outcome {
             RestartOutcome::Write(Outcome::Done) => {
                 self.keep_attempt(of, None);
                 return wait.map_or(Again::OnChange, Again::After);
             }
             RestartOutcome::Write(Outcome::NamespaceGone | Outcome::NotLeading) => return Again::OnChange,
             RestartOutcome::Write(Outcome::Stale) => return Again::Backoff(None),
-            RestartOutcome::Budget { after } => (
-                "DisruptionBudget",
-                "a PodDisruptionBudget lets no pod go now".to_owned(),
-                after.unwrap_or_default().max(budget_again(tries)),
-            ),
-            RestartOutcome::TooManyBudgets => (
-                "TooManyBudgets",
-                match of {
-                    RestartOf::Workload(_) => {
-                        "has a pod under more than one PodDisruptionBudget, which can never be evicted: narrow \
-                         the selector of all but one"
-                    }
-                    RestartOf::Pods(_) => {
-                        "cannot be evicted, since one is under more than one PodDisruptionBudget: narrow the \
-                         selector of all but one"
-                    }
-                }
-                .to_owned(),
-                REFUSED_AGAIN,
-            ),
-            RestartOutcome::Write(Outcome::Refused { reason, message }) => {
-                (*reason, message.clone(), REFUSED_AGAIN)
-            }
-            RestartOutcome::Write(Outcome::NeedsReplacing(message)) => {
-                ("Refused", message.clone(), REFUSED_AGAIN)
-            }
+            RestartOutcome::Budget { after } => (None, after.unwrap_or_default().max(budget_again(tries))),
             RestartOutcome::Write(Outcome::Retry { after, reason, message }) => {
                 let backoff = FIRST_RETRY.saturating_mul(1 << tries.min(8)).min(REFUSED_AGAIN);
-                (*reason, message.clone(), after.unwrap_or_default().max(backoff))
+                let failure = AttemptFailure::Write(*reason, message.clone());
+                (Some(failure), after.unwrap_or_default().max(backoff))
+            }
+            RestartOutcome::TooManyBudgets
+            | RestartOutcome::Write(Outcome::Refused { .. } | Outcome::NeedsReplacing(_)) => {
+                (outcome.refusal(), REFUSED_AGAIN)
             }
         };
         let retry_at = at_after(now(), delay);
-        let attempt = RestartAttempt { label: label.to_owned(), tries, reason, message, retry_at };
+        let attempt = RestartAttempt { label: label.to_owned(), tries, failure, retry_at };
         self.keep_attempt(of, Some(attempt));
         Again::After(delay)
     }
@@ -86,7 +66,7 @@ impl Reconciler {
         let world = self.world();
         let attempt = match of {
             RestartOf::Workload(key) => &world.memory().workload(key).attempt,
-            RestartOf::Pods(monitor) => &world.memory().pods(monitor).attempt,
+            RestartOf::Pods(monitor) => &world.memory().monitor(monitor).attempt,
         };
         attempt.as_ref().filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
     }
@@ -98,7 +78,7 @@ impl Reconciler {
                 world.memory_mut().at_workload(key, |memory| memory.attempt = attempt);
             }
             RestartOf::Pods(monitor) => {
-                world.memory_mut().at_pods(monitor, |memory| memory.attempt = attempt)
+                world.memory_mut().at_monitor(monitor, |memory| memory.attempt = attempt)
             }
         }
     }

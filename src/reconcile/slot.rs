@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     act::outcome::Outcome,
+    model::WriteFault,
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, at_after,
@@ -135,7 +136,7 @@ impl Reconciler {
             }
             Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
             // Deleting it and making it anew was to no avail: as good as refused.
-            Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
+            Outcome::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
             Outcome::Refused { reason, message } => (false, *reason, message),
             Outcome::Retry { reason, message, .. } => (false, *reason, message),
         };

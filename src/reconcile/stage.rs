@@ -3,17 +3,14 @@
 
 use super::{Lane, Reconciler, now};
 use crate::{
-    api::{ConfigMonitorStatus, Problem},
+    api::ConfigMonitorStatus,
     model::{Restarted, Went},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Key,
-        restart::{WorkloadPlan, WorkloadState, monitors_reaching, whose_turn, workloads_of},
+        restart::{Failure, RestartState, WorkloadPlan, monitors_reaching, whose_turn},
     },
 };
-
-/// The reason of a problem that stops a stage.
-const STAGE_FAILED: &str = "StageFailed";
 
 impl Reconciler {
     /// Keeps how a restart goes; the plan's action, if it has one, is done.
@@ -44,7 +41,7 @@ impl Reconciler {
             && plan.needs.is_empty()
             && matches!(
                 plan.state,
-                WorkloadState::UpToDate | WorkloadState::NotWatched | WorkloadState::Held { .. }
+                RestartState::Current | RestartState::Unwatched | RestartState::Held { .. }
             );
         if !is_through || !self.is_waited_for(workload) {
             return;
@@ -57,28 +54,26 @@ impl Reconciler {
         }
     }
 
-    /// Tells of each workload that has failed and so stops others: once, since the status says whether it is
-    /// news.
+    /// Tells of each workload that has failed and so stops others, once: who begins to lead takes what the
+    /// status says already for told.
     pub(super) async fn tell_of_failures(
         &self,
         monitor: &NamespacedName,
         before: Option<&ConfigMonitorStatus>,
-        after: &ConfigMonitorStatus,
+        failed: Vec<(WorkloadKey, String)>,
     ) {
-        let failed = |status: &ConfigMonitorStatus, workload: &WorkloadKey| -> Option<Problem> {
-            let begins = format!("{} {} ", workload.kind, workload.name);
-            let is_it = |one: &&Problem| one.reason == STAGE_FAILED && one.message.starts_with(&begins);
-            status.problems.iter().find(is_it).cloned()
-        };
-        if !after.problems.iter().any(|one| one.reason == STAGE_FAILED) {
-            return;
+        let mut told = self.world().memory().monitor(monitor).failures_told.clone();
+        if told.is_empty() {
+            let said = before.map_or(&[][..], |status| &status.problems);
+            let is_said = |key: &WorkloadKey| {
+                said.iter().any(|one| one.reason == Failure::STAGE_FAILED && *one.name == *key.name)
+            };
+            told.extend(failed.iter().map(|(workload, _)| workload).filter(|key| is_said(key)).cloned());
         }
-        let workloads = workloads_of(&self.world(), monitor);
-        for workload in workloads {
-            let was = before.and_then(|status| failed(status, &workload));
-            if let (None, Some(problem)) = (was, failed(after, &workload)) {
-                self.reporter.stage_failed(monitor, &workload, problem.message).await;
-            }
+        let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
+        self.world_mut().memory_mut().at_monitor(monitor, |memory| memory.failures_told = now_told);
+        for (workload, sentence) in failed.into_iter().filter(|(workload, _)| !told.contains(workload)) {
+            self.reporter.stage_failed(monitor, &workload, sentence).await;
         }
     }
 }

@@ -16,13 +16,13 @@ use crate::{
         status::{StatusOf, write_status},
     },
     api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus},
+    explain::monitor_report,
     model::{Authority, Declared},
     names::NamespacedName,
     plan::{
         Key,
         copy::{large_spread, rule_report, says_too_many},
         policy::policy_status,
-        restart::monitor_status,
         slots_to_check,
     },
 };
@@ -76,19 +76,19 @@ impl Reconciler {
         if let Some(wait) = self.too_soon(key) {
             return Again::After(wait);
         }
-        let (uid, before, after) = {
+        let (uid, before, report) = {
             let world = self.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.forget_status(key) };
             // What its pods run with is written elsewhere, and nothing to compare.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
-            (facts.uid.clone(), before, monitor_status(&world, monitor, now()))
+            (facts.uid.clone(), before, monitor_report(&world, monitor, now()))
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
-        let (again, is_written) =
-            self.write::<ConfigMonitor, _>(key, of, before.clone(), after.clone()).await;
-        if let Some(after) = after.filter(|_| is_written) {
-            self.tell_of_failures(monitor, before.as_ref(), &after).await;
+        let (after, failed) = report.map(|report| (report.status, report.stage_failed)).unzip();
+        let (again, is_written) = self.write::<ConfigMonitor, _>(key, of, before.clone(), after).await;
+        if let Some(failed) = failed.filter(|_| is_written) {
+            self.tell_of_failures(monitor, before.as_ref(), failed).await;
         }
         again
     }

@@ -7,13 +7,11 @@ use jiff::Timestamp;
 use super::{Again, Lane, Reconciler, authority::STANDING_ANSWER, fetch::Fetched, now, restart::RestartOf};
 use crate::{
     act::{outcome::Outcome, restart::RestartOutcome},
-    model::{WorkloadFacts, World},
+    model::{WaitReason, WorkloadFacts, World},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Key,
-        restart::{
-            Inputs, RestartAction, WaitReason, WorkloadPlan, WorkloadState, monitors_reaching, plan_workload,
-        },
+        restart::{Inputs, RestartAction, RestartState, WorkloadPlan, monitors_reaching, plan_workload},
     },
 };
 
@@ -109,22 +107,22 @@ impl Reconciler {
     }
 
     /// Keeps since when something is missing, until nothing is due; forgets what is of no use then.
-    fn remember_missing(&self, workload: &WorkloadKey, state: &WorkloadState) {
+    fn remember_missing(&self, workload: &WorkloadKey, state: &RestartState) {
         match state {
-            WorkloadState::Waiting(wait)
+            RestartState::Waiting(wait)
                 if matches!(wait.reason, WaitReason::MissingObject | WaitReason::AbsentObject) =>
             {
                 self.world_mut().memory_mut().at_workload(workload, |memory| {
                     memory.missing_since.get_or_insert_with(now);
                 });
             }
-            WorkloadState::UpToDate | WorkloadState::NotWatched => {
+            RestartState::Current | RestartState::Unwatched => {
                 let mut world = self.world_mut();
                 world.forget_pods(workload);
                 world.memory_mut().at_workload(workload, |memory| {
                     memory.attempt = None;
                     memory.missing_since = None;
-                    if *state == WorkloadState::NotWatched {
+                    if *state == RestartState::Unwatched {
                         memory.restarted = None;
                     }
                 });

@@ -16,7 +16,7 @@ const ROOMS: [(&str, &[&str]); 24] = [
     ("model", &["api", "names", "digest", "marks", "validate"]),
     ("authority", &["api", "names", "digest", "marks", "validate", "model"]),
     ("plan", &["api", "names", "digest", "marks", "validate", "model", "authority"]),
-    ("explain", &["api", "names", "digest", "marks", "validate", "model", "plan"]),
+    ("explain", &["api", "names", "digest", "marks", "validate", "model", "authority", "plan"]),
     ("hooks", &["api", "names", "marks", "validate", "model", "plan"]),
     ("crds", &["api"]),
     ("intake", &["api", "names", "marks", "validate", "model", "plan"]),
@@ -31,8 +31,8 @@ const ROOMS: [(&str, &[&str]); 24] = [
     (
         "act",
         &[
-            "api", "names", "digest", "marks", "model", "plan", "hooks", "observe", "serve", "cluster",
-            "config", "admit",
+            "api", "names", "digest", "marks", "model", "plan", "explain", "hooks", "observe", "serve",
+            "cluster", "config", "admit",
         ],
     ),
     (
@@ -46,6 +46,7 @@ const ROOMS: [(&str, &[&str]); 24] = [
             "model",
             "authority",
             "plan",
+            "explain",
             "hooks",
             "access",
             "observe",

@@ -118,7 +118,7 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
 
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
     let problems = monitor["status"]["problems"].to_string();
-    assert!(problems.contains("Deployment canary runs changed content and has failed"), "{problems}");
+    assert!(problems.contains("Deployment canary: it runs changed content and has failed"), "{problems}");
     assert!(problems.contains(&format!("the last that worked is {worked}.")), "{worked}: {problems}");
     eventually("the status counts", || {
         let status = admin.get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?["status"].take();

@@ -8,11 +8,13 @@ use copyrator::{
     digest::DigestKey,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks,
-    model::{Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Store, World},
+    model::{
+        Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Store, World, WriteFault,
+    },
     names::{Kind, NamespacedName, ObjectKey},
     plan::{
         Changed, Need,
-        copy::{CopyAction, CopyWrite, REFUSED_BY_POLICY, Version, judged_by, spread},
+        copy::{CopyAction, CopyWrite, Version, judged_by, spread},
     },
 };
 use jiff::Timestamp;
@@ -181,7 +183,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         world.memory_mut().at_source(&write.source, |memory| memory.spread = Some(spread));
     }
     let (replace, reason, message) = match outcome {
-        Outcome::NeedsReplacing(message) => (!write.anew, "Refused", message),
+        Outcome::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
         Outcome::Refused { reason, message } => (false, *reason, message),
         _ => return,
     };
@@ -192,7 +194,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         reason,
         message: message.clone(),
         retry_at: at(now + REFUSED_AGAIN),
-        judged_by: (reason == REFUSED_BY_POLICY).then(|| judged_by(world, slot)),
+        judged_by: (reason == WriteFault::RefusedByPolicy).then(|| judged_by(world, slot)),
     };
     world.memory_mut().at_slot(slot, |memory| memory.attempt = Some(Box::new(attempt)));
 }

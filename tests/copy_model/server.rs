@@ -7,6 +7,7 @@ use copyrator::{
     act::outcome::Outcome,
     authority::{Subject, rule_questions},
     marks,
+    model::WriteFault,
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Changed, copy::Version},
 };
@@ -281,7 +282,7 @@ impl Server {
             return Err(outcome);
         }
         if self.refuses.contains(key) {
-            return Err(Outcome::Refused { reason: "Refused", message: "exceeded quota".into() });
+            return Err(Outcome::Refused { reason: WriteFault::Refused, message: "exceeded quota".into() });
         }
         if old.is_none() {
             new.uid = self.next();

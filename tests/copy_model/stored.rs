@@ -7,6 +7,7 @@ use copyrator::{
     act::outcome::Outcome,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
+    model::WriteFault,
     names::{Kind, ObjectKey},
     plan::copy::Version,
 };
@@ -126,7 +127,7 @@ impl Stored {
             Field::Data(key) => self.values.contains_key(&Field::Binary(key.clone())),
             _ => false,
         });
-        twice.then(|| Outcome::Refused { reason: "Refused", message: "duplicate of key".into() })
+        twice.then(|| Outcome::Refused { reason: WriteFault::Refused, message: "duplicate of key".into() })
     }
 
     fn texts(&self, of: impl Fn(&Field) -> Option<&String>) -> BTreeMap<String, String> {

@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use copyrator::{
     act::outcome::Outcome,
-    model::World,
+    model::{World, WriteFault},
     names::ObjectKey,
     plan::{
         Key,
-        copy::{CopyAction, REFUSED_BY_POLICY, SlotState, plan_slot},
+        copy::{CopyAction, SlotState, plan_slot},
         slots_to_check,
     },
 };
@@ -94,7 +94,7 @@ impl Operator {
             _ => None,
         };
         let outcome = match refused {
-            Some(message) => Outcome::Refused { reason: REFUSED_BY_POLICY, message },
+            Some(message) => Outcome::Refused { reason: WriteFault::RefusedByPolicy, message },
             None => act(server, slot, &action, leads),
         };
         remember(&mut self.world, slot, &action, &outcome, now);
@@ -123,7 +123,7 @@ impl Operator {
                 catch_up(server, &mut self.world);
                 match looked {
                     Looked::Rest(_) | Looked::NotIntact => {}
-                    Looked::Acted(_, Outcome::Refused { reason: REFUSED_BY_POLICY, .. }) => {}
+                    Looked::Acted(_, Outcome::Refused { reason: WriteFault::RefusedByPolicy, .. }) => {}
                     Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains(&slot) => {}
                     Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
                     other => last.push((slot, other)),

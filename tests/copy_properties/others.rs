@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use copyrator::{marks, names::ObjectKey, plan::copy::REFUSED_BY_POLICY};
+use copyrator::{marks, model::WriteFault, names::ObjectKey};
 use proptest::{collection::vec, prelude::*};
 
 use super::{
@@ -108,7 +108,7 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     always(policies_story(), |story| {
         let (mut cluster, mut operator) = play(&story, |before, cluster, operator| {
             let attempts = operator.world.memory().attempts();
-            let by_policy = attempts.filter(|(_, last)| last.reason == REFUSED_BY_POLICY).count();
+            let by_policy = attempts.filter(|(_, last)| last.reason == WriteFault::RefusedByPolicy).count();
             refused.set(refused.get() + by_policy);
             none(&cluster.smuggled(before, &kept))
         })?;

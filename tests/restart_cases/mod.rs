@@ -1,6 +1,7 @@
 //! Restart decisions as data: a world in, a plan as text out. Every action is then carried out on the world, and
 //! the plan of that must be empty (a plan, applied, gives a snapshot whose plan is empty).
 
+mod model;
 mod outlook;
 mod places;
 mod simulation;
@@ -16,8 +17,8 @@ use copyrator::{
     model::{Rollout, TrackRecord, WorkloadFacts, World},
     names::{NamespacedName, WorkloadKey},
     plan::restart::{
-        Content, Inputs, Removal, RemovePod, RestartAction, SelectedPodsAction, SelectedPodsState,
-        WorkloadState, monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
+        InputDigest, Inputs, Removal, RemovePod, RestartAction, RestartState, SelectedPodsAction,
+        monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
     },
 };
 
@@ -50,7 +51,7 @@ impl Case {
         self.run_workload(&mut world, &self.workload_key(), Some(&current))
     }
 
-    fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&Content>) -> String {
+    fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&InputDigest>) -> String {
         self.events_reach_it(world, key);
         let plan = plan_workload(world, key, at(self.now));
         self.told_as_planned(world, key);
@@ -78,7 +79,7 @@ impl Case {
             let action = &step;
             if matches!(action, RestartAction::Adopt { .. } | RestartAction::Rollout { .. }) {
                 assert!(
-                    matches!(again.state, WorkloadState::UpToDate | WorkloadState::Restarting),
+                    matches!(again.state, RestartState::Current | RestartState::Restarting),
                     "{}",
                     self.name
                 );
@@ -105,7 +106,7 @@ impl Case {
             world.set_pods(key, seen);
         }
         let Some(outlook) = outlook else {
-            assert_eq!(foreseen.now.state, WorkloadState::NotWatched, "{}", self.name);
+            assert_eq!(foreseen.now.state, RestartState::Unwatched, "{}", self.name);
             return;
         };
         let then = &foreseen.then;
@@ -119,13 +120,10 @@ impl Case {
         assert!(!outlook.reason.is_empty(), "{}", self.name);
     }
 
-    fn run_selected(&self, world: &mut World, current: &Content) -> String {
+    fn run_selected(&self, world: &mut World, current: &InputDigest) -> String {
         let name = Self::monitor_key();
         let plan = plan_selected_pods(world, &name, at(self.now));
-        let mut text = vec![match plan.state {
-            SelectedPodsState::Waiting(wait) => state(&WorkloadState::Waiting(wait)),
-            other => format!("{other:?}"),
-        }];
+        let mut text = vec![state(&plan.state)];
         text.extend(
             plan.needs.iter().map(|need| format!("needs {}", format!("{need:?}").split('(').next().unwrap())),
         );
@@ -150,23 +148,23 @@ fn removed(pods: &[RemovePod], how: Removal) -> String {
 }
 
 /// Whether pods are replaced one by one after this.
-fn begins(action: &RestartAction, current: &Content) -> bool {
+fn begins(action: &RestartAction, current: &InputDigest) -> bool {
     action.label() != current.label()
 }
 
-fn state(state: &WorkloadState) -> String {
+fn state(state: &RestartState) -> String {
     match state {
-        WorkloadState::Waiting(wait) => {
+        RestartState::Waiting(wait) => {
             let until = wait.until.map_or(String::new(), |until| format!(" until {}", until.as_second()));
             format!("Waiting {}{until}", wait.reason.as_str())
         }
-        WorkloadState::Unauthorized(name) => format!("Unauthorized {name}"),
-        WorkloadState::Failed { reason, .. } => format!("Failed {reason}"),
+        RestartState::Unauthorized(name) => format!("Unauthorized {name}"),
+        RestartState::Failed(failure) => format!("Failed {}", failure.as_str()),
         other => format!("{other:?}"),
     }
 }
 
-fn print(action: &RestartAction, current: &Content, before: &WorkloadFacts) -> String {
+fn print(action: &RestartAction, current: &InputDigest, before: &WorkloadFacts) -> String {
     match action {
         RestartAction::Adopt { label, track } => {
             format!("adopt {label}{}", print_track(track, before, current))
@@ -188,7 +186,7 @@ fn print(action: &RestartAction, current: &Content, before: &WorkloadFacts) -> S
 
 /// What goes without saying is left out: that this is a first restart, and that it was ready with the content recorded so
 /// far.
-fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &Content) -> String {
+fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &InputDigest) -> String {
     let brake = track.brake().filter(|brake| brake != "1.0");
     let brake = brake.map_or(String::new(), |brake| format!(" brake {brake}"));
     let digest = |applied: &String| applied.rsplit_once('.').map(|(digest, _)| digest.to_owned());

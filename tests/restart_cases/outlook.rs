@@ -60,7 +60,7 @@ fn an_outlook_says_when_and_why() {
         let by: Vec<String> = monitors.chain(outlook.by_annotation.then(|| "annotation".into())).collect();
         let how = outlook.strategy.map(|how| format!("; {how:?} for {}", by.join(","))).unwrap_or_default();
         let said = format!(
-            "{:?} {:?} {}{when}: {}{how}",
+            "{} {:?} {}{when}: {}{how}",
             outlook.state, outlook.course, outlook.reason, outlook.message
         );
         assert_eq!(said, expected);

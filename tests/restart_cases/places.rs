@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use copyrator::{
     api::WorkloadKind,
     digest::DigestKey,
-    model::{Rollout, WorkloadFacts, World, digest_of},
+    model::{Rollout, WaitReason, WorkloadFacts, World, digest_of},
     names::WorkloadKey,
-    plan::restart::{WaitReason, next_in_line, under_way},
+    plan::restart::{next_in_line, under_way},
 };
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -26,8 +26,7 @@ const OTHER: &str = "n1";
 const TEN_MINUTES: i64 = 600;
 
 fn wait(world: &mut World, key: &WorkloadKey, now: i64) {
-    let reason = WaitReason::Budget.as_str();
-    world.memory_mut().at_workload(key, |memory| memory.wait_for(reason, at(now)));
+    world.memory_mut().at_workload(key, |memory| memory.wait_for(WaitReason::Budget, at(now)));
 }
 
 fn end_wait(world: &mut World, key: &WorkloadKey) {

@@ -5,7 +5,7 @@ use copyrator::{
     digest::{Fingerprint, KeyPrint},
     model::{ObjectFacts, PodFacts, PodsSeen, Rollout, World},
     names::{Kind, ObjectKey, WorkloadKey},
-    plan::restart::{RestartAction, WorkloadState, plan_workload},
+    plan::restart::{RestartAction, RestartState, plan_workload},
 };
 use proptest::prelude::*;
 
@@ -87,8 +87,8 @@ impl Simulation {
                 continue;
             }
             match (&plan.state, &plan.action) {
-                (WorkloadState::Waiting(wait), None) => {
-                    let (reason, now) = (wait.reason.as_str(), at(self.now));
+                (RestartState::Waiting(wait), None) => {
+                    let (reason, now) = (wait.reason, at(self.now));
                     self.world.memory_mut().at_workload(&self.key, |memory| memory.wait_for(reason, now));
                 }
                 _ => self.world.memory_mut().at_workload(&self.key, |memory| memory.wait = None),
@@ -191,11 +191,11 @@ proptest! {
             // Nothing but other content, or a person, mends this.
             Some((_, _, value)) => {
                 prop_assert_eq!(value, simulation.value);
-                prop_assert!(matches!(at_rest.state, WorkloadState::Failed { .. }), "{:?}", at_rest.state);
+                prop_assert!(matches!(at_rest.state, RestartState::Failed(_)), "{:?}", at_rest.state);
             }
             None => {
                 prop_assert_eq!(simulation.runs, simulation.value, "other content than the last runs");
-                prop_assert_eq!(at_rest.state, WorkloadState::UpToDate);
+                prop_assert_eq!(at_rest.state, RestartState::Current);
             }
         }
         // Three that fail in a row, and then one an hour. Outcomes are taken from the end.

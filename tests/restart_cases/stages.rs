@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
+    explain::{failed, monitor_status},
     model::{PodFacts, PodsSeen, Restarted, Rollout, World},
     names::WorkloadKey,
     plan::{
         Need,
-        restart::{RestartAction, WorkloadPlan, WorkloadState, monitor_status, plan_workload, whose_turn},
+        restart::{RestartAction, RestartState, WorkloadPlan, plan_workload, whose_turn},
     },
 };
 use serde_json::{Value, json};
@@ -169,12 +170,12 @@ fn a_canary_that_crashes_stops_all_others() {
     assert_eq!((status.failed, status.waiting, status.up_to_date), (1, 4, 1));
     let reasons: Vec<&str> = status.problems.iter().map(|one| one.reason.as_str()).collect();
     assert_eq!(reasons, ["StageFailed", "StageStopped"]);
-    let (failed, stopped) = (&status.problems[0].message, &status.problems[1].message);
+    let (told, stopped) = (&status.problems[0].message, &status.problems[1].message);
     assert!(
-        failed.starts_with("Deployment w005 runs changed content and has failed: its pod w005-pod crashes"),
-        "{failed}"
+        told.starts_with("Deployment w005: it runs changed content and has failed: its pod w005-pod crashes"),
+        "{told}"
     );
-    assert!(failed.contains(", the last that worked is ") && !failed.contains("not known"), "{failed}");
+    assert!(told.contains(", the last that worked is ") && !told.contains("not known"), "{told}");
     assert!(
         stopped.starts_with("4 workloads with changed content wait, because Deployment w005 has failed"),
         "{stopped}"
@@ -184,7 +185,8 @@ fn a_canary_that_crashes_stops_all_others() {
 
     let key = world.workloads().keys().nth(5).unwrap().clone();
     world.edit_workload(&key, |facts| facts.track.last_good = Some("k.before".into()));
-    let WorkloadState::Failed { message, .. } = plan_workload(&world, &key, at(200)).state else { panic!() };
+    let RestartState::Failed(failure) = plan_workload(&world, &key, at(200)).state else { panic!() };
+    let message = failed(&failure);
     assert!(message.contains("the last that worked is k.before"), "{message}");
 }
 

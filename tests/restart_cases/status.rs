@@ -1,8 +1,9 @@
 //! What a monitor's status says, and when it says nothing new.
 
 use copyrator::{
-    model::{PodRemoved, RestartAttempt, World},
-    plan::restart::{monitor_status, plan_workload},
+    explain::monitor_status,
+    model::{AttemptFailure, PodRemoved, RestartAttempt, World, WriteFault},
+    plan::restart::plan_workload,
 };
 
 use super::{
@@ -29,7 +30,7 @@ fn a_status_is_not_patched_back_and_forth_while_content_is_read_again() {
     assert_eq!((first.up_to_date, first.waiting), (0, 1), "a first word is better than none");
     reading.edit_monitor(&Case::monitor_key(), |facts| facts.status = Some(said));
     assert_eq!(monitor_status(&reading, &Case::monitor_key(), at(51)), None);
-    let unread = Some(("Failed", "no answer".to_owned()));
+    let unread = Some((WriteFault::Failed, "no answer".to_owned()));
     reading.memory_mut().at_source(&object("a"), |memory| memory.unread = unread);
     let unread = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((unread.up_to_date, unread.waiting), (0, 1));
@@ -59,33 +60,32 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     world.edit_selected_pods(&Case::monitor_key(), |seen| seen.pods.retain(|pod| pod.name != "web-2"));
     assert_eq!(told(&world, 100), (1, 0, 0, String::new()));
     world.edit_selected_pods(&Case::monitor_key(), |seen| seen.at = at(400));
-    let lasting = "PodsNotReady: pods without a workload wait until others are ready: the next is replaced when they are";
+    let lasting = "PodsNotReady: pods without a workload: other pods have to be ready first";
     assert_eq!(told(&world, 400), (1, 0, 0, lasting.to_owned()));
     let removed = Some(PodRemoved { at: at(90), controlled: 0 });
-    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.removed = removed);
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.removed = removed);
     assert_eq!(told(&world, 400), (0, 1, 0, lasting.to_owned()));
 
     let mut world = due.world();
-    let attempt = |reason| RestartAttempt {
-        label: due.current(&world).label(),
-        tries: 1,
-        reason,
-        message: "cannot be evicted".into(),
-        retry_at: at(110),
-    };
-    let [budget, two] = ["DisruptionBudget", "TooManyBudgets"].map(attempt);
-    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(budget)));
+    let attempt =
+        |failure| RestartAttempt { label: due.current(&world).label(), tries: 1, failure, retry_at: at(110) };
+    let [budget, two] = [None, Some(AttemptFailure::TooManyBudgets)].map(attempt);
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(budget)));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (1, 0));
     assert_eq!(
         problems,
-        "DisruptionBudget: pods without a workload cannot be evicted now: raise their replicas, or relax their \
-         PodDisruptionBudget"
+        "DisruptionBudget: pods without a workload: a PodDisruptionBudget lets no pod go now: raise the replicas, or relax \
+         the budget"
     );
-    world.memory_mut().at_pods(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(two)));
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(two)));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (0, 1));
-    assert_eq!(problems, "TooManyBudgets: pods without a workload cannot be evicted");
+    assert_eq!(
+        problems,
+        "TooManyBudgets: pods without a workload: a pod is under more than one PodDisruptionBudget and can never be \
+         evicted: narrow the selector of all but one"
+    );
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_status_counts_and_explains() {
     let status = monitor_status(&missing.world(), &Case::monitor_key(), at(100)).unwrap();
     assert_eq!(
         status.problems[0].message,
-        "Deployment web uses ConfigMap gone and 1 more, which do not exist: create them, or correct the names"
+        "Deployment web: it uses ConfigMap gone and 1 more, which do not exist: create them, or correct the names"
     );
 
     let pulling = case(

@@ -6,7 +6,7 @@ use copyrator::{
     intake::workload::Workload,
     model::{PodFacts, Rollout, World},
     plan::restart::{
-        Removal, RemovePod, RestartAction, SelectedPodsAction, WorkloadState, plan_selected_pods,
+        Removal, RemovePod, RestartAction, RestartState, SelectedPodsAction, plan_selected_pods,
         plan_workload,
     },
 };
@@ -113,7 +113,7 @@ fn of_workload(case: &Case, world: &mut World) -> Done {
         let now = case.now + turn * 100;
         world.edit_pods(&key, |seen| seen.at = at(now));
         let plan = plan_workload(world, &key, at(now));
-        done.held = matches!(plan.state, WorkloadState::Held { .. });
+        done.held = matches!(plan.state, RestartState::Held { .. });
         let Some(action) = plan.action else { break };
         let partition = match world.workloads()[&key].rollout {
             Rollout::Partitioned(partition) => Some(partition),

@@ -11,11 +11,12 @@ use copyrator::{
     api::{ConfigMonitorSpec, WorkloadKind},
     digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
-        Authority, Declared, ObjectFacts, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt,
-        Restarted, Rollout, Store, Taken, TrackRecord, Went, WorkloadFacts, World,
+        AttemptFailure, Authority, Declared, ObjectFacts, PodFacts, PodRemoved, PodsSeen, Reference,
+        RestartAttempt, Restarted, Rollout, RolloutFault, Store, Taken, TrackRecord, WaitReason, Went,
+        WorkloadFacts, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Content, Inputs, WaitReason},
+    plan::restart::{InputDigest, Inputs},
     validate::CompiledMonitor,
 };
 use jiff::Timestamp;
@@ -117,7 +118,7 @@ pub struct Workload {
     labels: BTreeMap<String, String>,
     /// Where there are several workloads: its pods; absent: not listed yet.
     pods: Option<Vec<Pod>>,
-    /// `under-way`, `soaking`, `through` or what has failed: what is remembered of the restart that is recorded.
+    /// `under-way`, `soaking`, `through` or the pod that crashes: what is remembered of the restart that is recorded.
     remembered: Option<String>,
     /// It is remembered that its replaced pods fail with the content that is current.
     #[serde(default)]
@@ -210,7 +211,7 @@ fn reference(text: &str) -> Reference {
 }
 
 /// What a label would say.
-fn label(was: &Was, current: &Content, counted: &BTreeSet<ObjectKey>) -> String {
+fn label(was: &Was, current: &InputDigest, counted: &BTreeSet<ObjectKey>) -> String {
     let scope = match was {
         Was::Word(word) if word == "current, of two parts" => return current.digest.clone(),
         Was::Word(word) if word == "current, of other keys" => "0ther0ne",
@@ -228,7 +229,7 @@ fn still_pending(label: String, pending: Option<i64>) -> String {
     pending.map_or(label.clone(), |before| format!("{label}.{before}"))
 }
 
-fn digest(was: &Was, current: &Content) -> String {
+fn digest(was: &Was, current: &InputDigest) -> String {
     let key = digest_key();
     let content = match was {
         Was::Word(word) if word.starts_with("current") => return current.digest.clone(),
@@ -318,15 +319,14 @@ impl Case {
             world.memory_mut().reserve(&other_key(other), "?", at(self.now + 1));
         }
         for other in &self.in_line {
-            let (reason, since) = (WaitReason::Budget.as_str(), at(self.now - 1));
+            let (reason, since) = (WaitReason::Budget, at(self.now - 1));
             world.memory_mut().at_workload(&other_key(other), |memory| memory.wait_for(reason, since));
         }
         if let Some((reason, since)) = &self.waited {
-            let reasons = [WaitReason::QuietPeriod, WaitReason::Budget].map(WaitReason::as_str);
-            let reason = reasons.into_iter().find(|one| one == reason).unwrap();
+            let reason = WaitReason::ALL.into_iter().find(|one| one.as_str() == reason).unwrap();
             for time in [at(*since), at(self.now)] {
                 world.memory_mut().at_workload(&self.workload_key(), |memory| memory.wait_for(reason, time));
-                world.memory_mut().at_pods(&Self::monitor_key(), |memory| memory.wait_for(reason, time));
+                world.memory_mut().at_monitor(&Self::monitor_key(), |memory| memory.wait_for(reason, time));
             }
         }
     }
@@ -345,21 +345,17 @@ impl Case {
             world.set_workload(key.clone(), facts);
         }
         if let Some(attempt) = &self.attempt {
-            let reason = if attempt.reason == "DisruptionBudget" { "DisruptionBudget" } else { "Forbidden" };
-            let attempt = RestartAttempt {
-                label: current.label(),
-                tries: 1,
-                reason,
-                message: "no".into(),
-                retry_at: at(attempt.retry_at),
-            };
+            let failure = (attempt.reason != "DisruptionBudget")
+                .then(|| AttemptFailure::Write(WriteFault::Forbidden, "no".into()));
+            let attempt =
+                RestartAttempt { label: current.label(), tries: 1, failure, retry_at: at(attempt.retry_at) };
             world.memory_mut().at_workload(&key, |memory| memory.attempt = Some(Box::new(attempt)));
         }
         for (name, monitor) in &self.monitors {
             let name = NamespacedName::new(NAMESPACE, name.as_str());
             let removed = monitor.removed.as_ref();
             let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
-            world.memory_mut().at_pods(&name, |memory| memory.removed = removed);
+            world.memory_mut().at_monitor(&name, |memory| memory.removed = removed);
             world.set_pods_recorded(&name, monitor.pods_recorded.map(at));
             world.set_restart_now(&name, monitor.restart_now.map(at));
             let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));
@@ -368,8 +364,9 @@ impl Case {
         }
     }
 
-    pub fn current(&self, world: &World) -> Content {
-        let none = || Content { digest: "?".into(), scope: "?".into(), changed_at: None, touched_at: None };
+    pub fn current(&self, world: &World) -> InputDigest {
+        let none =
+            || InputDigest { digest: "?".into(), scope: "?".into(), changed_at: None, touched_at: None };
         self.inputs(world).content(world, &digest_key()).unwrap_or_else(none)
     }
 

@@ -11,14 +11,11 @@ use jiff::Timestamp;
 
 use crate::{
     digest::Fingerprint,
-    model::{ObjectFacts, World},
+    model::{ObjectFacts, WaitReason, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         copy::{CopyAction, CopyWrite, SlotPlan},
-        restart::{
-            SelectedPodsPlan, SelectedPodsState, Wait, WaitReason, WorkloadPlan, WorkloadState,
-            ends_by_the_clock, plan_selected_pods, plan_workload,
-        },
+        restart::{RestartState, SelectedPodsPlan, WorkloadPlan, plan_selected_pods, plan_workload},
     },
 };
 
@@ -46,10 +43,7 @@ pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) ->
         world.edit_pods(key, |seen| seen.at = at);
         plan_workload(world, key, at)
     };
-    foresee(now, plan, |plan| match &plan.state {
-        WorkloadState::Waiting(wait) => Some(*wait),
-        _ => None,
-    })
+    foresee(now, plan, |plan| &plan.state)
 }
 
 /// The same of the pods that a monitor finds itself.
@@ -62,25 +56,20 @@ pub fn foresee_pods(
         world.edit_selected_pods(monitor, |seen| seen.at = at);
         plan_selected_pods(world, monitor, at)
     };
-    foresee(now, plan, |plan| match &plan.state {
-        SelectedPodsState::Waiting(wait) => Some(*wait),
-        _ => None,
-    })
+    foresee(now, plan, |plan| &plan.state)
 }
 
 fn foresee<P: Clone>(
     now: Timestamp,
     mut plan: impl FnMut(Timestamp) -> P,
-    wait: impl Fn(&P) -> Option<Wait>,
+    state: impl Fn(&P) -> &RestartState,
 ) -> Foreseen<P> {
     let first = plan(now);
     let mut foreseen = Foreseen { now: first.clone(), then: first, at: now, waits: Vec::new() };
     for _ in 0..WAITS {
-        let Some(Wait { reason, until: Some(until) }) = wait(&foreseen.then) else { break };
-        if until <= foreseen.at || !ends_by_the_clock(reason) {
-            break;
-        }
-        foreseen.waits.push(reason);
+        let Some(wait) = state(&foreseen.then).wait() else { break };
+        let Some(until) = wait.ends_at().filter(|until| *until > foreseen.at) else { break };
+        foreseen.waits.push(wait.reason);
         (foreseen.then, foreseen.at) = (plan(until), until);
     }
     foreseen

@@ -1,18 +1,23 @@
-//! Plans in words and rows, for the commands that people type. Pure, like the planners; nothing here decides.
+//! Plans in words and rows, for statuses, Events and the commands that people type. Pure, like the planners;
+//! nothing here decides.
 
 mod difference;
 mod foresee;
+mod monitor_status;
 mod on_change;
 mod outlook;
+mod pulling;
 mod restart_outlook;
-mod restart_words;
+mod said;
 mod why_not;
 
 pub use difference::Difference;
 pub use foresee::{Foreseen, carry_out, foresee_pods, foresee_workload, records};
+pub use monitor_status::{MonitorReport, monitor_report, monitor_status};
 pub use on_change::{OnChange, on_change};
 pub use outlook::{Course, Outlook, outlooks};
 pub use restart_outlook::{
-    Around, RestartCourse, RestartOutlook, RestartState, Restartable, pods_outlook, workload_outlook,
+    Around, RestartCourse, RestartOutlook, Restartable, pods_outlook, workload_outlook,
 };
+pub use said::{About, failed, said};
 pub use why_not::{Brings, brings};

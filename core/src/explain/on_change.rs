@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    restart_outlook::{exempt, unwatched},
-    restart_words::not_asked,
+    restart_outlook::{exempt, not_asked, unwatched},
+    said::{About, said},
 };
 use crate::{
-    model::World,
+    model::{WaitReason, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Inputs, reach::workloads_referring, workloads_using},
+    plan::restart::{Inputs, RestartState, Wait, reach::workloads_referring, workloads_using},
 };
 
 /// What a change of an object does to a workload.
@@ -37,15 +37,12 @@ pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
         let declined = || {
             exempt(world, object)
                 .or_else(|| {
-                    let monitor = inputs.refused.as_ref()?;
-                    Some((
-                        "Unauthorized",
-                        format!("ConfigMonitor {monitor} may not restart it: see its status"),
-                    ))
+                    let state = RestartState::Unauthorized(inputs.refused.clone()?);
+                    Some((state.reason(), said(&state, &About::nothing())))
                 })
                 .or_else(|| {
-                    let message = "the API server has not been asked yet whether its monitor may";
-                    inputs.pending.then(|| ("AuthorityUnknown", message.to_owned()))
+                    let state = RestartState::Waiting(Wait::for_event(WaitReason::Authority));
+                    inputs.pending.then(|| (state.reason(), said(&state, &About::nothing())))
                 })
                 .or_else(|| {
                     let asked = inputs.pace.is_some();

@@ -14,7 +14,7 @@ use super::difference::Difference;
 use crate::{
     api::Problem,
     marks::CopyMarks,
-    model::World,
+    model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
     plan::copy::{
         CopyAction, CopyWrite, SlotPlan, SlotState,
@@ -192,9 +192,13 @@ fn inert(
             let unseen = facts.and_then(|(rule, facts)| {
                 world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
             });
-            let (reason, message) = unseen.unwrap_or(("OutOfSight", String::new()));
+            let (reason, message) = unseen.unwrap_or((Unseen::OutOfSight, String::new()));
             let message = format!("a namespace of its sources: {message}");
-            outlook(if reason == "NotServed" { Course::Refuse } else { Course::Unknown }, reason, message)
+            let course = match reason {
+                Unseen::NotServed => Course::Refuse,
+                Unseen::OutOfSight => Course::Unknown,
+            };
+            outlook(course, reason.as_str(), message)
         }
         Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
         Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
@@ -216,11 +220,15 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
     if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
         let message = format!("it stays as it is, since its rule is not seen: {message}");
-        return outlook(if reason == "NotServed" { Course::Wait } else { Course::Unknown }, reason, message);
+        let course = match reason {
+            Unseen::NotServed => Course::Wait,
+            Unseen::OutOfSight => Course::Unknown,
+        };
+        return outlook(course, reason.as_str(), message);
     }
     if rule.is_some_and(|rule| is_anothers(world, rule)) {
         let message = "annotations of sources do not count here, so that their copies stay as they are";
-        return outlook(Course::Wait, "NotServed", message.into());
+        return outlook(Course::Wait, Unseen::NotServed.as_str(), message.into());
     }
     let message = "nobody wants it, but its mark was made with another key, so that it is not removed: delete it by \
                    hand if it is a copy";

@@ -1,8 +1,8 @@
 //! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it
 //! waits for. Decides nothing; the plan has.
 //!
-//! Reasons beside those of waits ([`crate::plan::restart::WaitReason`]) and of a monitor's problems
-//! ([`crate::plan::restart::monitor_status`]): `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only
+//! Reasons beside those of waits ([`crate::model::WaitReason`]) and of a monitor's problems
+//! ([`super::monitor_status`]): `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only
 //! the record is written); `Current`; `Unread`, `Unverified`; and of workloads that use what changes and do
 //! not restart: `KeyNotUsed`, `SameContent`, `Exempt`, `Suspended`, `NotAsked`, `NothingUsed`,
 //! `MalformedAnnotation`.
@@ -14,15 +14,14 @@ use serde::Serialize;
 
 use super::{
     foresee::Foreseen,
-    restart_words::{About, not_asked, recorded, restarts, state, told, under_way, waiting, waits_for},
+    said::{About, said, waits_for},
 };
 use crate::{
     api::StrategyType,
-    model::{WorkloadFacts, World},
+    model::{WaitReason, WorkloadFacts, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{
-        Cause, Inputs, SelectedPodsAction, SelectedPodsPlan, SelectedPodsState, WorkloadPlan, WorkloadState,
-        because, misspelt,
+        Cause, Inputs, RestartAction, RestartState, SelectedPodsPlan, Wait, WorkloadPlan, misspelt,
         reach::{annotated, declared_reach},
         workloads_using,
     },
@@ -51,25 +50,6 @@ pub enum RestartCourse {
     Current,
 }
 
-/// How a workload stands; the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[allow(missing_docs, reason = "each is the word itself; docs/planning.md explains them")]
-pub enum RestartState {
-    Failed,
-    Unauthorized,
-    Stopped,
-    Held,
-    Paused,
-    Suspended,
-    Unknown,
-    Due,
-    Waiting,
-    Restarting,
-    Unrecorded,
-    Unwatched,
-    Current,
-}
-
 /// A workload, or the pods that a monitor finds itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Restartable {
@@ -85,6 +65,14 @@ impl Restartable {
         match self {
             Self::Workload(key) => &key.namespace,
             Self::Pods(monitor) => &monitor.namespace,
+        }
+    }
+
+    /// As a status says it, which is of one monitor in one namespace.
+    pub fn in_status(&self) -> String {
+        match self {
+            Self::Workload(key) => format!("{} {}", key.kind, key.name),
+            Self::Pods(_) => "pods without a workload".into(),
         }
     }
 }
@@ -154,7 +142,7 @@ pub fn workload_outlook(
     let uses = around.changed.iter().find(is_used);
     let mut outlook = RestartOutlook {
         of: Restartable::Workload(key.clone()),
-        state: state(&foreseen.now),
+        state: foreseen.now.state.clone(),
         course: RestartCourse::Current,
         reason: String::new(),
         message: String::new(),
@@ -169,7 +157,7 @@ pub fn workload_outlook(
     if let Some(why) = around.blind.get(&outlook.of) {
         return Some(outlook.unknown(why));
     }
-    if foreseen.now.state == WorkloadState::NotWatched {
+    if foreseen.now.state == RestartState::Unwatched {
         let exempted =
             uses.filter(|_| is_asked_for(world, key, facts)).and_then(|object| exempt(world, object));
         let said = exempted.or_else(|| unwatched(world, key, facts));
@@ -177,7 +165,7 @@ pub fn workload_outlook(
         let course = if uses.is_some() { RestartCourse::Unaffected } else { RestartCourse::Current };
         return Some(outlook.told((course, reason, message)));
     }
-    let about = About { missing: &inputs.missing, windowed: windowed(world, &inputs.monitors) };
+    let about = About::workload(world, &inputs, &foreseen.then.causes);
     let told = told(foreseen, facts, &about);
     if let Some(object) = uses.filter(|_| told.0 == RestartCourse::Current) {
         let before = around.before.get(key);
@@ -188,7 +176,7 @@ pub fn workload_outlook(
     if told.0 == RestartCourse::Restart {
         outlook.strategy = inputs.pace.map(|pace| pace.strategy);
         outlook.at = Some(foreseen.at);
-    } else if let WorkloadState::Waiting(wait) = &foreseen.then.state {
+    } else if let Some(wait) = foreseen.then.state.wait() {
         outlook.at = wait.until;
     }
     Some(outlook.told(told))
@@ -205,45 +193,20 @@ pub fn pods_outlook(
     let facts = world.monitors().get(monitor)?;
     let compiled = facts.compiled.as_ref().ok()?;
     let then = &foreseen.then;
-    let first = foreseen.waits.first().map_or("Due", |reason| reason.as_str());
-    let (missing, monitors) = (BTreeSet::new(), BTreeSet::from([monitor.clone()]));
-    let about = About { missing: &missing, windowed: windowed(world, &monitors) };
+    let about = About::pods(world, monitor, &then.causes);
     let (course, reason, message) = match (&then.action, &then.state) {
-        _ if !then.needs.is_empty() => {
-            (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".to_owned())
-        }
+        _ if !then.needs.is_empty() => unread(),
+        (None, RestartState::Unwatched) => return None,
         // Its first step is to write down that they go.
-        (Some(SelectedPodsAction::Remove { .. }), _)
-        | (Some(SelectedPodsAction::Record(_)), SelectedPodsState::Restarting) => {
-            (RestartCourse::Restart, first, restarts(foreseen, &because(&then.causes), &about))
-        }
-        (Some(SelectedPodsAction::Record(_)), _) => (RestartCourse::Record, "Recorded", recorded()),
-        (None, SelectedPodsState::NotApplicable) => return None,
-        (None, SelectedPodsState::UpToDate) => (RestartCourse::Current, "Current", String::new()),
-        (None, SelectedPodsState::Waiting(wait)) => {
-            (RestartCourse::Wait, wait.reason.as_str(), waits_for(wait.reason, &about))
-        }
-        (None, SelectedPodsState::Restarting) => (RestartCourse::Wait, "Restarting", under_way()),
-        (None, SelectedPodsState::Failed { reason, message }) => {
-            (RestartCourse::Refuse, *reason, message.clone())
-        }
-    };
-    let state = match (&foreseen.now.state, &foreseen.now.action) {
-        (_, Some(SelectedPodsAction::Remove { .. }))
-        | (SelectedPodsState::Restarting, Some(SelectedPodsAction::Record(_))) => RestartState::Due,
-        (_, Some(SelectedPodsAction::Record(_))) => RestartState::Unrecorded,
-        (SelectedPodsState::NotApplicable, None) => RestartState::Unwatched,
-        (SelectedPodsState::UpToDate, None) => RestartState::Current,
-        (SelectedPodsState::Waiting(wait), None) => waiting(wait.reason),
-        (SelectedPodsState::Restarting, None) => RestartState::Restarting,
-        (SelectedPodsState::Failed { .. }, None) => RestartState::Failed,
+        (Some(_), RestartState::Due) => restarts(&foreseen.waits, &about),
+        (_, state) => (course(state), state.reason(), said(state, &about)),
     };
     let is_restart = course == RestartCourse::Restart;
     let inputs = Inputs::of_monitor(world, monitor, compiled);
     let content = world.key().and_then(|key| inputs.content(world, key));
     let outlook = RestartOutlook {
         of: Restartable::Pods(monitor.clone()),
-        state,
+        state: foreseen.now.state.clone(),
         course,
         reason: String::new(),
         message: String::new(),
@@ -263,7 +226,8 @@ pub fn pods_outlook(
 
 impl RestartOutlook {
     fn unknown(self, (reason, message): &(&str, String)) -> Self {
-        let outlook = Self { state: RestartState::Unknown, wanted: None, ..self };
+        let state = Wait::for_event(WaitReason::Facts).into();
+        let outlook = Self { state, wanted: None, ..self };
         outlook.told((RestartCourse::Unknown, reason, message.clone()))
     }
 
@@ -272,14 +236,64 @@ impl RestartOutlook {
     }
 }
 
-/// The one monitor of these that has a window: which of several is closed is not told.
-fn windowed<'m>(world: &World, monitors: &'m BTreeSet<NamespacedName>) -> Option<&'m NamespacedName> {
-    let has_window = |name: &&NamespacedName| {
-        let compiled = world.monitors().get(name).and_then(|facts| facts.compiled.as_ref().ok());
-        compiled.is_some_and(|compiled| compiled.window.is_some())
+/// What becomes of a workload: the course, a word, and why.
+fn told(
+    foreseen: &Foreseen<WorkloadPlan>,
+    facts: &WorkloadFacts,
+    about: &About<'_>,
+) -> (RestartCourse, &'static str, String) {
+    let then = &foreseen.then;
+    match (&then.action, &then.state) {
+        _ if !then.needs.is_empty() => unread(),
+        (Some(RestartAction::Adopt { .. }), _) => {
+            let (reason, message) = match (then.due_since, &facts.applied) {
+                (Some(_), _) => {
+                    ("PodsYounger", "every pod is younger than the change: only the record is written".into())
+                }
+                (None, None) => ("New", "seen for the first time: what runs is taken for current".into()),
+                (None, Some(_)) => {
+                    (RestartState::Unrecorded.reason(), said(&RestartState::Unrecorded, about))
+                }
+            };
+            (RestartCourse::Record, reason, message)
+        }
+        (Some(_), _) => restarts(&foreseen.waits, about),
+        (None, state) => (course(state), state.reason(), said(state, about)),
+    }
+}
+
+/// What becomes of something that stands so when every wait has passed that the clock ends.
+fn course(state: &RestartState) -> RestartCourse {
+    match state {
+        RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,
+        RestartState::Held { .. } | RestartState::Paused | RestartState::OptedOut => RestartCourse::Hold,
+        RestartState::Due => RestartCourse::Restart,
+        RestartState::Waiting(_) | RestartState::Restarting => RestartCourse::Wait,
+        RestartState::Unrecorded => RestartCourse::Record,
+        RestartState::Unwatched => RestartCourse::Unaffected,
+        RestartState::Current => RestartCourse::Current,
+    }
+}
+
+/// It restarts: by which wait's end, and why; and, where it waits for a window, how to get past that.
+fn restarts(waits: &[WaitReason], about: &About<'_>) -> (RestartCourse, &'static str, String) {
+    let due = said(&RestartState::Due, about);
+    let message = match waits.contains(&WaitReason::Window) {
+        true => format!("{due}; {}", waits_for(WaitReason::Window, about)),
+        false => due,
     };
-    let mut windowed = monitors.iter().filter(has_window);
-    windowed.next().filter(|_| windowed.next().is_none())
+    let reason = waits.first().map_or(RestartState::Due.reason(), |reason| reason.as_str());
+    (RestartCourse::Restart, reason, message)
+}
+
+fn unread() -> (RestartCourse, &'static str, String) {
+    (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".into())
+}
+
+/// Nobody asks for restarts: one word, and the sentence.
+pub(super) fn not_asked() -> (&'static str, String) {
+    let nothing = About::nothing();
+    (RestartState::Unwatched.reason(), said(&RestartState::Unwatched, &nothing))
 }
 
 fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {

@@ -37,7 +37,7 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
     let lacks = |reason: &str, message: String| Brings::Lacks { reason: reason.to_owned(), message };
     let Some(facts) = world.namespaces().get(namespace) else {
         if let Some((reason, message)) = world.unseen(namespace) {
-            return lacks(reason, message);
+            return lacks(reason.as_str(), message);
         }
         return lacks("NotFound", format!("namespace {namespace} does not exist"));
     };
@@ -47,7 +47,7 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
     }
     let Some(known) = world.rules().get(rule) else {
         if let Some((reason, message)) = world.unseen(&rule.namespace) {
-            return lacks(reason, message);
+            return lacks(reason.as_str(), message);
         }
         return lacks("NotFound", format!("rule {rule} does not exist"));
     };
@@ -67,7 +67,7 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
     if let Some((reason, message)) =
         unseen_source(world, rule, compiled).and_then(|namespace| world.unseen(namespace))
     {
-        return lacks(reason, format!("a namespace of its sources: {message}"));
+        return lacks(reason.as_str(), format!("a namespace of its sources: {message}"));
     }
     let mut sources = sources_of(world, rule, compiled).peekable();
     if sources.peek().is_none() {

@@ -1,5 +1,7 @@
 //! What the latest writes of copies resulted in.
 
+use std::fmt;
+
 use jiff::Timestamp;
 
 /// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
@@ -12,8 +14,8 @@ pub struct Attempt {
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
     /// type).
     pub replace: bool,
-    /// One word from the documented list, such as `Forbidden`.
-    pub reason: &'static str,
+    /// Why it was not written.
+    pub reason: WriteFault,
     /// What the API server said, without values.
     pub message: String,
     /// When the next attempt may be made.
@@ -21,6 +23,43 @@ pub struct Attempt {
     /// Where a policy refused the write: stands for the policies that judged it
     /// ([`crate::plan::copy::judged_by`]). The write is tried again when they change.
     pub judged_by: Option<u64>,
+}
+
+/// Why something could not be written, or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFault {
+    /// Copyrator's own account lacks the right: the administrator of the cluster mends that.
+    Forbidden,
+    /// It passes, or the API server says nothing useful of it.
+    Failed,
+    /// The API server, or a webhook, refused it.
+    Refused,
+    /// A ConfigPolicy refuses it.
+    RefusedByPolicy,
+    /// It is larger than the API server takes.
+    TooLarge,
+    /// Something that Copyrator does not look at has the name.
+    Conflict,
+}
+
+impl WriteFault {
+    /// The word for statuses and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "Forbidden",
+            Self::Failed => "Failed",
+            Self::Refused => "Refused",
+            Self::RefusedByPolicy => "RefusedByPolicy",
+            Self::TooLarge => "TooLarge",
+            Self::Conflict => "Conflict",
+        }
+    }
+}
+
+impl fmt::Display for WriteFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Successive writes of one content to one slot.

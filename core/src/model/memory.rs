@@ -4,12 +4,13 @@
 //!
 //! A key has one record, or none if nothing is remembered of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::{
-    Attempt, PodRemoved, Repairs, RestartAttempt, Restarted, Spread, UnderWay, Waiting, WorkloadFacts,
+    Attempt, PodRemoved, Repairs, RestartAttempt, Restarted, Spread, UnderWay, WaitReason, Waiting,
+    WorkloadFacts, WriteFault,
 };
 use crate::names::{NamespacedName, ObjectKey, WorkloadKey};
 
@@ -19,7 +20,7 @@ pub struct Memory {
     slots: BTreeMap<ObjectKey, SlotMemory>,
     sources: BTreeMap<ObjectKey, SourceMemory>,
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
-    monitors: BTreeMap<NamespacedName, PodsMemory>,
+    monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
 }
 
@@ -36,8 +37,8 @@ pub struct SlotMemory {
 /// What is remembered of one ConfigMap or Secret that rules copy or workloads use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMemory {
-    /// Why its content could not be read the last time: the reason for a status, and a message.
-    pub unread: Option<(&'static str, String)>,
+    /// Why its content could not be read the last time, and a message.
+    pub unread: Option<(WriteFault, String)>,
     /// Its latest spread, if the object has changed recently.
     pub spread: Option<Spread>,
 }
@@ -61,15 +62,17 @@ pub struct RestartMemory {
     pub removed_at: Option<Timestamp>,
 }
 
-/// What is remembered of restarts of the pods that one monitor selects.
+/// What is remembered of one monitor: of restarts of the pods that it selects, and of what was reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodsMemory {
+pub struct MonitorMemory {
     /// The last attempt to delete some of them, if it failed.
     pub attempt: Option<Box<RestartAttempt>>,
     /// What a due deletion waits for.
     pub wait: Option<Waiting>,
     /// The last deletion: the controller may take a moment to recreate the pod.
     pub removed: Option<PodRemoved>,
+    /// The workloads reported to have failed, so that others of the monitor wait.
+    pub failures_told: BTreeSet<WorkloadKey>,
 }
 
 impl SlotMemory {
@@ -92,26 +95,26 @@ impl RestartMemory {
     };
 
     /// Notes what a due restart waits for.
-    pub fn wait_for(&mut self, reason: &'static str, now: Timestamp) {
+    pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) {
         self.wait = Some(Waiting::after(self.wait, reason, now));
     }
 
     /// Since when a due restart has waited for this reason.
-    pub fn waits_since(&self, reason: &str) -> Option<Timestamp> {
+    pub fn waits_since(&self, reason: WaitReason) -> Option<Timestamp> {
         self.wait?.since_for(reason)
     }
 }
 
-impl PodsMemory {
-    const NOTHING: &Self = &Self { attempt: None, wait: None, removed: None };
+impl MonitorMemory {
+    const NOTHING: &Self = &Self { attempt: None, wait: None, removed: None, failures_told: BTreeSet::new() };
 
     /// Notes what a due deletion waits for.
-    pub fn wait_for(&mut self, reason: &'static str, now: Timestamp) {
+    pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) {
         self.wait = Some(Waiting::after(self.wait, reason, now));
     }
 
     /// Since when a due deletion has waited for this reason.
-    pub fn waits_since(&self, reason: &str) -> Option<Timestamp> {
+    pub fn waits_since(&self, reason: WaitReason) -> Option<Timestamp> {
         self.wait?.since_for(reason)
     }
 }
@@ -143,14 +146,18 @@ impl Memory {
     }
 
     /// The workloads whose restart waits for this reason, as recently confirmed.
-    pub fn waiting_for(&self, reason: &str, now: Timestamp) -> impl Iterator<Item = (&WorkloadKey, Waiting)> {
+    pub fn waiting_for(
+        &self,
+        reason: WaitReason,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&WorkloadKey, Waiting)> {
         let is_it = move |waiting: &Waiting| waiting.reason == reason && waiting.is_fresh(now);
         self.workloads.iter().filter_map(move |(key, memory)| Some((key, memory.wait.filter(is_it)?)))
     }
 
-    /// What is remembered of the pods that a monitor selects.
-    pub fn pods(&self, monitor: &NamespacedName) -> &PodsMemory {
-        self.monitors.get(monitor).unwrap_or(PodsMemory::NOTHING)
+    /// What is remembered of a monitor.
+    pub fn monitor(&self, monitor: &NamespacedName) -> &MonitorMemory {
+        self.monitors.get(monitor).unwrap_or(MonitorMemory::NOTHING)
     }
 
     /// Everything that restarts wait for, including those of selected pods.
@@ -183,8 +190,12 @@ impl Memory {
         at(&mut self.workloads, workload, change)
     }
 
-    /// Changes what is remembered of the pods that a monitor selects.
-    pub fn at_pods<T>(&mut self, monitor: &NamespacedName, change: impl FnOnce(&mut PodsMemory) -> T) -> T {
+    /// Changes what is remembered of a monitor.
+    pub fn at_monitor<T>(
+        &mut self,
+        monitor: &NamespacedName,
+        change: impl FnOnce(&mut MonitorMemory) -> T,
+    ) -> T {
         at(&mut self.monitors, monitor, change)
     }
 
@@ -211,8 +222,8 @@ impl Memory {
         for (workload, RestartMemory { removed_at, .. }) in before.workloads {
             self.at_workload(&workload, |memory| memory.removed_at = removed_at);
         }
-        for (monitor, PodsMemory { removed, .. }) in before.monitors {
-            self.at_pods(&monitor, |memory| memory.removed = removed);
+        for (monitor, MonitorMemory { removed, .. }) in before.monitors {
+            self.at_monitor(&monitor, |memory| memory.removed = removed);
         }
     }
 
@@ -303,8 +314,8 @@ mod tests {
     #[test]
     fn there_is_no_record_of_nothing() {
         let (mut memory, slot) = (Memory::default(), ObjectKey::new(Kind::Secret, "shop", "app"));
-        memory.at_source(&slot, |source| source.unread = Some(("Failed", "no answer".into())));
-        assert_eq!(memory.source(&slot).unread.as_ref().map(|(reason, _)| *reason), Some("Failed"));
+        memory.at_source(&slot, |source| source.unread = Some((WriteFault::Failed, "no answer".into())));
+        assert_eq!(memory.source(&slot).unread.as_ref().map(|(reason, _)| *reason), Some(WriteFault::Failed));
         memory.object_changed(&slot);
         assert!(memory.sources.is_empty() && memory.slots.is_empty());
     }
@@ -323,12 +334,12 @@ mod tests {
             it.removed_at = Some(at(1));
             it.missing_since = Some(at(1));
         });
-        memory.at_pods(&monitor, |it| it.removed = Some(PodRemoved { at: at(1), controlled: 2 }));
+        memory.at_monitor(&monitor, |it| it.removed = Some(PodRemoved { at: at(1), controlled: 2 }));
         memory.reserve(&key("begun"), "label", at(9));
         memory.lose_lease();
         let left = RestartMemory { removed_at: Some(at(1)), ..RestartMemory::default() };
         assert_eq!(memory.workloads().collect::<Vec<_>>(), [(&key("removed"), &left)]);
-        assert_eq!(memory.pods(&monitor).removed.map(|removed| removed.controlled), Some(2));
+        assert_eq!(memory.monitor(&monitor).removed.map(|removed| removed.controlled), Some(2));
         assert!(memory.under_way().is_reserved(&key("begun"), at(8)));
     }
 

@@ -25,15 +25,15 @@ mod waits;
 mod workload;
 mod world;
 
-pub use attempt::{Attempt, Repairs};
+pub use attempt::{Attempt, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
-pub use memory::{Memory, PodsMemory, RestartMemory, SlotMemory, SourceMemory};
-pub use namespace_scope::{NamespaceRead, NamespaceScope};
+pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
+pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::{AGAIN, digest_of};
-pub use restarted::{Restarted, Went};
+pub use restarted::{Restarted, RolloutFault, Went};
 pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
 pub use rules::Rules;
 pub use settings::Settings;
@@ -41,8 +41,8 @@ pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use store::Store;
 pub use track::TrackRecord;
 pub use under_way::UnderWay;
-pub use waits::Waiting;
+pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{
-    PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
+    AttemptFailure, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
 };
 pub use world::World;

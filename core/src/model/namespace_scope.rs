@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
@@ -21,6 +22,31 @@ const READ: [Store; 8] = [
 ];
 /// How many namespaces a message lists by name.
 const MOST_NAMED: usize = 8;
+
+/// Why a namespace is not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// This Copyrator does not look at it.
+    NotServed,
+    /// It is to be looked at, and cannot be now, or not with the caller's rights.
+    OutOfSight,
+}
+
+impl Unseen {
+    /// The word for statuses and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotServed => "NotServed",
+            Self::OutOfSight => "OutOfSight",
+        }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// The result of reading one kind in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,16 +157,16 @@ impl World {
     }
 
     /// Why a namespace is not read: reason, and message with the way out; `None` where it is.
-    pub fn unseen(&self, namespace: &str) -> Option<(&'static str, String)> {
+    pub fn unseen(&self, namespace: &str) -> Option<(Unseen, String)> {
         let places = self.cluster.namespace_scope.as_ref().filter(|_| !self.sees(namespace))?;
         let place = places.namespaces.get(namespace);
         Some(match (place, places.refusal(namespace)) {
             (None, _) if places.is_part => (
-                "OutOfSight",
+                Unseen::OutOfSight,
                 format!("namespace {namespace} is out of sight: your rights show {} only", places.said()),
             ),
             (None, _) => (
-                "NotServed",
+                Unseen::NotServed,
                 format!(
                     "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces); to have it \
                      served, add it to the chart's value namespaces",
@@ -148,22 +174,23 @@ impl World {
                 ),
             ),
             (Some(ScopedNamespace { is_absent: true, .. }), _) => (
-                "OutOfSight",
+                Unseen::OutOfSight,
                 format!(
                     "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
                 ),
             ),
-            (Some(_), Some(why)) if places.is_callers => {
-                ("OutOfSight", format!("namespace {namespace} cannot be looked at with your rights ({why})"))
-            }
+            (Some(_), Some(why)) if places.is_callers => (
+                Unseen::OutOfSight,
+                format!("namespace {namespace} cannot be looked at with your rights ({why})"),
+            ),
             (Some(_), Some(why)) => (
-                "OutOfSight",
+                Unseen::OutOfSight,
                 format!(
                     "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
                      Copyrator in it? What is there stays as it is until it can"
                 ),
             ),
-            (Some(_), None) => ("OutOfSight", format!("namespace {namespace} has not been read yet")),
+            (Some(_), None) => (Unseen::OutOfSight, format!("namespace {namespace} has not been read yet")),
         })
     }
 
@@ -250,7 +277,7 @@ mod tests {
         assert!(!world.note_read(&"a".into(), refused()));
         assert!(!world.sees("a"));
         assert_eq!(unsettled(&world), 1, "a namespace that was read once is not waited for");
-        assert_eq!(world.unseen("a").unwrap().0, "OutOfSight");
+        assert_eq!(world.unseen("a").unwrap().0, Unseen::OutOfSight);
         assert!(world.unseen("a").unwrap().1.contains("(secrets is forbidden)"));
         assert!(world.note_read(&"a".into(), NamespaceRead::Listed(Store::Secrets)));
         assert_eq!(world.unseen("a"), None);
@@ -276,7 +303,7 @@ mod tests {
         assert!(world.sees("anything"));
         assert_eq!(world.unseen("anything"), None);
         let (reason, message) = self::world().unseen("c").unwrap();
-        assert_eq!(reason, "NotServed");
+        assert_eq!(reason, Unseen::NotServed);
         assert!(message.contains("looks at namespaces a, b only"), "{message}");
         assert!(!message.contains("spec"), "a caller who only looks has written none: {message}");
     }
@@ -289,7 +316,7 @@ mod tests {
         read(&mut world, "a", None);
         assert!(world.sees("a") && !world.sees("b"));
         let told =
-            ("OutOfSight", "namespace b is out of sight: your rights show namespace a only".to_owned());
+            (Unseen::OutOfSight, "namespace b is out of sight: your rights show namespace a only".to_owned());
         assert_eq!(world.unseen("b"), Some(told));
     }
 
@@ -300,11 +327,11 @@ mod tests {
         world.set_namespace_scope(Some(NamespaceScope::of_caller(["a"])));
         world.note_read(&"a".into(), NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into()));
         let (reason, message) = world.unseen("a").unwrap();
-        assert_eq!(reason, "OutOfSight");
+        assert_eq!(reason, Unseen::OutOfSight);
         assert_eq!(message, "namespace a cannot be looked at with your rights (secrets is forbidden)");
         world.note_read(&"a".into(), NamespaceRead::Absent);
         let (reason, message) = world.unseen("a").unwrap();
-        assert_eq!(reason, "OutOfSight");
+        assert_eq!(reason, Unseen::OutOfSight);
         assert_eq!(message, "namespace a does not exist: create it, or take it off the list (--namespaces)");
     }
 }

@@ -20,5 +20,20 @@ pub enum Went {
     /// They stayed ready.
     Through,
     /// What went wrong.
-    Failed(String),
+    Failed(RolloutFault),
+}
+
+/// What shows that a restart has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolloutFault {
+    /// The progress deadline of its rollout has passed.
+    Deadline,
+    /// The rollout has not come to its partition in time.
+    Partition,
+    /// This pod crashes again and again.
+    PodCrashes(String),
+    /// This pod was ready and is not any more.
+    PodNotReadyAnyMore(String),
+    /// This pod does not become ready.
+    PodNeverReady(String),
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{TrackRecord, progress::digest_of};
+use super::{TrackRecord, WriteFault, progress::digest_of};
 use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
@@ -201,10 +201,17 @@ pub struct RestartAttempt {
     pub label: String,
     /// How many attempts there were for that content.
     pub tries: u32,
-    /// The reason, from the list in [`crate::plan::restart::monitor_status`].
-    pub reason: &'static str,
-    /// What the API server said, without values.
-    pub message: String,
+    /// Why; `None` where a PodDisruptionBudget lets no pod go now, which is no failure.
+    pub failure: Option<AttemptFailure>,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,
+}
+
+/// Why an attempt to restart something has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptFailure {
+    /// A pod is under more than one PodDisruptionBudget: it can never be evicted.
+    TooManyBudgets,
+    /// The write has failed; what the API server said, without values.
+    Write(WriteFault, String),
 }

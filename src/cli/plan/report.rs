@@ -12,13 +12,10 @@ use crate::{
         standing::restarts::{self, RestartRow},
         survey::{AnswerSource, Declined, Laid, OurKind, Survey},
     },
-    explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},
-    model::{Declared, RuleFacts, World},
+    explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook, monitor_status},
+    model::{Declared, RuleFacts, Unseen, World},
     names::NamespacedName,
-    plan::{
-        copy::{claims::unseen_source, rule_status, targets::unseen},
-        restart::monitor_status,
-    },
+    plan::copy::{claims::unseen_source, rule_status, targets::unseen},
 };
 
 /// The report of a plan.
@@ -204,7 +201,7 @@ impl Report {
     pub(super) fn has_refusals(&self) -> bool {
         let is_refused = |course: Course, reason: &str| match course {
             Course::Refuse => true,
-            Course::Unknown => !(self.is_of_seen && reason == "OutOfSight"),
+            Course::Unknown => !(self.is_of_seen && reason == Unseen::OutOfSight.as_str()),
             _ => false,
         };
         let of_rule = |row: &RuleRow| {
@@ -293,12 +290,15 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     let targets = unseen(world, compiled);
     let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
     let Some((reason, _)) = told.first() else { return row };
-    // What happens in a namespace that is not served is known: nothing.
-    let action = if *reason == "NotServed" { Course::Refuse } else { Course::Unknown };
+    // Nothing happens with what is not served, and that is known.
+    let action = match reason {
+        Unseen::NotServed => Course::Refuse,
+        Unseen::OutOfSight => Course::Unknown,
+    };
     let messages = told.iter().map(|(_, message)| message.as_str());
     let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
     let message = message.collect::<Vec<_>>().join("; ");
-    RuleRow { action: Some(action), reason: (*reason).to_owned(), message, ..row }
+    RuleRow { action: Some(action), reason: reason.to_string(), message, ..row }
 }
 
 fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {

@@ -176,7 +176,12 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{api::StrategyType, cli::standing::restarts::row_of, explain::RestartState};
+    use crate::{
+        api::StrategyType,
+        cli::standing::restarts::row_of,
+        model::WaitReason,
+        plan::restart::{RestartState, Wait},
+    };
 
     #[test]
     fn a_restart_says_when_how_for_what_and_by_whose_wish() {
@@ -192,7 +197,12 @@ mod tests {
             strategy: Some(StrategyType::Evict),
             message: "Secret tls has changed".into(),
             causes: vec![cause],
-            ..row_of(RestartCourse::Restart, RestartState::Waiting, "web", "QuietPeriod")
+            ..row_of(
+                RestartCourse::Restart,
+                Wait::for_event(WaitReason::QuietPeriod).into(),
+                "web",
+                "QuietPeriod",
+            )
         };
         let now = RestartRow { reason: "Due".into(), causes: Vec::new(), ..restart.clone() };
         let held = RestartRow {

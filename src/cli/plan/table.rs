@@ -10,6 +10,7 @@ use crate::{
     cli::{standing::restarts::RestartRow, survey::OurKind},
     explain::{Course, Difference},
     marks::DIGEST,
+    model::Unseen,
     names::NamespacedName,
     validate::printable,
 };
@@ -93,7 +94,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         report.rules.iter().map(|rule| format!("{}/{}", rule.namespace, rule.name)).collect();
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
-        report.copies.iter().filter(is_gone).partition(|row| row.reason == "OutOfSight");
+        report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.as_str());
     for (title, rows) in
         [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
     {

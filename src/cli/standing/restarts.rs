@@ -9,9 +9,11 @@ use crate::{
         survey::Survey,
         terminal::{aligned, side_by_side},
     },
-    explain::{RestartCourse, RestartOutlook, RestartState, Restartable},
+    explain::{RestartCourse, RestartOutlook, Restartable},
     marks::write_time,
+    model::World,
     names::NamespacedName,
+    plan::restart::{Concern, RestartState},
 };
 
 /// A workload, or the pods that a monitor finds itself.
@@ -63,21 +65,7 @@ pub(crate) struct CauseRow {
 impl RestartRow {
     /// Something is due, or is not going to happen, and it will not go away by itself in time.
     pub(crate) fn is_worrying(&self) -> bool {
-        match self.state {
-            RestartState::Failed
-            | RestartState::Unauthorized
-            | RestartState::Stopped
-            | RestartState::Held
-            | RestartState::Paused
-            | RestartState::Suspended
-            | RestartState::Due => true,
-            RestartState::Unknown
-            | RestartState::Waiting
-            | RestartState::Restarting
-            | RestartState::Unrecorded
-            | RestartState::Unwatched
-            | RestartState::Current => false,
-        }
+        self.state.concern() == Concern::Worrying
     }
 
     /// `Deployment shop/web`, or `Pods of ConfigMonitor shop/web`.
@@ -106,10 +94,15 @@ pub(crate) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<Resta
         .iter()
         .filter(concerns)
         .filter(|it| survey.selects_restart(it))
-        .map(|outlook| row(survey, outlook))
+        .map(|outlook| row(&survey.world, outlook))
         .collect();
     rows.sort_by(|a, b| {
-        (a.state, &a.namespace, &a.kind, &a.name).cmp(&(b.state, &b.namespace, &b.kind, &b.name))
+        (a.state.rank(), &a.namespace, &a.kind, &a.name).cmp(&(
+            b.state.rank(),
+            &b.namespace,
+            &b.kind,
+            &b.name,
+        ))
     });
     Some(rows)
 }
@@ -121,13 +114,14 @@ fn is_spread_from(survey: &Survey, outlook: &RestartOutlook, namespace: &str) ->
     })
 }
 
-fn row(survey: &Survey, outlook: &RestartOutlook) -> RestartRow {
+/// A workload as its outlook has it.
+pub(crate) fn row(world: &World, outlook: &RestartOutlook) -> RestartRow {
     let (kind, name) = match &outlook.of {
         Restartable::Workload(key) => (key.kind.to_string(), key.name.to_string()),
         Restartable::Pods(monitor) => ("Pods".to_owned(), monitor.name.to_string()),
     };
     let causes = outlook.causes.iter().map(|cause| {
-        let marks = survey.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
+        let marks = world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
         CauseRow {
             kind: cause.object.kind.to_string(),
             name: cause.object.name.to_string(),
@@ -137,7 +131,7 @@ fn row(survey: &Survey, outlook: &RestartOutlook) -> RestartRow {
     });
     RestartRow {
         action: outlook.course,
-        state: outlook.state,
+        state: outlook.state.clone(),
         kind,
         namespace: outlook.of.namespace().to_owned(),
         name,
@@ -169,7 +163,7 @@ pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
         let annotation = row.by_annotation.then(|| "annotation".to_owned());
         let by: Vec<String> = row.monitors.iter().cloned().chain(annotation).collect();
         [
-            format!("{:?}", row.state),
+            row.state.to_string(),
             row.place(),
             or_none(by.join(",")),
             running,
@@ -206,6 +200,7 @@ pub(crate) fn row_of(action: RestartCourse, state: RestartState, name: &str, rea
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{model::WaitReason, plan::restart::Wait};
 
     #[test]
     fn a_workload_shows_what_it_runs_and_what_it_waits_for() {
@@ -214,7 +209,12 @@ mod tests {
             message: "ConfigMap app has changed".into(),
             wanted: Some("k.fedcba987654.s".into()),
             by_annotation: true,
-            ..row_of(RestartCourse::Restart, RestartState::Waiting, "web", "QuietPeriod")
+            ..row_of(
+                RestartCourse::Restart,
+                Wait::for_event(WaitReason::QuietPeriod).into(),
+                "web",
+                "QuietPeriod",
+            )
         };
         let current = row_of(RestartCourse::Current, RestartState::Current, "docs", "Current");
         let expected = "

@@ -15,8 +15,9 @@ use crate::{
         survey::{Selected, SurveyMode, survey},
         terminal::{Exit, with_causes},
     },
-    explain::RestartState,
+    model::Unseen,
     names::NamespacedName,
+    plan::restart::Concern,
 };
 
 /// Everything that a status shows.
@@ -49,18 +50,10 @@ impl Rows {
         // its own.
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(ObjectRow::in_short);
         // The state of a copy whose rule cannot be read will not be known in a moment either.
-        let is_awaited = |copy: &&CopyStatus| copy.state == State::Unknown && copy.reason != "OutOfSight";
+        let is_awaited =
+            |copy: &&CopyStatus| copy.state == State::Unknown && copy.reason != Unseen::OutOfSight.as_str();
         let copies = self.copies.iter().filter(|copy| copy.is_worrying() || is_awaited(copy));
-        let workloads = self.workloads.iter().filter(|row| {
-            let is_under_way = matches!(
-                row.state,
-                RestartState::Waiting
-                    | RestartState::Restarting
-                    | RestartState::Unrecorded
-                    | RestartState::Unknown
-            );
-            is_under_way || row.is_worrying()
-        });
+        let workloads = self.workloads.iter().filter(|row| row.state.concern() != Concern::Settled);
         let copies = copies.map(|copy| {
             format!(
                 "{} {}/{}: {:?}, {}",
@@ -72,7 +65,7 @@ impl Rows {
             )
         });
         let workloads = workloads
-            .map(|row| format!("{}: {:?}, {}", row.place(), row.state, said(&row.reason, &row.message)));
+            .map(|row| format!("{}: {}, {}", row.place(), row.state, said(&row.reason, &row.message)));
         self.unseen.iter().cloned().chain(rows).chain(copies).chain(workloads).collect()
     }
 }

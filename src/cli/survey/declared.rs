@@ -155,7 +155,7 @@ pub(super) async fn take_in(
         let has_webhook = world.namespace_scope().is_none_or(|places| !places.is_all());
         let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
             (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
-            (false, Some((reason, message))) => Verdict::refuse(404, reason, &message),
+            (false, Some((reason, message))) => Verdict::refuse(404, reason.as_str(), &message),
             (false, None) => {
                 let message = format!("namespace {namespace} does not exist: create it first");
                 Verdict::refuse(404, "NotFound", &message)

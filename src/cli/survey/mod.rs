@@ -35,7 +35,7 @@ use crate::{
     act::keys::KeyError,
     authority::Subject,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
-    model::{RuleFacts, World},
+    model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     observe::{content::ContentError, listing::ListError},
     plan::{Need, copy::SlotPlan},
@@ -282,7 +282,8 @@ impl Survey {
         self.is_partial &= namespace.is_none_or(|name| !self.world.sees(name));
         // A namespace that cannot be read was reported already.
         let unseen = namespace.and_then(|name| self.world.unseen(name));
-        self.notes.extend(unseen.filter(|(reason, _)| *reason == "NotServed").map(|(_, message)| message));
+        self.notes
+            .extend(unseen.filter(|(reason, _)| *reason == Unseen::NotServed).map(|(_, message)| message));
         self
     }
 

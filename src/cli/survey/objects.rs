@@ -114,7 +114,7 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
     let namespace = &file.object.namespace;
     match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
         (true, _) => Ok(()),
-        (false, Some(unseen)) => Err(unseen),
+        (false, Some((reason, message))) => Err((reason.as_str(), message)),
         (false, None) => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     authority::Subject,
     cli::operator::ReadScope,
     intake::AsWritten,
-    model::World,
+    model::{World, WriteFault},
     names::ObjectKey,
     observe::{
         content::{Content, ContentError, Contents},
@@ -22,7 +22,7 @@ use crate::{
     },
     plan::{
         Need, at_after,
-        copy::{AGAIN, CopyAction, CopyWrite, Guards, REFUSED_BY_POLICY, SlotPlan, attempted, plan_slot},
+        copy::{AGAIN, CopyAction, CopyWrite, Guards, SlotPlan, attempted, plan_slot},
     },
 };
 
@@ -94,7 +94,7 @@ pub(super) async fn judge(
         match refusal {
             Ok(None) => {}
             Ok(Some(message)) => {
-                let why = (false, REFUSED_BY_POLICY, message);
+                let why = (false, WriteFault::RefusedByPolicy, message);
                 let attempt = attempted(world, &slot, &write, why, at_after(now, AGAIN));
                 world.memory_mut().at_slot(&slot, |memory| memory.attempt = Some(Box::new(attempt)));
                 let plan = plan_slot(world, &slot, now);

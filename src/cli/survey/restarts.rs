@@ -8,15 +8,15 @@ use kube::Client;
 use super::{SurveyError, content::read};
 use crate::{
     explain::{
-        Around, Foreseen, RestartCourse, RestartOutlook, RestartState, Restartable, foresee_pods,
-        foresee_workload, pods_outlook, workload_outlook,
+        Around, Foreseen, RestartCourse, RestartOutlook, Restartable, foresee_pods, foresee_workload,
+        pods_outlook, workload_outlook,
     },
-    model::World,
+    model::{WaitReason, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     observe::pods,
     plan::{
         Key, Need, everything,
-        restart::{Inputs, SelectedPodsPlan, WorkloadPlan},
+        restart::{Inputs, SelectedPodsPlan, Wait, WorkloadPlan},
     },
     validate::CompiledMonitor,
 };
@@ -163,7 +163,8 @@ fn explained<'n>(
     unread: &BTreeMap<Need, String>,
 ) -> RestartOutlook {
     if let Some(why) = needs.find_map(|need| unread.get(need)) {
-        (outlook.state, outlook.course) = (RestartState::Unknown, RestartCourse::Unknown);
+        outlook.state = Wait::for_event(WaitReason::Facts).into();
+        outlook.course = RestartCourse::Unknown;
         outlook.message = match outlook.causes.is_empty() {
             true => why.clone(),
             false => format!("it is due, unless all of its pods are younger than the change: {why}"),

@@ -16,7 +16,7 @@ use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         copy::{CopyAction, SlotPlan},
-        restart::{Content, Inputs},
+        restart::{InputDigest, Inputs},
     },
 };
 
@@ -157,7 +157,7 @@ impl Believed {
         of: Restartable,
         original: String,
         recorded: Option<Timestamp>,
-        content: Option<Content>,
+        content: Option<InputDigest>,
     ) -> Option<String> {
         self.originals.insert(of.clone(), original);
         let content = content?;

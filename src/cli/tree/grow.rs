@@ -7,10 +7,13 @@ use serde::Serialize;
 
 use crate::{
     cli::survey::Survey,
-    explain::{Course, OnChange, Outlook, RestartOutlook, RestartState, Restartable, on_change},
+    explain::{Course, OnChange, Outlook, RestartOutlook, Restartable, on_change},
     model::World,
     names::{NamespacedName, ObjectKey},
-    plan::{copy::rule_status, restart::monitors_watching},
+    plan::{
+        copy::rule_status,
+        restart::{RestartState, monitors_watching},
+    },
 };
 
 /// The input of trees.
@@ -128,7 +131,7 @@ impl Forest {
                 namespace: monitor.namespace.to_string(),
                 name: monitor.name.to_string(),
                 rule: None,
-                state: Some(format!("{:?}", outlook.state)),
+                state: Some(outlook.state.to_string()),
                 notes: self.standing(outlook),
                 children: Vec::new(),
             });
@@ -150,7 +153,7 @@ impl Forest {
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
             rule: None,
-            state: outlook.map(|outlook| format!("{:?}", outlook.state)),
+            state: outlook.map(|outlook| outlook.state.to_string()),
             notes: declined.into_iter().chain(standing).collect(),
             children: Vec::new(),
         }

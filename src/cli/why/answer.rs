@@ -7,16 +7,17 @@ use crate::{
     authority::author,
     cli::{
         arguments::{Named, Sort},
+        standing::restarts::{RestartRow, row},
         tree::{Seen, source_of},
     },
     explain::{Course, Outlook, RestartOutlook, Restartable, on_change},
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::monitors_watching,
+    plan::restart::{RestartState, monitors_watching},
 };
 
 /// The answer.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Why {
     pub object: String,
@@ -41,7 +42,7 @@ pub(super) struct Why {
     pub on_change: Vec<User>,
     /// Of a workload: how it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub standing: Option<RestartRow>,
     /// Of a workload: what it uses, and whether it restarts when that changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<Used>,
@@ -101,33 +102,14 @@ pub(super) struct User {
     pub monitors: Vec<String>,
     /// Its own annotation asks for that.
     pub by_annotation: bool,
-    /// How it stands, in one word.
+    /// How it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<RestartState>,
     /// Why it does not restart, or what it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-}
-
-/// How a workload stands.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Standing {
-    pub state: String,
-    pub reason: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub monitors: Vec<String>,
-    pub by_annotation: bool,
-    /// Keyed digest of what it is recorded to run with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<String>,
-    /// Keyed digest of what it should.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<String>,
 }
 
 /// What a workload uses.
@@ -266,7 +248,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
             restarts: change.declined.is_none(),
             monitors: change.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
             by_annotation: change.by_annotation,
-            state: outlook.map(|outlook| format!("{:?}", outlook.state)),
+            state: outlook.map(|outlook| outlook.state.clone()),
             reason,
             message,
         });
@@ -280,7 +262,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
             restarts: true,
             monitors: vec![monitor.name.to_string()],
             by_annotation: false,
-            state: Some(format!("{:?}", outlook.state)),
+            state: Some(outlook.state.clone()),
             reason: outlook.reason.clone(),
             message: outlook.message.clone(),
         });
@@ -295,15 +277,7 @@ fn standing_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlo
 fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     let world = seen.world;
     let facts = world.workloads().get(key)?;
-    let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| Standing {
-        state: format!("{:?}", outlook.state),
-        reason: outlook.reason.clone(),
-        message: outlook.message.clone(),
-        monitors: outlook.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
-        by_annotation: outlook.by_annotation,
-        running: outlook.running.clone(),
-        wanted: outlook.wanted.clone(),
-    });
+    let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| row(world, outlook));
     let uses = facts.references.iter().map(|reference| {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
         let counts = |change: &crate::explain::OnChange| change.workload == *key && change.declined.is_none();

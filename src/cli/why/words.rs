@@ -1,7 +1,13 @@
 //! The answer for people: a line a fact.
 
-use super::answer::{Made, Standing, Used, User, Why};
-use crate::{cli::terminal::side_by_side, explain::Course, marks::write_time, validate::printable};
+use super::answer::{Made, Used, User, Why};
+use crate::{
+    cli::{standing::restarts::RestartRow, terminal::side_by_side},
+    explain::Course,
+    marks::write_time,
+    plan::restart::RestartState,
+    validate::printable,
+};
 
 /// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
@@ -93,8 +99,8 @@ fn asked(monitors: &[String], by_annotation: bool) -> String {
 }
 
 fn restarts(user: &User) -> String {
-    let state = match user.state.as_deref() {
-        None | Some("Current") => String::new(),
+    let state = match &user.state {
+        None | Some(RestartState::Current) => String::new(),
         Some(state) => format!("; now {state}, {}: {}", user.reason, user.message),
     };
     format!("{}, asked by {}{state}", place(user), asked(&user.monitors, user.by_annotation))
@@ -104,7 +110,7 @@ fn declined(user: &User) -> String {
     format!("{}: {}: {}", place(user), user.reason, user.message)
 }
 
-fn of_workload(standing: &Standing, wide: bool) -> Vec<(&'static str, String)> {
+fn of_workload(standing: &RestartRow, wide: bool) -> Vec<(&'static str, String)> {
     let message = if standing.message.is_empty() { String::new() } else { format!(": {}", standing.message) };
     let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason))];
     let asked = asked(&standing.monitors, standing.by_annotation);

@@ -86,7 +86,7 @@ impl Workload {
         facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
         if self.failing_with_current {
             let failed =
-                Restarted { content: current.digest.clone(), went: Went::Failed("it crashes".into()) };
+                Restarted { content: current.digest.clone(), went: Went::Failed(RolloutFault::Deadline) };
             world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
         }
         let applied = facts.applied.clone();
@@ -96,7 +96,8 @@ impl Workload {
             "under-way" => Went::UnderWay,
             "soaking" => Went::Soaking,
             "through" => Went::Through,
-            why => Went::Failed(why.to_owned()),
+            // A pod that crashes.
+            pod => Went::Failed(RolloutFault::PodCrashes(pod.to_owned())),
         };
         let parts: Vec<&str> = applied.as_deref().unwrap().split('.').collect();
         let content = parts[..2].join(".");

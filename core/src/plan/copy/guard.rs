@@ -22,8 +22,6 @@ use crate::{
     },
 };
 
-/// Reason of a copy that a policy refuses.
-pub const REFUSED_BY_POLICY: &str = "RefusedByPolicy";
 /// How many violations a message names.
 const MOST_NAMED: usize = 3;
 

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     copies::{CopyWrite, problem},
-    guard::{REFUSED_BY_POLICY, judged_by},
+    guard::judged_by,
     intent::Intent,
 };
 use crate::{
     api::Problem,
-    model::{Attempt, ObjectFacts, Repairs, World},
+    model::{Attempt, ObjectFacts, Repairs, World, WriteFault},
     names::ObjectKey,
     plan::at_after,
 };
@@ -57,7 +57,7 @@ pub fn attempted(
     world: &World,
     slot: &ObjectKey,
     write: &CopyWrite,
-    (replace, reason, message): (bool, &'static str, String),
+    (replace, reason, message): (bool, WriteFault, String),
     retry_at: Timestamp,
 ) -> Attempt {
     Attempt {
@@ -67,7 +67,7 @@ pub fn attempted(
         reason,
         message,
         retry_at,
-        judged_by: (reason == REFUSED_BY_POLICY).then(|| judged_by(world, slot)),
+        judged_by: (reason == WriteFault::RefusedByPolicy).then(|| judged_by(world, slot)),
     }
 }
 
@@ -89,9 +89,11 @@ pub(super) fn last_attempt<'w>(
 /// The problem that the last attempt ended with, and when the next one is.
 pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> Problem {
     match last.reason {
-        // These are tried again soon.
-        "Failed" | "Forbidden" => problem(slot, last.reason, &last.message),
-        _ => problem(slot, last.reason, &tried_again(&last.message)),
+        // Tried again soon.
+        WriteFault::Failed | WriteFault::Forbidden => problem(slot, last.reason.as_str(), &last.message),
+        WriteFault::Refused | WriteFault::RefusedByPolicy | WriteFault::TooLarge | WriteFault::Conflict => {
+            problem(slot, last.reason.as_str(), &tried_again(&last.message))
+        }
     }
 }
 

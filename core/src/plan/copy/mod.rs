@@ -18,7 +18,7 @@ mod tests;
 
 pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
 pub use demand::too_many;
-pub use guard::{Guards, REFUSED_BY_POLICY, judged_by};
+pub use guard::{Guards, judged_by};
 pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
 pub use intent::Intent;
 pub use removal::{HELD, is_unseen_under, let_go};

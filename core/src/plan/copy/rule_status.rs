@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     authority::NOT_ASKED,
-    model::{Authority, RuleFacts, World},
+    model::{Authority, RuleFacts, Unseen, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::Need,
     validate::quarantine_reason,
@@ -107,7 +107,7 @@ pub fn rule_report(
             let claims = claims_on(world, &slot);
             let plan = plan_claimed(world, &slot, &claims, &mut alike, now);
             if let Some((reason, why)) = plan.needs.iter().find_map(|need| unread(world, need)) {
-                count.block(problem(&slot, reason, why));
+                count.block(problem(&slot, reason.as_str(), why));
                 continue;
             }
             if !plan.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
@@ -147,11 +147,16 @@ pub fn rule_report(
 /// A target namespace of the rule that cannot be read.
 fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
     let (reason, message) = world.unseen(namespace)?;
-    Some(Problem { namespace: namespace.to_owned(), reason: reason.into(), message, ..Problem::default() })
+    Some(Problem {
+        namespace: namespace.to_owned(),
+        reason: reason.as_str().into(),
+        message,
+        ..Problem::default()
+    })
 }
 
-/// Why a fact that the plan needs could not be read the last time.
-fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (&'static str, String)> {
+/// Why what is needed could not be read the last time, if it could not.
+fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) => world.memory().source(key).unread.as_ref(),
         Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
@@ -299,8 +304,8 @@ fn status(
         (Some(Inert::Unseen), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
-            let (reason, message) = source.unwrap_or(("OutOfSight", String::new()));
-            (false, reason, format!("a namespace of its sources: {message}"))
+            let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));
+            (false, reason.as_str(), format!("a namespace of its sources: {message}"))
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
         (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),

@@ -21,7 +21,7 @@ use crate::{
     explain::{Brings, Course, Outlook, brings, outlooks},
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::{CA_SECRET, KEY_SECRET},
-    model::{Attempt, Authority, Bytes, NamespaceFacts, Repairs, Store, World},
+    model::{Attempt, Authority, Bytes, NamespaceFacts, Repairs, Store, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Changed, Key, affected, every_slot, everything, slots_to_check},
 };
@@ -210,7 +210,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
         resource_version: None,
         digest: digest.clone(),
         replace: false,
-        reason: "Refused",
+        reason: WriteFault::Refused,
         message: "exceeded quota".into(),
         retry_at: at(400),
         judged_by: None,

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{inputs::Content, pods::Before};
+use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
 /// A record: `<key id>.<digest>.<scope>`; and `.<seconds>` behind it while pods that began before that time
@@ -21,7 +21,7 @@ pub struct Applied<'a> {
 
 /// How a record differs from what is there now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum RecordDiff {
     /// In nothing.
     Nothing,
     /// In what counts. Whether content has changed too cannot be told, and no time speaks for it: it is
@@ -46,10 +46,10 @@ impl<'a> Applied<'a> {
     }
 
     /// What differs.
-    pub fn differs(&self, content: &Content) -> Difference {
+    pub fn differs(&self, content: &InputDigest) -> RecordDiff {
         let is_scope = self.scope == Some(&content.scope);
         if self.digest == content.digest {
-            return if is_scope { Difference::Nothing } else { Difference::Scope };
+            return if is_scope { RecordDiff::Nothing } else { RecordDiff::Scope };
         }
         let since = if is_scope {
             // The same counts, so it is content that has changed, after it was recorded. Where no time is
@@ -58,7 +58,7 @@ impl<'a> Applied<'a> {
         } else {
             content.changed_at.filter(|changed| self.at.is_none_or(|at| *changed > at))
         };
-        since.map_or(Difference::Scope, Difference::Content)
+        since.map_or(RecordDiff::Scope, RecordDiff::Content)
     }
 }
 
@@ -72,23 +72,23 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let name = |rest: &str| format!("{}.{rest}", key.id());
         for (record, recorded, changed, touched, expected) in [
-            ("new.scope", Some(100), Some(200), Some(200), Difference::Nothing),
-            ("new.other", Some(100), Some(200), Some(200), Difference::Scope),
+            ("new.scope", Some(100), Some(200), Some(200), RecordDiff::Nothing),
+            ("new.other", Some(100), Some(200), Some(200), RecordDiff::Scope),
             // As long as labels had two parts.
-            ("new", Some(100), Some(200), Some(200), Difference::Scope),
-            ("old.scope", Some(100), Some(200), Some(200), Difference::Content(at(200))),
+            ("new", Some(100), Some(200), Some(200), RecordDiff::Scope),
+            ("old.scope", Some(100), Some(200), Some(200), RecordDiff::Content(at(200))),
             // The last key that counted has gone.
-            ("old.scope", Some(100), None, Some(200), Difference::Content(at(200))),
+            ("old.scope", Some(100), None, Some(200), RecordDiff::Content(at(200))),
             // A key went, and no time tells of it.
-            ("old.scope", Some(100), Some(50), Some(50), Difference::Content(at(100))),
-            ("old.scope", None, Some(50), Some(50), Difference::Content(at(50))),
-            ("old.scope", None, None, None, Difference::Scope),
-            ("old.other", Some(100), Some(200), Some(200), Difference::Content(at(200))),
-            ("old.other", Some(100), Some(50), Some(200), Difference::Scope),
-            ("old.other", Some(100), None, Some(200), Difference::Scope),
-            ("old.other", None, Some(50), Some(50), Difference::Content(at(50))),
+            ("old.scope", Some(100), Some(50), Some(50), RecordDiff::Content(at(100))),
+            ("old.scope", None, Some(50), Some(50), RecordDiff::Content(at(50))),
+            ("old.scope", None, None, None, RecordDiff::Scope),
+            ("old.other", Some(100), Some(200), Some(200), RecordDiff::Content(at(200))),
+            ("old.other", Some(100), Some(50), Some(200), RecordDiff::Scope),
+            ("old.other", Some(100), None, Some(200), RecordDiff::Scope),
+            ("old.other", None, Some(50), Some(50), RecordDiff::Content(at(50))),
         ] {
-            let content = Content {
+            let content = InputDigest {
                 digest: name("new"),
                 scope: "scope".into(),
                 changed_at: changed.map(at),

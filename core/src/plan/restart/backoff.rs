@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::brake::{Pace, Wait, WaitReason, not_before};
+use super::brake::{Pace, Wait, not_before};
 use crate::{
     api::StrategyType,
-    model::{Rollout, TrackRecord, WorkloadFacts},
+    model::{Rollout, TrackRecord, WaitReason, WorkloadFacts},
     plan::at_after,
 };
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::StrategyType,
+    model::{Ending, WaitReason},
     validate::{CompiledMonitor, MIN_INTERVAL, QUIET_PERIOD},
 };
 
@@ -62,68 +63,6 @@ impl Pace {
     }
 }
 
-/// What a restart, or the decision about it, waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WaitReason {
-    /// The stores are not complete yet.
-    Starting,
-    /// The API server has not been asked yet whether a monitor may.
-    Authority,
-    /// Content or pods have to be fetched first.
-    Facts,
-    /// An object that pods cannot start without is not there.
-    MissingObject,
-    /// An object that pods can do without has gone, or never was, and what counts is recorded without it if
-    /// it does not come back.
-    AbsentObject,
-    /// The content may still be changing.
-    QuietPeriod,
-    /// The rollout under way has to end first.
-    RolloutUnfinished,
-    /// The last restart was a moment ago.
-    MinInterval,
-    /// Other pods have to be ready first.
-    PodsNotReady,
-    /// A PodDisruptionBudget allows no pod to go now.
-    DisruptionBudget,
-    /// Restarts have followed one another soon, so that each waits longer than the one before.
-    Backoff,
-    /// Restarts in a row have not become ready.
-    CircuitOpen,
-    /// As many restarts as may be are under way in the cluster.
-    Budget,
-    /// Others of its monitor come first, or as many as may be are under way.
-    Stage,
-    /// Another workload of its monitor has failed with its new content.
-    StageStopped,
-    /// Its monitor's window is closed.
-    Window,
-}
-
-impl WaitReason {
-    /// The word for statuses.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "Starting",
-            Self::Authority => "AuthorityUnknown",
-            Self::Facts => "FactsMissing",
-            Self::MissingObject => "MissingObject",
-            Self::AbsentObject => "AbsentObject",
-            Self::QuietPeriod => "QuietPeriod",
-            Self::RolloutUnfinished => "RolloutUnfinished",
-            Self::MinInterval => "MinInterval",
-            Self::PodsNotReady => "PodsNotReady",
-            Self::DisruptionBudget => "DisruptionBudget",
-            Self::Backoff => "Backoff",
-            Self::CircuitOpen => "CircuitOpen",
-            Self::Budget => "Budget",
-            Self::Stage => "Stage",
-            Self::StageStopped => "StageStopped",
-            Self::Window => "Window",
-        }
-    }
-}
-
 /// A reason to wait, and when it ends by itself; `None`: an event ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -139,9 +78,19 @@ impl Wait {
         Self { reason, until: None }
     }
 
-    /// The clock ends it.
+    /// The clock ends it, or it is looked at again then.
     pub fn until(reason: WaitReason, until: Timestamp) -> Self {
         Self { reason, until: Some(until) }
+    }
+
+    /// When it ends by itself.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        self.until.filter(|_| self.reason.ended_by() == Ending::Clock)
+    }
+
+    /// It ends when a person has done something, or after an hour.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.reason, WaitReason::CircuitOpen | WaitReason::StageStopped)
     }
 }
 
@@ -194,28 +143,6 @@ pub(super) fn not_before(
     match until {
         Some(until) if until > now => Err(Wait::until(reason, until)),
         _ => Ok(()),
-    }
-}
-
-/// Whether the time that a wait names is its end; of the others it is when to look again.
-pub(crate) fn ends_by_the_clock(reason: WaitReason) -> bool {
-    match reason {
-        WaitReason::QuietPeriod
-        | WaitReason::MinInterval
-        | WaitReason::Backoff
-        | WaitReason::CircuitOpen
-        | WaitReason::Window
-        | WaitReason::AbsentObject
-        | WaitReason::MissingObject => true,
-        WaitReason::Starting
-        | WaitReason::Authority
-        | WaitReason::Facts
-        | WaitReason::RolloutUnfinished
-        | WaitReason::PodsNotReady
-        | WaitReason::Budget
-        | WaitReason::Stage
-        | WaitReason::StageStopped
-        | WaitReason::DisruptionBudget => false,
     }
 }
 

@@ -9,8 +9,10 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::brake::WaitReason;
-use crate::{model::World, names::WorkloadKey};
+use crate::{
+    model::{WaitReason, World},
+    names::WorkloadKey,
+};
 
 /// The restarts of ours under way: rollouts that are unfinished and not stuck, and what was decided a moment
 /// ago and no watch has told of yet.
@@ -65,7 +67,7 @@ pub fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
 /// Whether fewer than so many wait longer in its own namespace: asked first, since a status asks for
 /// thousands.
 fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
-    let reason = WaitReason::Budget.as_str();
+    let reason = WaitReason::Budget;
     let since = world.memory().workload(key).waits_since(reason).unwrap_or(now);
     let waiting = world.memory().waiting_for(reason, now);
     let before = waiting.filter(|(other, waiting)| {
@@ -78,7 +80,7 @@ fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Times
 /// so perhaps none of them gets one.
 pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     let time = now.unwrap_or(Timestamp::MIN);
-    if world.memory().waiting_for(WaitReason::Budget.as_str(), time).next().is_none() {
+    if world.memory().waiting_for(WaitReason::Budget, time).next().is_none() {
         return Vec::new();
     }
     line(world, &Places::of(world, now), None, time).into_iter().cloned().collect()
@@ -95,7 +97,7 @@ fn line<'w>(
     if places.free == 0 {
         return Vec::new();
     }
-    let waiting = world.memory().waiting_for(WaitReason::Budget.as_str(), now);
+    let waiting = world.memory().waiting_for(WaitReason::Budget, now);
     let mut since: BTreeMap<&WorkloadKey, Timestamp> =
         waiting.map(|(key, waiting)| (key, waiting.since)).collect();
     if let Some(newcomer) = newcomer {
@@ -135,7 +137,7 @@ mod tests {
     }
 
     fn waits(world: &mut World, key: &WorkloadKey, second: i64) {
-        let reason = WaitReason::Budget.as_str();
+        let reason = WaitReason::Budget;
         world.memory_mut().at_workload(key, |memory| memory.wait_for(reason, at(second)));
     }
 

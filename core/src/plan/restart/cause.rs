@@ -4,8 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    inputs::Inputs, reach::workloads_using, restarts::plan_in_line, stage::Lines,
-    workload_plan::WorkloadState,
+    inputs::Inputs, reach::workloads_using, restarts::plan_in_line, stage::Lines, state::RestartState,
 };
 use crate::{
     model::World,
@@ -90,7 +89,8 @@ pub fn restarting_for(world: &World, object: &ObjectKey, now: Timestamp) -> Vec<
     let lines = Lines::default();
     using.retain(|key| {
         let plan = plan_in_line(world, &lines, key, now);
-        let restarts = matches!(plan.state, WorkloadState::Waiting(_) | WorkloadState::Restarting);
+        let restarts =
+            matches!(plan.state, RestartState::Waiting(_) | RestartState::Due | RestartState::Restarting);
         restarts && plan.causes.iter().any(|cause| cause.object == *object)
     });
     using

@@ -75,7 +75,7 @@ impl Use<'_> {
 
 /// The content of inputs, once all of it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct InputDigest {
     /// Combined keyed digest.
     pub digest: String,
     /// Short digest of what counts, whatever it holds.
@@ -87,7 +87,7 @@ pub struct Content {
     pub touched_at: Option<Timestamp>,
 }
 
-impl Content {
+impl InputDigest {
     /// How it is recorded.
     pub fn label(&self) -> String {
         format!("{}.{}", self.digest, self.scope)
@@ -146,7 +146,7 @@ impl<'w> Inputs<'w> {
     }
 
     /// The content, reduced; `None` while some of it is not known.
-    pub fn content(&self, world: &World, key: &DigestKey) -> Option<Content> {
+    pub fn content(&self, world: &World, key: &DigestKey) -> Option<InputDigest> {
         let (mut changed_at, mut touched_at) = (None, None);
         let mut parts = Vec::with_capacity(self.objects.len());
         for (object, uses) in &self.objects {
@@ -160,7 +160,12 @@ impl<'w> Inputs<'w> {
             }
             parts.push((object, used));
         }
-        Some(Content { digest: key.inputs(parts), scope: key.scope(&self.scope()), changed_at, touched_at })
+        Some(InputDigest {
+            digest: key.inputs(parts),
+            scope: key.scope(&self.scope()),
+            changed_at,
+            touched_at,
+        })
     }
 
     /// What counts, in words: the objects that are there, and the filters of their keys.

@@ -4,10 +4,10 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::brake::{Wait, WaitReason};
+use super::brake::Wait;
 use crate::{
     api::{StrategyType, WorkloadKind},
-    model::{PodFacts, PodsSeen, WorkloadFacts},
+    model::{PodFacts, PodsSeen, WaitReason, WorkloadFacts},
 };
 
 /// A label of ours that was written this shortly before a change shows that we knew the old content while

@@ -4,213 +4,139 @@
 use jiff::Timestamp;
 
 use super::{
-    backoff,
-    brake::{Wait, WaitReason},
-    budget::has_place,
+    brake::Wait,
+    gates::{self, OldPods, is_held},
     pods::{self, Before, Removal, RemovePod},
-    restarts::{Case, LOOK_AGAIN, LOOK_AGAIN_ANYWAY},
-    soak, stage, window,
-    workload_plan::{RestartAction, WorkloadPlan, WorkloadState},
+    restarts::{Case, LOOK_AGAIN},
+    state::{Failure, RestartState},
+    workload_plan::{RestartAction, WorkloadPlan},
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, Rollout, Went},
-    plan::{Need, at_after},
+    model::{PodFacts, PodsSeen, Rollout, RolloutFault, WaitReason, Went},
+    plan::Need,
 };
 
 impl Case<'_> {
     /// Why nobody restarts it, no matter who asks.
-    pub(super) fn stopped(&self) -> Option<WorkloadState> {
+    pub(super) fn stopped(&self) -> Option<RestartState> {
         if self.facts.rollout == Rollout::Paused {
-            return Some(WorkloadState::Paused);
+            return Some(RestartState::Paused);
         }
         let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
-        (self.world.settings().annotations && says_no).then_some(WorkloadState::Suspended)
+        (self.world.settings().annotations && says_no).then_some(RestartState::OptedOut)
     }
 
     /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are
     /// removed one by one, a record that they are to be removed is written first: it survives us, and content
     /// that changes back half-way differs from what is written.
-    pub(super) fn begin(
-        &self,
-        seen: &PodsSeen,
-        stale: &[&PodFacts],
-        since: Timestamp,
-        before: Before,
-    ) -> Result<WorkloadPlan, Wait> {
-        let (label, pending) = (self.content.label(), self.content.label_while(Some(before)));
-        let restarting =
-            |action| self.went(Went::UnderWay, WorkloadPlan::act(WorkloadState::Restarting, action));
-        let rollout =
-            |label| RestartAction::Rollout { label, stamp: self.stamp(), track: self.track_with_next() };
-        // Nothing of the controller's to do: with a new template it would replace pods that run the content
-        // already.
-        if let Rollout::Partitioned(partition) = self.facts.rollout
-            && self.pace.strategy == StrategyType::Rollout
-            && self.is_held(stale, partition)
-        {
-            return Ok(WorkloadPlan::rest(self.held(stale, partition)));
-        }
-        self.opens(since, self.facts.last_restart)?;
-        if !has_place(self.world, self.key, self.now) {
-            return Ok(self.look_anyway(WaitReason::Budget));
-        }
-        if self.pace.strategy != StrategyType::Rollout {
-            before.is_past(self.now)?;
-            self.next(seen, stale, since)?;
-            return Ok(restarting(RestartAction::Begin { label: pending, track: self.track_with_next() }));
-        }
-        match self.facts.rollout {
+    ///
+    /// # Errors
+    /// How it stands, where something holds it back.
+    pub(super) fn begin(&self, pods: &OldPods<'_>) -> Result<WorkloadPlan, RestartState> {
+        gates::pass_pods(gates::BEGINNING, self, pods)?;
+        let (label, pending) = (self.content.label(), self.content.label_while(Some(pods.before)));
+        let track = self.track_with_next();
+        let action = match (self.pace.strategy, &self.facts.rollout) {
+            (StrategyType::Evict | StrategyType::Delete, _) => RestartAction::Begin { label: pending, track },
             // The template first: the pods that come are of the new revision.
-            Rollout::OnDelete => {
-                before.is_past(self.now)?;
-                self.next(seen, stale, since)?;
-                Ok(restarting(rollout(pending)))
+            (StrategyType::Rollout, Rollout::OnDelete | Rollout::Partitioned(_)) => {
+                RestartAction::Rollout { label: pending, stamp: self.stamp(), track }
             }
-            Rollout::Partitioned(_) => {
-                before.is_past(self.now)?;
-                Ok(restarting(rollout(pending)))
-            }
-            _ => Ok(restarting(rollout(label))),
-        }
+            (StrategyType::Rollout, _) => RestartAction::Rollout { label, stamp: self.stamp(), track },
+        };
+        Ok(self.went(Went::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
     }
 
     /// The next step, until none is left of those that began before then. A list of pods that is too old to
     /// act by still says how it stands.
     pub(super) fn go_on(&self, before: Before) -> WorkloadPlan {
         if let Some(state) = self.stopped() {
-            let plan = WorkloadPlan::rest(state);
-            // Nothing waits for a workload that its owner has taken out.
-            return match plan.state {
-                WorkloadState::Suspended => self.went(Went::Through, plan),
-                _ => plan,
-            };
+            return self.hold_begun(state);
         }
         let need = |state| {
-            let plan = WorkloadPlan::need(vec![Need::Pods(self.key.clone())]);
-            self.went(Went::UnderWay, WorkloadPlan { state, ..plan })
+            let needs = vec![Need::Pods(self.key.clone())];
+            self.went(Went::UnderWay, WorkloadPlan { needs, ..WorkloadPlan::rest(state) })
         };
-        let Some(seen) = self.last_seen() else { return need(WorkloadState::Restarting) };
-        let plan = self.step(seen, before).unwrap_or_else(|wait| self.went(Went::UnderWay, self.wait(wait)));
-        match pods::is_fresh(seen, before.time(), self.now) {
+        let Ok(pods) = self.old_pods(before.time(), before) else { return need(RestartState::Restarting) };
+        let plan = self.next_step(&pods).unwrap_or_else(|state| self.hold_begun(state));
+        match pods::is_fresh(pods.seen, pods.since, self.now) {
             true => plan,
             false => need(plan.state),
         }
     }
 
-    fn step(&self, seen: &PodsSeen, before: Before) -> Result<WorkloadPlan, Wait> {
-        let stale = self.stale(seen, before);
-        if stale.is_empty() {
+    fn next_step(&self, pods: &OldPods<'_>) -> Result<WorkloadPlan, RestartState> {
+        if pods.stale.is_empty() {
             return Ok(self.replaced());
         }
-        let failed = soak::failed_among(self.replacements(seen, &stale), self.now);
-        if let (Some(why), Some(_)) = (failed, self.soak()) {
-            let state = WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(&why) };
-            let recheck = Some(at_after(self.now, soak::WATCH));
-            return Ok(self.went(Went::Failed(why), WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }));
+        gates::pass_pods(gates::GOING_ON, self, pods)?;
+        if self.removes_pods() {
+            gates::pass_pods(gates::REMOVING, self, pods)?;
+            return Ok(self.remove(self.next(pods)?));
         }
-        self.patience()?;
-        // It has its turn, but for where another one has failed meanwhile.
-        stage::goes_on(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
-            .map_err(Wait::for_event)?;
-        let by_controller = || {
-            let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
-            self.went(
-                Went::UnderWay,
-                WorkloadPlan { recheck, ..WorkloadPlan::rest(WorkloadState::Restarting) },
-            )
-        };
-        if self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete {
-            return self.remove(seen, &stale, before);
-        }
-        match self.facts.rollout {
-            // Nothing waits for pods that their owner holds.
-            Rollout::Partitioned(partition) if self.is_held(&stale, partition) => {
-                Ok(self.went(Went::Through, WorkloadPlan::rest(self.held(&stale, partition))))
-            }
-            Rollout::Partitioned(_) if self.is_stamped() => match self.rollout_is_late() {
-                Some(state) => {
-                    let why = "its rollout has not come to its partition in time".to_owned();
-                    Ok(self.went(Went::Failed(why), WorkloadPlan::rest(state)))
-                }
-                None => Ok(by_controller()),
-            },
-            Rollout::Unfinished => Ok(by_controller()),
-            // Begun by removal, under another strategy.
-            _ => {
-                let streak = self.facts.track.streak;
-                backoff::interval(&self.pace, streak, self.facts.last_restart, self.now)?;
-                self.begin(seen, &stale, before.time(), before)
-            }
-        }
+        gates::pass_pods(gates::ROLLING, self, pods)?;
+        // Begun by removal, under another strategy.
+        self.begin(pods)
     }
 
-    /// Removes the next pod.
-    fn remove(&self, seen: &PodsSeen, stale: &[&PodFacts], before: Before) -> Result<WorkloadPlan, Wait> {
-        let pod = self.next(seen, stale, before.time())?;
-        self.opens(before.time(), Some(pod.created))?;
-        // A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
-        if self.facts.rollout == Rollout::Unfinished && pod.ready {
-            return Ok(self.after_rollout());
-        }
+    /// How a restart goes that stands so, for those who wait for it.
+    fn hold_begun(&self, state: RestartState) -> WorkloadPlan {
+        let went = match &state {
+            RestartState::Failed(Failure::Stage { fault, .. }) => Went::Failed(fault.clone()),
+            RestartState::Failed(Failure::RolloutStuck) => Went::Failed(RolloutFault::Partition),
+            // Nothing waits for pods that their owner holds, or for a workload that its owner has taken out.
+            RestartState::Held { .. } | RestartState::OptedOut => Went::Through,
+            RestartState::Paused => return self.hold(state),
+            _ => Went::UnderWay,
+        };
+        self.went(went, self.hold(state))
+    }
+
+    fn remove(&self, pod: &PodFacts) -> WorkloadPlan {
         let action = RestartAction::RemovePods {
             label: self.content.label(),
             pods: vec![RemovePod::from(pod)],
             how: Removal::by(self.pace.strategy),
         };
         let recheck = Some(pods::add(self.now, LOOK_AGAIN));
-        let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(WorkloadState::Restarting, action) };
-        Ok(self.went(Went::UnderWay, plan))
+        let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(RestartState::Due, action) };
+        self.went(Went::UnderWay, plan)
     }
 
-    /// Only the clock tells that a partitioned rollout is stuck.
-    fn rollout_is_late(&self) -> Option<WorkloadState> {
-        let began = self.facts.last_restart.filter(|_| self.facts.restarted_by_us())?;
-        (at_after(began, soak::PATIENCE) <= self.now).then(|| WorkloadState::Failed {
-            reason: "RolloutStuck",
-            message: "has not become ready in time since the restart; see the events of its pods".into(),
-        })
+    /// Whether pods are removed one by one, and not replaced by their controller.
+    pub(super) fn removes_pods(&self) -> bool {
+        self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete
     }
 
-    /// Whether the windows of all its monitors are open.
-    fn opens(&self, since: Timestamp, last: Option<Timestamp>) -> Result<(), Wait> {
-        window::opens(self.world, &self.inputs.monitors, since, last, self.now)
+    /// Whether the controller rolls this very content out, down to a partition.
+    pub(super) fn is_partitioned_for_this(&self) -> bool {
+        let is_stamped = self.facts.stamped_for() == Some(&*self.content.digest);
+        is_stamped && matches!(self.facts.rollout, Rollout::Partitioned(_))
     }
 
-    /// The pod that goes next, when one may.
-    fn next<'p>(
-        &self,
-        seen: &PodsSeen,
-        stale: &[&'p PodFacts],
-        since: Timestamp,
-    ) -> Result<&'p PodFacts, Wait> {
-        let pod = pods::next_of_workload(self.facts, self.key.kind, seen, stale)
-            .ok_or(Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN)))?;
-        if !self.is_nudged(since, Some(pod.created)) {
-            backoff::interval(&self.pace, self.facts.track.streak, Some(pod.created), self.now)?;
-        }
-        Ok(pod)
+    /// The pod that goes next.
+    ///
+    /// # Errors
+    /// Too few pods serve.
+    pub(super) fn next<'p>(&self, pods: &OldPods<'p>) -> Result<&'p PodFacts, Wait> {
+        let unready = Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN));
+        pods::next_of_workload(self.facts, self.key.kind, pods.seen, &pods.stale).ok_or(unready)
     }
 
-    /// The pods that run old content and are to stay.
-    pub(super) fn stale<'p>(&self, seen: &'p PodsSeen, before: Before) -> Vec<&'p PodFacts> {
-        let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
-        seen.pods.iter().filter(is_stale).collect()
+    /// Its pods as last listed for this version of it, and which of them began before this and are to stay.
+    ///
+    /// # Errors
+    /// They have to be listed.
+    pub(super) fn old_pods(&self, since: Timestamp, before: Before) -> Result<OldPods<'_>, RestartState> {
+        let seen = self.last_seen().ok_or(Wait::for_event(WaitReason::Facts))?;
+        Ok(OldPods { seen, stale: stale(seen, before), since, before })
     }
 
     /// The latest list of pods for this version of the workload.
-    pub(super) fn last_seen(&self) -> Option<&PodsSeen> {
+    fn last_seen(&self) -> Option<&PodsSeen> {
         let seen = self.world.pods(self.key)?;
         (seen.resource_version == self.facts.resource_version).then_some(seen)
-    }
-
-    /// The pods that are not to be replaced any more: those that came for them, for one.
-    fn replacements<'p>(
-        &self,
-        seen: &'p PodsSeen,
-        stale: &[&'p PodFacts],
-    ) -> impl Iterator<Item = &'p PodFacts> {
-        seen.pods.iter().filter(|pod| !stale.iter().any(|old| old.uid == pod.uid))
     }
 
     /// Whether the latest list of pods shows that there is nothing to do above the partition.
@@ -218,16 +144,14 @@ impl Case<'_> {
         let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
         self.pace.strategy == StrategyType::Rollout
             && self.last_seen().is_some_and(|seen| {
-                let stale = self.stale(seen, pods::before(since, self.facts.recorded));
-                !stale.is_empty() && self.is_held(&stale, partition)
+                let stale = stale(seen, pods::before(since, self.facts.recorded));
+                !stale.is_empty() && is_held(&stale, partition)
             })
     }
+}
 
-    fn is_held(&self, stale: &[&PodFacts], partition: i32) -> bool {
-        stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
-    }
-
-    fn held(&self, stale: &[&PodFacts], partition: i32) -> WorkloadState {
-        WorkloadState::Held { partition, old: stale.len() }
-    }
+/// The pods that run old content and are to stay.
+fn stale(seen: &PodsSeen, before: Before) -> Vec<&PodFacts> {
+    let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
+    seen.pods.iter().filter(is_stale).collect()
 }

@@ -6,25 +6,27 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    applied::{Applied, Difference},
+    applied::{Applied, RecordDiff},
     backoff,
-    brake::{self, Pace, Wait, WaitReason},
-    budget::has_place,
+    brake::{Pace, Wait},
     cause::causes,
-    inputs::{Content, Inputs},
+    gates,
+    inputs::{InputDigest, Inputs},
     nudge::is_nudged,
     pods::{self, Before},
     progress::progress,
+    retry::not_again_yet,
     soak,
-    stage::{self, Due, Lines},
+    stage::{self, Lines, Readiness},
+    state::{Failure, RestartState},
     window,
-    workload_plan::{RestartAction, WorkloadPlan, WorkloadState},
+    workload_plan::{RestartAction, WorkloadPlan},
 };
 use crate::{
     api::StrategyType,
-    model::{AGAIN, Restarted, Rollout, Taken, TrackRecord, Went, WorkloadFacts, World},
+    model::{AGAIN, Restarted, RolloutFault, Taken, TrackRecord, WaitReason, Went, WorkloadFacts, World},
     names::WorkloadKey,
-    plan::Need,
+    plan::{Need, at_after},
 };
 
 /// When to look again at pods that we wait for and do not watch.
@@ -40,41 +42,41 @@ pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> Worklo
 }
 
 /// The same, with what is known already of those that it may have to wait for.
-pub(super) fn plan_in_line(world: &World, lines: &Lines, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
+pub(crate) fn plan_in_line(world: &World, lines: &Lines, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
     Case::of(world, lines, key, now).map_or_else(|plan| *plan, |case| case.plan())
 }
 
 /// Whether a workload is due, and nothing but its turn and windows hold it back.
-pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Due {
+pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Readiness {
     let lines = Lines::default();
     let case = match Case::of(world, &lines, key, now) {
         Ok(case) => case,
-        Err(plan) if matches!(plan.state, WorkloadState::Waiting(_)) => return Due::Unknown,
-        Err(_) => return Due::No,
+        Err(plan) if matches!(plan.state, RestartState::Waiting(_)) => return Readiness::Unknown,
+        Err(_) => return Readiness::No,
     };
-    let Some(Difference::Content(since)) = case.difference() else { return Due::No };
+    let Some(RecordDiff::Content(since)) = case.difference() else { return Readiness::No };
     let known = world.memory().workload(key).restarted.as_ref();
     if known
         .is_some_and(|known| known.content == case.content.digest && matches!(known.went, Went::Failed(_)))
     {
-        return Due::Failed;
+        return Readiness::Failed;
     }
-    if case.stopped() == Some(WorkloadState::Suspended) {
-        return Due::No;
+    if case.stopped() == Some(RestartState::OptedOut) {
+        return Readiness::No;
     }
     if case.is_seen_held(since) {
-        return Due::Left;
+        return Readiness::Left;
     }
     // What it waits for after its turn has come, as last seen.
     let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
-    if case.failed_before().is_some()
-        || waits.iter().any(|reason| world.memory().workload(key).waits_since(reason.as_str()).is_some())
-        || !matches!(case.held_back(since), Ok(None))
+    if case.tried().is_some()
+        || waits.iter().any(|reason| world.memory().workload(key).waits_since(*reason).is_some())
+        || gates::pass(gates::OWN, &case, since).is_err()
     {
-        return Due::Held;
+        return Readiness::Held;
     }
     let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
-    Due::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
+    Readiness::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
 }
 
 /// One workload, and everything that has to be known of it to decide.
@@ -85,7 +87,7 @@ pub(super) struct Case<'w> {
     pub(super) facts: &'w WorkloadFacts,
     pub(super) inputs: Inputs<'w>,
     pub(super) pace: Pace,
-    pub(super) content: Content,
+    pub(super) content: InputDigest,
     applied: Option<Applied<'w>>,
     pub(super) now: Timestamp,
 }
@@ -105,15 +107,15 @@ impl<'w> Case<'w> {
         };
         let namespace_stays = !world.namespaces().get(&key.namespace).is_some_and(|facts| facts.terminating);
         let facts = world.workloads().get(key).filter(|facts| !facts.deleting && namespace_stays);
-        let Some(facts) = facts else { return rest(WorkloadState::NotWatched) };
+        let Some(facts) = facts else { return rest(RestartState::Unwatched) };
         let inputs = Inputs::of(world, key, facts);
         if inputs.pending {
             // Deciding without this monitor's objects would write a label now and another one in a moment.
             return wait(WaitReason::Authority);
         }
         let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
-            let refused = inputs.refused.map(WorkloadState::Unauthorized);
-            return rest(refused.unwrap_or(WorkloadState::NotWatched));
+            let refused = inputs.refused.map(RestartState::Unauthorized);
+            return rest(refused.unwrap_or(RestartState::Unwatched));
         };
         let Some(content) = inputs.content(world, digest_key) else {
             return Err(Box::new(WorkloadPlan::need(inputs.needs(world))));
@@ -124,11 +126,11 @@ impl<'w> Case<'w> {
 
     /// How the record differs from what is there now; where somebody took the record away, it is to be
     /// written again, and a rollout of ours that went with it is to be done again.
-    fn difference(&self) -> Option<Difference> {
+    fn difference(&self) -> Option<RecordDiff> {
         let difference = self.applied.map(|applied| applied.differs(&self.content))?;
         Some(match (difference, self.world.taken(self.key), self.content.changed_at) {
-            (Difference::Nothing, Some(Taken::Rollout), Some(since)) => Difference::Content(since),
-            (Difference::Nothing, Some(_), _) => Difference::Scope,
+            (RecordDiff::Nothing, Some(Taken::Rollout), Some(since)) => RecordDiff::Content(since),
+            (RecordDiff::Nothing, Some(_), _) => RecordDiff::Scope,
             (difference, ..) => difference,
         })
     }
@@ -138,66 +140,53 @@ impl Case<'_> {
     fn plan(&self) -> WorkloadPlan {
         let difference = self.difference();
         let pending = self.applied.and_then(|applied| applied.pending);
-        if difference == Some(Difference::Nothing) && pending.is_none() {
+        if difference == Some(RecordDiff::Nothing) && pending.is_none() {
             return self.current();
         }
-        if let Some(plan) = self.failed_before() {
-            return match (difference, pending) {
-                (Some(Difference::Content(since)), _) => self.since(since, plan),
-                (_, Some(before)) => self.begun(before, plan),
-                _ => plan,
-            };
+        let due = |plan| match (difference, pending) {
+            (Some(RecordDiff::Content(since)), _) => self.due_since(since, self.facts.recorded, plan),
+            // Since it was written that pods are to be replaced, nothing has changed.
+            (_, Some(before)) => self.due_since(before.time(), None, plan),
+            (_, None) => plan,
+        };
+        if let Some(plan) = self.tried() {
+            return due(plan);
         }
         match (difference, pending) {
-            (None, _) => self.adopt().unwrap_or_else(WorkloadPlan::from),
-            (Some(Difference::Nothing), None) => self.current(),
-            (Some(Difference::Nothing), Some(before)) => self.begun(before, self.go_on(before)),
-            (Some(Difference::Scope), pending) => self.record(pending).unwrap_or_else(WorkloadPlan::from),
-            (Some(Difference::Content(since)), pending) => {
-                self.since(since, self.due(since, pending).unwrap_or_else(|wait| self.wait(wait)))
-            }
+            (None, _) => self.adopt(),
+            (Some(RecordDiff::Nothing), None) => self.current(),
+            (Some(RecordDiff::Nothing), Some(before)) => due(self.go_on(before)),
+            (Some(RecordDiff::Scope), pending) => self.record(pending),
+            (Some(RecordDiff::Content(since)), pending) => due(self.begin_for(since, pending)),
         }
     }
 
-    fn since(&self, since: Timestamp, plan: WorkloadPlan) -> WorkloadPlan {
-        let causes = causes(self.world, &self.inputs, self.facts.recorded);
-        WorkloadPlan { due_since: Some(since), causes, ..plan }
-    }
-
-    /// Since it was written that pods are to be replaced, nothing has changed.
-    fn begun(&self, before: Before, plan: WorkloadPlan) -> WorkloadPlan {
-        let causes = causes(self.world, &self.inputs, None);
-        WorkloadPlan { due_since: Some(before.time()), causes, ..plan }
+    fn due_since(&self, since: Timestamp, recorded: Option<Timestamp>, plan: WorkloadPlan) -> WorkloadPlan {
+        WorkloadPlan { due_since: Some(since), causes: causes(self.world, &self.inputs, recorded), ..plan }
     }
 
     /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made
-    /// during the pause would not be seen. Pods that still wait for an object that is not there yet will
-    /// start with it: adopted without it, they would restart for it as soon as it comes (External Secrets,
-    /// sealed Secrets).
-    fn adopt(&self) -> Result<WorkloadPlan, Wait> {
-        let is_rolling = matches!(self.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
-        let is_starting = is_rolling || (self.facts.available == 0 && self.facts.desired > 0);
-        if !self.inputs.missing.is_empty() && is_starting {
-            return Err(Wait::for_event(WaitReason::MissingObject));
-        }
-        if self.inputs.objects.is_empty() {
-            self.patience()?;
+    /// during the pause would not be seen.
+    fn adopt(&self) -> WorkloadPlan {
+        if let Err(state) = gates::pass(gates::ADOPTING, self, self.now) {
+            return self.hold(state);
         }
         let adoption = self.adoption(self.facts.track.clone());
-        Ok(self.went(Went::Through, WorkloadPlan::act(WorkloadState::UpToDate, adoption)))
+        self.went(Went::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now. What was
     /// still to be replaced still is.
-    ///
-    /// Also what pods can do without is waited for: recorded without it, its return would look like a change.
-    fn record(&self, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
-        self.patience()?;
-        if !self.inputs.absent.is_empty() {
-            brake::patience(WaitReason::AbsentObject, self.missing_since(), self.now)?;
+    fn record(&self, pending: Option<Before>) -> WorkloadPlan {
+        if let Err(state) = gates::pass(gates::RECORDING, self, self.now) {
+            return self.hold(state);
         }
         let (label, track) = (self.content.label_while(pending), self.facts.track.clone());
-        Ok(WorkloadPlan::act(progress(self.facts, self.now), RestartAction::Adopt { label, track }))
+        let state = match progress(self.facts, self.now) {
+            RestartState::Current => RestartState::Unrecorded,
+            state => state,
+        };
+        WorkloadPlan::act(state, RestartAction::Adopt { label, track })
     }
 
     /// The content is recorded, and nothing restarts.
@@ -209,7 +198,7 @@ impl Case<'_> {
     pub(super) fn replaced(&self) -> WorkloadPlan {
         let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
         let went = if self.facts.is_being_replaced() { Went::UnderWay } else { Went::Through };
-        self.went(went, WorkloadPlan::act(WorkloadState::UpToDate, self.adoption(track)))
+        self.went(went, WorkloadPlan::act(RestartState::Unrecorded, self.adoption(track)))
     }
 
     /// How its restarts have gone, the one included that is about to begin.
@@ -229,52 +218,36 @@ impl Case<'_> {
         backoff::one_more(track, &self.pace, last, self.now)
     }
 
-    /// While something is missing the digest lacks its content: recorded now, its return would look like a
-    /// change, and `kubectl replace --force` would restart everybody for nothing.
-    pub(super) fn patience(&self) -> Result<(), Wait> {
-        if self.inputs.missing.is_empty() {
-            return Ok(());
-        }
-        brake::patience(WaitReason::MissingObject, self.missing_since(), self.now)
-    }
-
-    fn missing_since(&self) -> Timestamp {
+    /// Since when something is missing, as far as that is remembered.
+    pub(super) fn missing_since(&self) -> Timestamp {
         self.world.memory().workload(self.key).missing_since.unwrap_or(self.now)
     }
 
     /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods
     /// become ready, and stayed so?
     fn current(&self) -> WorkloadPlan {
-        let deadline = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
+        let deadline = self.deadline();
         let plan = WorkloadPlan { recheck: deadline, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
         let Some(soak) = self.soak() else { return plan };
         let by_removal = self.pace.strategy != StrategyType::Rollout;
-        let course = soak::course(self.world, self.key, self.facts, by_removal, soak, self.now);
-        let state = match &course.went {
+        let checked = soak::check(self.world, self.key, self.facts, by_removal, soak, self.now);
+        let state = match &checked.went {
             Went::Through => plan.state,
-            Went::UnderWay | Went::Soaking => WorkloadState::Restarting,
+            Went::UnderWay | Went::Soaking => RestartState::Restarting,
             Went::Failed(_) if backoff::is_open(&backoff::track(self.facts, self.now)) => plan.state,
-            Went::Failed(why) => {
-                WorkloadState::Failed { reason: "StageFailed", message: self.stage_failed(why) }
-            }
+            Went::Failed(fault) => self.stage_failed(fault.clone()),
         };
-        let needs = course.needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
-        let recheck = course.recheck.into_iter().chain(deadline).min();
-        self.went(course.went, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
+        let needs = checked.needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
+        let recheck = checked.recheck.into_iter().chain(deadline).min();
+        self.went(checked.went, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
     }
 
-    pub(super) fn stage_failed(&self, why: &str) -> String {
+    /// It runs changed content and has failed, so that others wait.
+    pub(super) fn stage_failed(&self, fault: RolloutFault) -> RestartState {
         let is_other = |content: &&str| *content != self.content.digest;
         let recorded = self.facts.track.last_good.as_deref().filter(is_other);
-        let last_good = self.facts.last_good().filter(is_other).or(recorded);
-        let last_good = last_good.map_or("the last that worked is not known".to_owned(), |content| {
-            format!("the last that worked is {content}")
-        });
-        format!(
-            "runs changed content and has failed: {why}. This content is {}, {last_good}. No other workload of its \
-             monitor restarts before it is ready or its content is changed",
-            self.content.digest
-        )
+        let last_good = self.facts.last_good().filter(is_other).or(recorded).map(str::to_owned);
+        RestartState::Failed(Failure::Stage { fault, content: self.content.digest.clone(), last_good })
     }
 
     /// How long it must stay ready before others follow, where others wait for it.
@@ -288,36 +261,35 @@ impl Case<'_> {
         WorkloadPlan { restarted, ..plan }
     }
 
-    /// A wait for others ends with an event of theirs, on which nothing hangs alone.
-    pub(super) fn wait(&self, wait: Wait) -> WorkloadPlan {
-        let is_for_others = matches!(wait.reason, WaitReason::Stage | WaitReason::StageStopped);
-        let anyway = is_for_others.then(|| pods::add(self.now, LOOK_AGAIN_AT_OTHERS));
-        WorkloadPlan { recheck: wait.until.or(anyway), ..WorkloadPlan::from(wait) }
+    /// It stands so, and nothing is done: when to look again, and what has to be known.
+    pub(super) fn hold(&self, state: RestartState) -> WorkloadPlan {
+        let again = |span| Some(pods::add(self.now, span));
+        let recheck = match &state {
+            // An event of others ends it, on which nothing hangs alone.
+            RestartState::Waiting(wait) => match wait.reason {
+                WaitReason::Stage | WaitReason::StageStopped => again(LOOK_AGAIN_AT_OTHERS),
+                WaitReason::Budget => again(LOOK_AGAIN_ANYWAY),
+                WaitReason::RolloutUnfinished => {
+                    again(LOOK_AGAIN_ANYWAY).into_iter().chain(self.deadline()).min()
+                }
+                _ => wait.until,
+            },
+            RestartState::Restarting => again(LOOK_AGAIN_ANYWAY),
+            RestartState::Failed(Failure::Stage { .. }) => Some(at_after(self.now, soak::WATCH)),
+            _ => None,
+        };
+        let needs_pods = state.wait().is_some_and(|wait| wait.reason == WaitReason::Facts);
+        let needs = needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
+        WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) }
     }
 
-    /// What holds back a restart and has nothing to do with other workloads, nor with its pods.
-    fn held_back(&self, since: Timestamp) -> Result<Option<WorkloadPlan>, Wait> {
-        if let Some(state) = self.stopped() {
-            return Ok(Some(WorkloadPlan::rest(state)));
-        }
-        let unsettled = self.world.memory().workload(self.key).waits_since(WaitReason::QuietPeriod.as_str());
-        brake::quiet(&self.pace, since, unsettled, self.now)?;
-        self.patience()?;
-        let is_rolling = self.pace.strategy == StrategyType::Rollout
-            && self.facts.rollout_at(self.now) == Rollout::Unfinished;
-        if is_rolling && !self.is_known_to_fail() {
-            return Ok(Some(self.after_rollout()));
-        }
-        if !self.is_nudged(since, self.facts.last_restart) {
-            let (track, last) = (backoff::track(self.facts, self.now), self.facts.last_restart);
-            backoff::circuit(&track, last, self.now)?;
-            backoff::interval(&self.pace, track.streak, last, self.now)?;
-        }
-        Ok(None)
+    /// When the rollout under way counts as stuck, if that is yet to come.
+    fn deadline(&self) -> Option<Timestamp> {
+        self.facts.rollout_deadline().filter(|deadline| *deadline > self.now)
     }
 
-    /// A rollout that crashes need not reach its deadline before content that may mend it follows.
-    fn is_known_to_fail(&self) -> bool {
+    /// A rollout of ours is remembered to fail.
+    pub(super) fn is_known_to_fail(&self) -> bool {
         matches!(soak::remembered(self.world, self.key, self.facts), Some(Went::Failed(_)))
     }
 
@@ -327,49 +299,23 @@ impl Case<'_> {
 
     /// The label says that it runs other content, or that some of its pods do: those that began before
     /// `since`.
-    fn due(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, Wait> {
-        if let Some(plan) = self.held_back(since)? {
-            return Ok(plan);
-        }
-        // This comes before its pods are listed: few of the hundreds that are due have their turn.
-        stage::may_go(self.world, self.lines, self.key, &self.inputs.monitors, self.now)
-            .map_err(Wait::for_event)?;
-        if self.waits_for_place() && !has_place(self.world, self.key, self.now) {
-            // Its pods are listed again when it is its turn.
-            return Ok(self.look_anyway(WaitReason::Budget));
-        }
-        let need = || WorkloadPlan::need(vec![Need::Pods(self.key.clone())]);
-        let Some(seen) = self.last_seen() else { return Ok(need()) };
+    fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
+        self.first_step(since, pending).unwrap_or_else(|state| self.hold(state))
+    }
+
+    fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
+        gates::pass(gates::OWN, self, since)?;
+        gates::pass(gates::TURN, self, since)?;
         let before = pods::before(since, self.facts.recorded);
-        let before = pending.map_or(before, |pending| pending.max(before));
-        let stale = self.stale(seen, before);
-        let plan = match stale.is_empty() {
-            true => Ok(self.replaced()),
-            false => self.begin(seen, &stale, since, before),
-        };
-        match plan {
-            plan if pods::is_fresh(seen, since, self.now) => plan,
-            // Too old to act by, it still says what is waited for.
-            Err(wait) => Ok(WorkloadPlan { needs: need().needs, ..self.wait(wait) }),
-            Ok(_) => Ok(need()),
+        let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
+        let plan = if pods.stale.is_empty() { Ok(self.replaced()) } else { self.begin(&pods) };
+        if pods::is_fresh(pods.seen, since, self.now) {
+            return plan;
         }
-    }
-
-    pub(super) fn after_rollout(&self) -> WorkloadPlan {
-        let plan = self.look_anyway(WaitReason::RolloutUnfinished);
-        let deadline = self.facts.rollout_deadline().filter(|deadline| *deadline > self.now);
-        WorkloadPlan { recheck: plan.recheck.min(deadline.or(plan.recheck)), ..plan }
-    }
-
-    /// Waits for an event, and does not rely on it.
-    pub(super) fn look_anyway(&self, reason: WaitReason) -> WorkloadPlan {
-        let state = WorkloadState::Waiting(Wait::for_event(reason));
-        let recheck = Some(pods::add(self.now, LOOK_AGAIN_ANYWAY));
-        WorkloadPlan { recheck, ..WorkloadPlan::rest(state) }
-    }
-
-    fn waits_for_place(&self) -> bool {
-        self.world.memory().workload(self.key).waits_since(WaitReason::Budget.as_str()).is_some()
+        // Too old to act by, the list still says how it stands.
+        let state = plan.map_or_else(|state| state, |_| Wait::for_event(WaitReason::Facts).into());
+        let needs = vec![Need::Pods(self.key.clone())];
+        Ok(WorkloadPlan { needs, ..self.hold(state) })
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest
@@ -383,23 +329,10 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the template carries the content already.
-    pub(super) fn is_stamped(&self) -> bool {
-        self.facts.stamped_for() == Some(&*self.content.digest)
-    }
-
     /// An attempt for this very content was refused: tried again when its time has come.
-    fn failed_before(&self) -> Option<WorkloadPlan> {
+    fn tried(&self) -> Option<WorkloadPlan> {
         let attempt = self.world.memory().workload(self.key).attempt.as_deref()?;
-        if !attempt.label.starts_with(&self.content.label()) || attempt.retry_at <= self.now {
-            return None;
-        }
-        let state = match attempt.reason {
-            "DisruptionBudget" => {
-                WorkloadState::Waiting(Wait::until(WaitReason::DisruptionBudget, attempt.retry_at))
-            }
-            reason => WorkloadState::Failed { reason, message: attempt.message.clone() },
-        };
+        let state = not_again_yet(attempt, &self.content.label(), self.now)?;
         Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
     }
 }

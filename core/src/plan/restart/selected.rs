@@ -7,19 +7,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    applied::{Applied, Difference},
-    brake::{self, Pace, Wait, WaitReason},
+    applied::{Applied, RecordDiff},
+    brake::{self, Pace, Wait},
     cause::{Cause, causes},
-    inputs::{Content, Inputs},
+    inputs::{InputDigest, Inputs},
     nudge::is_nudged,
     pods::{Before, Removal, RemovePod, add, before, is_fresh},
     reach::standing,
     restarts::LOOK_AGAIN,
+    retry::not_again_yet,
+    state::RestartState,
     window,
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, World},
+    model::{PodFacts, PodsSeen, WaitReason, World},
     names::NamespacedName,
     plan::{Need, at_after},
     validate::{CompiledMonitor, WorkloadChoice},
@@ -33,7 +35,7 @@ const REPLACEMENT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
     /// How they stand.
-    pub state: SelectedPodsState,
+    pub state: RestartState,
     /// What to do now.
     pub action: Option<SelectedPodsAction>,
     /// What must be fetched to decide.
@@ -44,26 +46,6 @@ pub struct SelectedPodsPlan {
     pub due_since: Option<Timestamp>,
     /// What has changed since; empty where only keys have gone.
     pub causes: Vec<Cause>,
-}
-
-/// How selected pods stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SelectedPodsState {
-    /// The monitor does not select pods by label, or only rolls out, or is suspended, quarantined or may not.
-    NotApplicable,
-    /// They run the current content.
-    UpToDate,
-    /// This has to pass first.
-    Waiting(Wait),
-    /// They are being replaced.
-    Restarting,
-    /// They could not be removed.
-    Failed {
-        /// One word from the list in [`crate::plan::restart::monitor_status`].
-        reason: &'static str,
-        /// What is wrong.
-        message: String,
-    },
 }
 
 /// One thing to do about selected pods.
@@ -83,22 +65,22 @@ pub enum SelectedPodsAction {
 }
 
 impl SelectedPodsPlan {
-    fn rest(state: SelectedPodsState) -> Self {
+    fn rest(state: RestartState) -> Self {
         Self { state, action: None, needs: Vec::new(), recheck: None, due_since: None, causes: Vec::new() }
     }
 
     fn need(needs: Vec<Need>) -> Self {
-        Self { needs, ..Self::rest(SelectedPodsState::Waiting(Wait::for_event(WaitReason::Facts))) }
+        Self { needs, ..Self::rest(RestartState::Waiting(Wait::for_event(WaitReason::Facts))) }
     }
 
-    fn record(state: SelectedPodsState, label: String) -> Self {
+    fn record(state: RestartState, label: String) -> Self {
         Self { action: Some(SelectedPodsAction::Record(label)), ..Self::rest(state) }
     }
 }
 
 impl From<Wait> for SelectedPodsPlan {
     fn from(wait: Wait) -> Self {
-        Self { recheck: wait.until, ..Self::rest(SelectedPodsState::Waiting(wait)) }
+        Self { recheck: wait.until, ..Self::rest(RestartState::Waiting(wait)) }
     }
 }
 
@@ -108,7 +90,7 @@ pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) 
 }
 
 fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
-    let not_applicable = Ok(SelectedPodsPlan::rest(SelectedPodsState::NotApplicable));
+    let not_applicable = Ok(SelectedPodsPlan::rest(RestartState::Unwatched));
     let Some(key) = world.key().filter(|_| world.is_complete()) else {
         return Err(Wait::for_event(WaitReason::Starting));
     };
@@ -132,21 +114,18 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let pending = applied.and_then(|applied| applied.pending);
     let difference = applied.map(|applied| applied.differs(&content));
     match difference {
-        None | Some(Difference::Scope) => {
-            let state = match pending {
-                None => SelectedPodsState::UpToDate,
-                Some(_) => SelectedPodsState::Restarting,
-            };
+        None | Some(RecordDiff::Scope) => {
+            let state = if pending.is_some() { RestartState::Due } else { RestartState::Unrecorded };
             return Ok(SelectedPodsPlan::record(state, content.label_while(pending)));
         }
-        Some(Difference::Nothing) if pending.is_none() => {
-            return Ok(SelectedPodsPlan::rest(SelectedPodsState::UpToDate));
+        Some(RecordDiff::Nothing) if pending.is_none() => {
+            return Ok(SelectedPodsPlan::rest(RestartState::Current));
         }
         Some(_) => {}
     }
     let of = Selected { world, name, pace, content: &content, now };
     let (plan, since, recorded) = match (difference, pending) {
-        (Some(Difference::Content(since)), pending) => (of.begin(since, pending), since, recorded),
+        (Some(RecordDiff::Content(since)), pending) => (of.begin(since, pending), since, recorded),
         // Since it was written that pods are to be replaced, nothing has changed.
         (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
         (_, None) => return not_applicable,
@@ -163,7 +142,7 @@ struct Selected<'a, 'w> {
     world: &'w World,
     name: &'a NamespacedName,
     pace: Pace,
-    content: &'a Content,
+    content: &'a InputDigest,
     now: Timestamp,
 }
 
@@ -171,7 +150,7 @@ impl<'w> Selected<'_, 'w> {
     /// Content has changed. The record that pods are to be removed is written before the first one is
     /// removed: it survives us, and content that changes back half-way differs from what is written.
     fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
-        let unsettled = self.world.memory().pods(self.name).waits_since(WaitReason::QuietPeriod.as_str());
+        let unsettled = self.world.memory().monitor(self.name).waits_since(WaitReason::QuietPeriod);
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
         // In the same second pods count as older here: no rollout replaces them together with the content,
@@ -180,29 +159,29 @@ impl<'w> Selected<'_, 'w> {
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
         if stale.is_empty() {
-            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+            return Ok(SelectedPodsPlan::record(RestartState::Unrecorded, self.content.label()));
         }
         before.is_past(self.now)?;
         window::opens(self.world, &[self.name.clone()].into(), since, None, self.now)?;
         self.next(seen, &stale, since)?;
         let label = self.content.label_while(Some(before));
-        Ok(SelectedPodsPlan::record(SelectedPodsState::Restarting, label))
+        Ok(SelectedPodsPlan::record(RestartState::Due, label))
     }
 
     /// Until none is left of those that began before then.
     fn go_on(&self, before: Before) -> Result<SelectedPodsPlan, Wait> {
         let Some(seen) = self.seen(before.time()) else {
-            return Ok(SelectedPodsPlan { state: SelectedPodsState::Restarting, ..self.need() });
+            return Ok(SelectedPodsPlan { state: RestartState::Restarting, ..self.need() });
         };
         let stale = self.stale(seen, before);
         if stale.is_empty() {
-            return Ok(SelectedPodsPlan::record(SelectedPodsState::UpToDate, self.content.label()));
+            return Ok(SelectedPodsPlan::record(RestartState::Unrecorded, self.content.label()));
         }
         window::opens(self.world, &[self.name.clone()].into(), before.time(), None, self.now)?;
         let pods = self.next(seen, &stale, before.time())?.into_iter().map(RemovePod::from).collect();
         let label = self.content.label();
         let action = SelectedPodsAction::Remove { label, pods, how: Removal::by(self.pace.strategy) };
-        let plan = SelectedPodsPlan::rest(SelectedPodsState::Restarting);
+        let plan = SelectedPodsPlan::rest(RestartState::Due);
         Ok(SelectedPodsPlan { action: Some(action), recheck: Some(add(self.now, LOOK_AGAIN)), ..plan })
     }
 
@@ -260,14 +239,14 @@ impl<'w> Selected<'_, 'w> {
     /// How many pods there are when the one that follows the last removed is there. Nobody says how many
     /// there should be, so that this ends: their owner may have wanted fewer meanwhile.
     fn expected(&self) -> usize {
-        let removed = self.world.memory().pods(self.name).removed;
+        let removed = self.world.memory().monitor(self.name).removed;
         let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
         removed.filter(|removed| is_recent(removed.at)).map_or(0, |removed| removed.controlled)
     }
 }
 
 /// Whether a monitor finds pods itself, beside those of workloads.
-pub(super) fn selects_pods(compiled: &CompiledMonitor) -> bool {
+pub(crate) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
 }
@@ -278,15 +257,7 @@ fn failed_before(
     label: &str,
     now: Timestamp,
 ) -> Option<SelectedPodsPlan> {
-    let attempt = world.memory().pods(name).attempt.as_deref()?;
-    if !attempt.label.starts_with(label) || attempt.retry_at <= now {
-        return None;
-    }
-    let state = match attempt.reason {
-        "DisruptionBudget" => {
-            SelectedPodsState::Waiting(Wait::until(WaitReason::DisruptionBudget, attempt.retry_at))
-        }
-        reason => SelectedPodsState::Failed { reason, message: attempt.message.clone() },
-    };
+    let attempt = world.memory().monitor(name).attempt.as_deref()?;
+    let state = not_again_yet(attempt, label, now)?;
     Some(SelectedPodsPlan { recheck: Some(attempt.retry_at), ..SelectedPodsPlan::rest(state) })
 }

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::WorkloadKind,
-    model::{PodFacts, PodsSeen, Restarted, Rollout, Went, WorkloadFacts, World, digest_of},
+    model::{PodFacts, PodsSeen, Restarted, Rollout, RolloutFault, Went, WorkloadFacts, World, digest_of},
     names::WorkloadKey,
     plan::at_after,
 };
@@ -25,7 +25,7 @@ const RECENT: Duration = Duration::from_secs(3600);
 
 /// How a restart went, and what else has to be known, or when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct Checked {
     /// How it went, for all we know.
     pub went: Went,
     /// Its pods have to be listed.
@@ -34,7 +34,7 @@ pub struct Course {
     pub recheck: Option<Timestamp>,
 }
 
-impl Course {
+impl Checked {
     fn rest(went: Went) -> Self {
         Self { went, needs_pods: false, recheck: None }
     }
@@ -57,43 +57,43 @@ pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Time
 }
 
 /// How the restart of a workload went that runs the content it is recorded with.
-pub fn course(
+pub fn check(
     world: &World,
     key: &WorkloadKey,
     facts: &WorkloadFacts,
     by_removal: bool,
     soak: Duration,
     now: Timestamp,
-) -> Course {
+) -> Checked {
     let known = remembered(world, key, facts);
     if known == Some(&Went::Through) {
-        return Course::rest(Went::Through);
+        return Checked::rest(Went::Through);
     }
     let is_ours = facts.restarted_by_us();
     let began = recent(facts, by_removal, soak, now);
     let is_rolling = matches!(facts.rollout, Rollout::Unfinished | Rollout::Stuck);
     if known.is_none() && began.is_none() && !(is_ours && is_rolling) {
-        return Course::rest(Went::Through);
+        return Checked::rest(Went::Through);
     }
     if is_ours && facts.rollout_at(now) == Rollout::Stuck {
-        let why = "its progress deadline has passed; see the events of its pods";
-        return Course { recheck: Some(at_after(now, WATCH)), ..Course::rest(Went::Failed(why.into())) };
+        let went = Went::Failed(RolloutFault::Deadline);
+        return Checked { recheck: Some(at_after(now, WATCH)), ..Checked::rest(went) };
     }
     let is_over = matches!(facts.rollout, Rollout::Complete | Rollout::OnDelete | Rollout::Partitioned(_));
     let was_ready = !by_removal && facts.rollout == Rollout::Complete && key.kind != WorkloadKind::DaemonSet;
     if is_over && soak.is_zero() && (was_ready || facts.available >= facts.desired) {
-        return Course::rest(Went::Through);
+        return Checked::rest(Went::Through);
     }
     let before = known.cloned().unwrap_or(Went::UnderWay);
     let Some(seen) = world.pods(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
-        return Course { needs_pods: true, ..Course::rest(before) };
+        return Checked { needs_pods: true, ..Checked::rest(before) };
     };
     let begun = facts.last_restart.filter(|_| !by_removal);
-    let look = Look { facts, known, soak, seen, begun, is_over, was_ready, now };
-    look.judge(before)
+    let check = PodsCheck { facts, known, soak, seen, begun, is_over, was_ready, now };
+    check.judge(before)
 }
 
-struct Look<'a> {
+struct PodsCheck<'a> {
     facts: &'a WorkloadFacts,
     known: Option<&'a Went>,
     soak: Duration,
@@ -107,13 +107,13 @@ struct Look<'a> {
     now: Timestamp,
 }
 
-impl Look<'_> {
-    fn judge(&self, before: Went) -> Course {
-        let watched = |went| Course { recheck: Some(at_after(self.now, WATCH)), ..Course::rest(went) };
+impl PodsCheck<'_> {
+    fn judge(&self, before: Went) -> Checked {
+        let watched = |went| Checked { recheck: Some(at_after(self.now, WATCH)), ..Checked::rest(went) };
         let staying = || self.seen.pods.iter().filter(|pod| pod.is_staying() && !pod.untouchable);
         let mut pods: Vec<&PodFacts> = staying().filter(|pod| self.is_new(pod)).collect();
         if let Some(pod) = pods.iter().find(|pod| pod.crashing && !pod.ready) {
-            return watched(Went::Failed(crash_of(pod)));
+            return watched(Went::Failed(RolloutFault::PodCrashes(pod.name.clone())));
         }
         if !self.is_over {
             return watched(Went::UnderWay);
@@ -124,7 +124,7 @@ impl Look<'_> {
         }
         if self.seen.resource_version != self.facts.resource_version {
             // It has changed since they were listed.
-            return Course { needs_pods: true, ..Course::rest(before) };
+            return Checked { needs_pods: true, ..Checked::rest(before) };
         }
         if let Some(pod) = pods.iter().find(|pod| !pod.ready) {
             return watched(self.unready(pod));
@@ -132,21 +132,21 @@ impl Look<'_> {
         let ready_since = pods.iter().map(|pod| pod.ready_since.unwrap_or(pod.created)).max();
         let until = ready_since.map_or(Timestamp::MIN, |since| at_after(since, self.soak));
         if until <= self.seen.at {
-            return Course::rest(Went::Through);
+            return Checked::rest(Went::Through);
         }
         let recheck = Some(until.max(at_after(self.now, Duration::from_secs(1))));
-        Course { needs_pods: until <= self.now, recheck, ..Course::rest(Went::Soaking) }
+        Checked { needs_pods: until <= self.now, recheck, ..Checked::rest(Went::Soaking) }
     }
 
     fn unready(&self, pod: &PodFacts) -> Went {
-        if let Some(Went::Failed(why)) = self.known {
-            return Went::Failed(why.clone());
+        if let Some(Went::Failed(fault)) = self.known {
+            return Went::Failed(fault.clone());
         }
         let since = self.begun.max(self.facts.recorded);
         let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
         match self.was_ready || self.known == Some(&Went::Soaking) {
-            true => Went::Failed(format!("its pod {} was ready and is not any more", pod.name)),
-            false if is_late => Went::Failed(format!("its pod {} does not become ready", pod.name)),
+            true => Went::Failed(RolloutFault::PodNotReadyAnyMore(pod.name.clone())),
+            false if is_late => Went::Failed(RolloutFault::PodNeverReady(pod.name.clone())),
             false => Went::UnderWay,
         }
     }
@@ -158,15 +158,15 @@ impl Look<'_> {
 
 /// What shows that a restart that is done pod by pod fails: a replaced pod crashes, or does not become ready.
 /// The others stay.
-pub fn failed_among<'p>(replaced: impl Iterator<Item = &'p PodFacts>, now: Timestamp) -> Option<String> {
+pub fn failed_among<'p>(
+    replaced: impl Iterator<Item = &'p PodFacts>,
+    now: Timestamp,
+) -> Option<RolloutFault> {
     let unready = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && !pod.ready;
     replaced.filter(unready).find_map(|pod| match pod.crashing {
-        true => Some(crash_of(pod)),
-        false => (at_after(pod.created, PATIENCE) <= now)
-            .then(|| format!("its pod {} does not become ready", pod.name)),
+        true => Some(RolloutFault::PodCrashes(pod.name.clone())),
+        false => {
+            (at_after(pod.created, PATIENCE) <= now).then(|| RolloutFault::PodNeverReady(pod.name.clone()))
+        }
     })
-}
-
-fn crash_of(pod: &PodFacts) -> String {
-    format!("its pod {} crashes again and again", pod.name)
 }

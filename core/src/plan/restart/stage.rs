@@ -16,21 +16,20 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    brake::WaitReason,
     reach::{declared_reach, standing},
     restarts::readiness,
     soak::{recent, remembered},
 };
 use crate::{
     api::StrategyType,
-    model::{Restarted, Rollout, Went, WorkloadFacts, World, digest_of},
+    model::{Restarted, Rollout, RolloutFault, WaitReason, Went, WorkloadFacts, World, digest_of},
     names::{NamespacedName, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage},
 };
 
 /// Whether a workload is to be restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum Readiness {
     /// It runs the current content, or nobody restarts it.
     No,
     /// Its content is not known yet.
@@ -45,20 +44,11 @@ pub enum Due {
     Ready(BTreeSet<NamespacedName>),
 }
 
-/// How a workload stands for those who wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    /// No other workload has to wait for it, unless it is due.
-    Rests,
-    UnderWay,
-    Failed,
-}
-
 /// What one look at a world found out about the workloads of monitors, kept for the next question of the same
 /// look: a status asks for each of them.
 #[derive(Debug, Default)]
 pub struct Lines {
-    due: RefCell<BTreeMap<WorkloadKey, Due>>,
+    due: RefCell<BTreeMap<WorkloadKey, Readiness>>,
     lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
 }
 
@@ -67,7 +57,8 @@ pub struct Lines {
 struct Place {
     group: usize,
     key: WorkloadKey,
-    stands: Stands,
+    /// How its last restart goes, for those who wait for it.
+    went: Went,
 }
 
 /// Whether it is this workload's turn by what each of these monitors says.
@@ -82,7 +73,7 @@ pub fn may_go(
     now: Timestamp,
 ) -> Result<(), WaitReason> {
     for (name, compiled, stage) in staged(world, monitors) {
-        Look { world, lines, name, compiled, stage, now }.may_go(key)?;
+        Turns { world, lines, name, compiled, stage, now }.may_go(key)?;
     }
     Ok(())
 }
@@ -100,8 +91,8 @@ pub fn goes_on(
     now: Timestamp,
 ) -> Result<(), WaitReason> {
     for (name, compiled, stage) in staged(world, monitors) {
-        let look = Look { world, lines, name, compiled, stage, now };
-        look.is_stopped(key, &look.line())?;
+        let turns = Turns { world, lines, name, compiled, stage, now };
+        turns.is_stopped(key, &turns.line())?;
     }
     Ok(())
 }
@@ -112,12 +103,12 @@ pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Ve
     let lines = Lines::default();
     let mut next = Vec::new();
     for (name, compiled, stage) in staged(world, &monitors) {
-        let look = Look { world, lines: &lines, name, compiled, stage, now };
-        for place in &look.line().places {
-            if !matches!(lines.due(world, &place.key, now), Due::Ready(_)) {
+        let turns = Turns { world, lines: &lines, name, compiled, stage, now };
+        for place in &turns.line().places {
+            if !matches!(lines.due(world, &place.key, now), Readiness::Ready(_)) {
                 continue;
             }
-            if look.may_go(&place.key).is_err() {
+            if turns.may_go(&place.key).is_err() {
                 break;
             }
             next.push(place.key.clone());
@@ -140,7 +131,7 @@ pub fn staged<'w>(
 }
 
 impl Lines {
-    fn due(&self, world: &World, key: &WorkloadKey, now: Timestamp) -> Due {
+    fn due(&self, world: &World, key: &WorkloadKey, now: Timestamp) -> Readiness {
         if let Some(due) = self.due.borrow().get(key) {
             return due.clone();
         }
@@ -174,16 +165,16 @@ struct Front {
 impl Line {
     fn of(mut places: Vec<Place>) -> Self {
         places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
-        let count = |stands| places.iter().filter(|place| place.stands == stands).count();
-        let (failed, under_way) = (count(Stands::Failed), count(Stands::UnderWay));
-        let first_under_way = places.iter().find(|place| place.stands == Stands::UnderWay);
+        let failed = places.iter().filter(|place| matches!(place.went, Went::Failed(_))).count();
+        let under_way = places.iter().filter(|place| place.went == Went::UnderWay).count();
+        let first_under_way = places.iter().find(|place| place.went == Went::UnderWay);
         let first_under_way = first_under_way.map(|place| place.group);
         let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
         Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
     }
 }
 
-struct Look<'a> {
+struct Turns<'a> {
     world: &'a World,
     lines: &'a Lines,
     name: &'a NamespacedName,
@@ -192,7 +183,7 @@ struct Look<'a> {
     now: Timestamp,
 }
 
-impl Look<'_> {
+impl Turns<'_> {
     fn may_go(&self, key: &WorkloadKey) -> Result<(), WaitReason> {
         let line = self.line();
         let Some(mine) = line.at.get(key).copied() else { return Ok(()) };
@@ -201,7 +192,7 @@ impl Look<'_> {
             return Ok(());
         }
         let group = line.places[mine].group;
-        let is_mine_under_way = line.places[mine].stands == Stands::UnderWay;
+        let is_mine_under_way = line.places[mine].went == Went::UnderWay;
         let under_way = line.under_way - usize::from(is_mine_under_way);
         let free = self.stage.max_concurrent.map(|max| max.saturating_sub(under_way));
         if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
@@ -221,7 +212,8 @@ impl Look<'_> {
     /// Whether another one has failed. A workload that has failed itself may go again: it is due, so its
     /// content is another one.
     fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
-        let has_failed = line.at.get(key).is_some_and(|mine| line.places[*mine].stands == Stands::Failed);
+        let has_failed =
+            line.at.get(key).is_some_and(|mine| matches!(line.places[*mine].went, Went::Failed(_)));
         let others = line.failed - usize::from(has_failed);
         if others > 0 && !self.had_failed(key) {
             return Err(WaitReason::StageStopped);
@@ -246,12 +238,12 @@ impl Look<'_> {
             }
             let place = &line.places[known];
             let due = self.lines.due(self.world, &place.key, self.now);
-            if !matches!(due, Due::No | Due::Left) && front.first_due.is_none() {
+            if !matches!(due, Readiness::No | Readiness::Left) && front.first_due.is_none() {
                 front.first_due = Some((known, place.group));
             }
             // A workload that only another monitor's window shuts out keeps no workload of its own group
             // waiting.
-            let has_turn = matches!(due, Due::Ready(shut) if shut.iter().all(|by| by == self.name));
+            let has_turn = matches!(due, Readiness::Ready(shut) if shut.iter().all(|by| by == self.name));
             front.ready.push(ready + usize::from(has_turn));
         }
     }
@@ -266,7 +258,7 @@ impl Look<'_> {
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
         let places = reached.map(|(key, facts)| {
             let group = self.stage.group(&facts.template_labels);
-            Place { group, key: key.clone(), stands: self.stands(key, facts) }
+            Place { group, key: key.clone(), went: self.went(key, facts) }
         });
         let line = Rc::new(Line::of(places.collect()));
         self.lines.lines.borrow_mut().insert(self.name.clone(), line.clone());
@@ -275,37 +267,41 @@ impl Look<'_> {
 
     /// Content is only compared where that makes a difference: what failed or soaked with content that has
     /// been changed since is due, and nothing else.
-    fn stands(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
-        let is_due =
-            || matches!(self.lines.due(self.world, key, self.now), Due::Held | Due::Left | Due::Ready(_));
+    fn went(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Went {
+        let is_due = || {
+            let readiness = self.lines.due(self.world, key, self.now);
+            matches!(readiness, Readiness::Held | Readiness::Left | Readiness::Ready(_))
+        };
         match self.seems(key, facts) {
-            Stands::Failed if is_due() => Stands::Rests,
-            Stands::UnderWay
+            Went::Failed(_) if is_due() => Went::Through,
+            Went::UnderWay
                 if !is_begun(self.world, key) && facts.rollout != Rollout::Unfinished && is_due() =>
             {
-                Stands::Rests
+                Went::Through
             }
-            stands => stands,
+            went => went,
         }
     }
 
-    fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Stands {
+    /// As the workload and our memory show it; what soaks is under way.
+    fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Went {
         if is_begun(self.world, key) || self.world.memory().under_way().is_reserved(key, self.now) {
-            return Stands::UnderWay;
+            return Went::UnderWay;
         }
-        if matches!(
-            self.world.memory().workload(key).restarted.as_ref(),
-            Some(Restarted { went: Went::Failed(_), .. })
-        ) {
-            return Stands::Failed;
+        if let Some(Restarted { went: Went::Failed(fault), .. }) =
+            &self.world.memory().workload(key).restarted
+        {
+            return Went::Failed(fault.clone());
         }
         let is_ours = facts.restarted_by_us();
         match remembered(self.world, key, facts) {
-            Some(Went::Through) => return Stands::Rests,
-            _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => return Stands::Failed,
+            Some(Went::Through) => return Went::Through,
+            _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => {
+                return Went::Failed(RolloutFault::Deadline);
+            }
             // Pod by pod.
-            _ if facts.is_being_replaced() => return Stands::UnderWay,
-            Some(_) => return Stands::UnderWay,
+            _ if facts.is_being_replaced() => return Went::UnderWay,
+            Some(_) => return Went::UnderWay,
             None => {}
         }
         // Nobody has looked yet, since we began to lead: looking at it will tell.
@@ -313,12 +309,12 @@ impl Look<'_> {
         let may_soak =
             || !self.stage.soak.is_zero() && recent(facts, by_removal, self.stage.soak, self.now).is_some();
         let is_rolling = is_ours && facts.rollout == Rollout::Unfinished;
-        if is_rolling || may_soak() { Stands::UnderWay } else { Stands::Rests }
+        if is_rolling || may_soak() { Went::UnderWay } else { Went::Through }
     }
 
     fn had_failed(&self, key: &WorkloadKey) -> bool {
         let facts = self.world.workloads().get(key);
-        facts.is_some_and(|facts| self.seems(key, facts) == Stands::Failed)
+        facts.is_some_and(|facts| matches!(self.seems(key, facts), Went::Failed(_)))
     }
 }
 

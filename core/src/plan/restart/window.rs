@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    brake::{Wait, WaitReason},
-    nudge::is_nudged,
+use super::{brake::Wait, nudge::is_nudged};
+use crate::{
+    model::{WaitReason, World},
+    names::NamespacedName,
+    validate::CompiledWindow,
 };
-use crate::{model::World, names::NamespacedName, validate::CompiledWindow};
 
 /// Whether the windows of all these monitors are open for a workload whose content changed at `since`.
 ///

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 
 use super::{
-    brake::{Wait, WaitReason},
+    brake::Wait,
     cause::Cause,
     pods::{Removal, RemovePod},
+    state::RestartState,
 };
 use crate::{
-    model::{Restarted, TrackRecord},
-    names::NamespacedName,
+    model::{Restarted, TrackRecord, WaitReason},
     plan::Need,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadPlan {
     /// How it stands.
-    pub state: WorkloadState,
+    pub state: RestartState,
     /// What to do now.
     pub action: Option<RestartAction>,
     /// What must be fetched to decide.
@@ -31,39 +31,6 @@ pub struct WorkloadPlan {
     pub restarted: Option<Restarted>,
     /// What has changed, where a restart is due; empty where only keys have gone.
     pub causes: Vec<Cause>,
-}
-
-/// How a workload stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkloadState {
-    /// No monitor or annotation asks for its restarts.
-    NotWatched,
-    /// This monitor reaches it, and may not.
-    Unauthorized(NamespacedName),
-    /// It runs the current content.
-    UpToDate,
-    /// A restart is due, or it cannot be said yet, and this has to pass first.
-    Waiting(Wait),
-    /// It is being restarted.
-    Restarting,
-    /// A restart is due, and it is paused: due when resumed.
-    Paused,
-    /// A restart is due, and its own annotation says that nobody restarts it: due when that is taken away.
-    Suspended,
-    /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
-    Held {
-        /// The partition.
-        partition: i32,
-        /// How many pods below it run old content.
-        old: usize,
-    },
-    /// It could not be restarted.
-    Failed {
-        /// One word from the list in [`crate::plan::restart::monitor_status`].
-        reason: &'static str,
-        /// What is wrong.
-        message: String,
-    },
 }
 
 /// One thing to do to a workload.
@@ -122,7 +89,7 @@ impl RestartAction {
 }
 
 impl WorkloadPlan {
-    pub(super) fn rest(state: WorkloadState) -> Self {
+    pub(super) fn rest(state: RestartState) -> Self {
         Self {
             state,
             action: None,
@@ -134,17 +101,17 @@ impl WorkloadPlan {
         }
     }
 
-    pub(super) fn act(state: WorkloadState, action: RestartAction) -> Self {
+    pub(super) fn act(state: RestartState, action: RestartAction) -> Self {
         Self { action: Some(action), ..Self::rest(state) }
     }
 
     pub(super) fn need(needs: Vec<Need>) -> Self {
-        Self { needs, ..Self::rest(WorkloadState::Waiting(Wait::for_event(WaitReason::Facts))) }
+        Self { needs, ..Self::rest(RestartState::Waiting(Wait::for_event(WaitReason::Facts))) }
     }
 }
 
 impl From<Wait> for WorkloadPlan {
     fn from(wait: Wait) -> Self {
-        Self { recheck: wait.until, ..Self::rest(WorkloadState::Waiting(wait)) }
+        Self { recheck: wait.until, ..Self::rest(RestartState::Waiting(wait)) }
     }
 }

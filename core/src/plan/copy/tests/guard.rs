@@ -111,7 +111,7 @@ fn what_a_policy_refused_waits_for_the_policy() {
         resource_version: None,
         digest,
         replace: false,
-        reason: REFUSED_BY_POLICY,
+        reason: WriteFault::RefusedByPolicy,
         message: "policy p, rule url".into(),
         retry_at: at(400),
         judged_by: Some(judged_by(&world, &slot())),

@@ -66,7 +66,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
             resource_version: None,
             digest,
             replace: false,
-            reason: "Forbidden",
+            reason: WriteFault::Forbidden,
             message,
             retry_at: at(1),
             judged_by: None,
@@ -93,7 +93,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
     let source = ObjectKey::new(Kind::Secret, "home", "app");
     world.forget_fingerprint(&source);
     *world.memory_mut() = Default::default();
-    let unread = ("Forbidden", "Copyrator's own account may not get secrets".into());
+    let unread = (WriteFault::Forbidden, "Copyrator's own account may not get secrets".into());
     world.memory_mut().at_source(&source, |memory| memory.unread = Some(unread));
     let (conditions, message) = said(&world, &it);
     assert_eq!(

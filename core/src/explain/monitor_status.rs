@@ -15,33 +15,48 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    brake::{Wait, WaitReason, ends_by_the_clock},
-    inputs::{Inputs, missing},
     pulling::only_pulled,
-    reach::{standing, workloads_of},
-    restarts::plan_in_line,
-    selected::{SelectedPodsState, plan_selected_pods, selects_pods},
-    stage::Lines,
-    workload_plan::WorkloadState,
+    restart_outlook::Restartable,
+    said::{About, said},
 };
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
     authority::NOT_ASKED,
-    model::{MonitorFacts, World},
+    model::{MonitorFacts, WaitReason, World},
     names::{NamespacedName, WorkloadKey},
-    plan::{Need, at_after},
+    plan::{
+        Need, at_after,
+        restart::{
+            Failure, Inputs, Lines, RestartState, Wait, plan_in_line, plan_selected_pods, reach::standing,
+            selects_pods, workloads_of,
+        },
+    },
     validate::{CompiledMonitor, CompiledWatch, WorkloadChoice, quarantine_reason},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
 const LASTING: Duration = Duration::from_secs(300);
 
+/// A monitor's status, and which of its workloads stop others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitorReport {
+    /// The status.
+    pub status: ConfigMonitorStatus,
+    /// The workloads that have failed with changed content, each with the sentence about it.
+    pub stage_failed: Vec<(WorkloadKey, String)>,
+}
+
+/// What a monitor's status should say, see [`monitor_report`].
+pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
+    monitor_report(world, name, now).map(|report| report.status)
+}
+
 /// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the
 /// API server is about to be asked again what the status already says. Likewise while content is being read:
 /// workloads that use it would count as waiting, and a moment later no longer. Content that cannot be read is
 /// not waited for. Without `podsApplied`: that is no news but a record, and the writer of statuses may have
 /// an old one at hand.
-pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
+pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name).filter(|_| world.is_complete())?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if facts.compiled.is_ok()
@@ -60,7 +75,8 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
         return None;
     }
     count.stage_stopped(name);
-    Some(status(world, name, facts, count, now))
+    let stage_failed = std::mem::take(&mut count.stage_failed);
+    Some(MonitorReport { status: status(world, name, facts, count, now), stage_failed })
 }
 
 #[derive(Default)]
@@ -74,8 +90,8 @@ struct Count {
     circuits: i64,
     /// How many of those that wait do so because another one has failed.
     stopped: usize,
-    /// The first that has failed so that they do, in words.
-    stopped_by: Option<String>,
+    /// Those that have failed so that others wait, each with the sentence about it.
+    stage_failed: Vec<(WorkloadKey, String)>,
     /// Content is about to be read that has to be known.
     is_reading: bool,
     last_restart: Option<Timestamp>,
@@ -95,7 +111,7 @@ impl Count {
     ) {
         let plan = plan_in_line(world, lines, key, now);
         let Some(facts) = world.workloads().get(key) else { return };
-        if plan.state == WorkloadState::NotWatched {
+        if plan.state == RestartState::Unwatched {
             return;
         }
         self.workloads += 1;
@@ -105,99 +121,74 @@ impl Count {
         if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
-        match plan.state {
-            WorkloadState::NotWatched => {}
-            WorkloadState::UpToDate => self.up_to_date += 1,
-            WorkloadState::Restarting => self.restarting += 1,
-            WorkloadState::Unauthorized(_) => self.waiting += 1,
-            WorkloadState::Waiting(wait) => {
-                // Between one pod and the next.
-                match is_under_way(plan.due_since, removed) {
-                    true => self.restarting += 1,
-                    false => self.waiting += 1,
-                }
-                let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
-                self.wait(key, wait, lasts, || missing(&Inputs::of(world, key, facts).missing));
-            }
-            WorkloadState::Paused => {
-                self.waiting += 1;
-                self.problem(
-                    false,
-                    key,
-                    "Paused",
-                    "has changed content and is paused: it restarts when resumed",
-                );
-            }
-            WorkloadState::Suspended => {
-                self.waiting += 1;
-                self.problem(
-                    false,
-                    key,
-                    "Suspended",
-                    "has changed content, and its annotation copyrator.dev/restart says \"false\": it restarts when that \
-                     is taken away",
-                );
-            }
-            WorkloadState::Held { partition, old } => {
-                self.waiting += 1;
-                let message = format!(
-                    "has {old} pods below its partition {partition} that run old content: lower the partition to \
-                     have them replaced, or use strategy Evict"
-                );
-                self.problem(false, key, "Held", &message);
-            }
-            WorkloadState::Failed { reason, message } => {
-                self.failed += 1;
-                self.circuits += i64::from(reason == WaitReason::CircuitOpen.as_str());
-                if reason == "StageFailed" {
-                    self.stopped_by.get_or_insert_with(|| format!("{} {}", key.kind, key.name));
-                }
-                self.problem(true, key, reason, &message);
-            }
+        if matches!(plan.state, RestartState::Current | RestartState::Unrecorded) {
+            self.up_to_date += 1;
         }
+        let sentence =
+            || said(&plan.state, &About::workload(world, &Inputs::of(world, key, facts), &plan.causes));
+        let of = Restartable::Workload(key.clone());
+        self.stands(&of, &plan.state, Due::of(plan.due_since, removed, now), sentence);
     }
 
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
         self.reads(world, &plan.needs);
-        let removed = world.memory().pods(name).removed.map(|removed| removed.at);
+        let removed = world.memory().monitor(name).removed.map(|removed| removed.at);
         self.last_restart = self.last_restart.max(removed);
-        match plan.state {
-            SelectedPodsState::NotApplicable | SelectedPodsState::UpToDate => {}
-            SelectedPodsState::Restarting => self.restarting += 1,
-            SelectedPodsState::Waiting(wait) => {
-                match is_under_way(plan.due_since, removed) {
+        let sentence = || said(&plan.state, &About::pods(world, name, &plan.causes));
+        let of = Restartable::Pods(name.clone());
+        self.stands(&of, &plan.state, Due::of(plan.due_since, removed, now), sentence);
+    }
+
+    /// Counts one that stands so, and says what a person may have to do.
+    fn stands(
+        &mut self,
+        of: &Restartable,
+        state: &RestartState,
+        due: Due,
+        sentence: impl FnOnce() -> String,
+    ) {
+        match state {
+            RestartState::Unwatched | RestartState::Current | RestartState::Unrecorded => return,
+            RestartState::Due | RestartState::Restarting => {
+                self.restarting += 1;
+                return;
+            }
+            RestartState::Unauthorized(_) => {
+                self.waiting += 1;
+                return;
+            }
+            RestartState::Waiting(wait) => {
+                match due.is_under_way {
                     true => self.restarting += 1,
                     false => self.waiting += 1,
                 }
-                self.next(wait);
-                let lasts = plan.due_since.is_some_and(|since| at_after(since, LASTING) <= now);
-                let message = match wait.reason {
-                    WaitReason::PodsNotReady if lasts => {
-                        "wait until others are ready: the next is replaced when they are"
-                    }
-                    WaitReason::DisruptionBudget => {
-                        "cannot be evicted now: raise their replicas, or relax their PodDisruptionBudget"
-                    }
-                    _ => return,
-                };
-                self.pods_problem(false, name, wait.reason.as_str(), message);
+                self.next(*wait);
+                self.circuits += i64::from(wait.reason == WaitReason::CircuitOpen);
+                // Said once for all of them.
+                self.stopped += usize::from(wait.reason == WaitReason::StageStopped);
+                if !is_told(wait.reason, due.lasts) {
+                    return;
+                }
             }
-            SelectedPodsState::Failed { reason, message } => {
+            RestartState::Paused | RestartState::OptedOut | RestartState::Held { .. } => self.waiting += 1,
+            RestartState::Failed(failure) => {
                 self.failed += 1;
-                self.pods_problem(true, name, reason, &message);
+                self.circuits += i64::from(*failure == Failure::CircuitOpen);
             }
         }
-    }
-
-    fn pods_problem(&mut self, is_failure: bool, monitor: &NamespacedName, reason: &str, message: &str) {
-        let problem = Problem {
-            namespace: monitor.namespace.to_string(),
-            reason: reason.into(),
-            message: format!("pods without a workload {message}"),
-            ..Problem::default()
+        let message = format!("{}: {}", of.in_status(), sentence());
+        if let (Restartable::Workload(key), RestartState::Failed(Failure::Stage { .. })) = (of, state) {
+            self.stage_failed.push((key.clone(), message.clone()));
+        }
+        let is_open = |wait: Wait| wait.reason == WaitReason::CircuitOpen;
+        let is_failure = matches!(state, RestartState::Failed(_)) || state.wait().is_some_and(is_open);
+        let name = match of {
+            Restartable::Workload(key) => key.name.to_string(),
+            Restartable::Pods(_) => String::new(),
         };
-        self.problems.push((Reverse(is_failure), problem));
+        let (namespace, reason) = (of.namespace().to_owned(), state.reason().to_owned());
+        self.problems.push((Reverse(is_failure), Problem { namespace, name, reason, message }));
     }
 
     /// Where some of it cannot be read, the rest is not read either: it has been tried, and is said.
@@ -211,45 +202,14 @@ impl Count {
         self.is_reading |= !tried.is_empty() && !tried.contains(&true);
     }
 
-    fn wait(&mut self, key: &WorkloadKey, wait: Wait, lasts: bool, missing: impl FnOnce() -> String) {
-        self.next(wait);
-        let uses;
-        let message = match wait.reason {
-            WaitReason::RolloutUnfinished if lasts => {
-                "has changed content, and a rollout that does not end: it restarts after that"
-            }
-            WaitReason::PodsNotReady if lasts => {
-                "has changed content, and too few pods that are ready: the next is replaced when there are enough"
-            }
-            WaitReason::CircuitOpen => {
-                self.circuits += 1;
-                "has changed content, and has not become ready after any of its last restarts: the next is tried after an \
-                 hour, or as soon as it is ready"
-            }
-            WaitReason::MissingObject => {
-                uses = format!("uses {}", missing());
-                uses.as_str()
-            }
-            WaitReason::DisruptionBudget => {
-                "has pods that a PodDisruptionBudget allows nobody to evict now; raise its replicas, or relax the budget"
-            }
-            // Said once for all of them.
-            WaitReason::StageStopped => {
-                self.stopped += 1;
-                return;
-            }
-            _ => return,
-        };
-        self.problem(wait.reason == WaitReason::CircuitOpen, key, wait.reason.as_str(), message);
-    }
-
     fn stage_stopped(&mut self, monitor: &NamespacedName) {
         if self.stopped > 0 {
+            let by = self.stage_failed.first().map(|(key, _)| format!("{} {}", key.kind, key.name));
             let message = format!(
                 "{} workloads with changed content wait, because {} has failed with its: make that one ready, or change \
                  its content",
                 self.stopped,
-                self.stopped_by.as_deref().unwrap_or("another one")
+                by.as_deref().unwrap_or("another one")
             );
             let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
             self.problems
@@ -258,25 +218,46 @@ impl Count {
     }
 
     fn next(&mut self, wait: Wait) {
-        if let Some(until) = wait.until.filter(|_| ends_by_the_clock(wait.reason)) {
+        if let Some(until) = wait.ends_at() {
             self.next_restart = Some(self.next_restart.map_or(until, |next| next.min(until)));
         }
     }
+}
 
-    fn problem(&mut self, is_failure: bool, key: &WorkloadKey, reason: &str, message: &str) {
-        let problem = Problem {
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            reason: reason.into(),
-            message: format!("{} {} {message}", key.kind, key.name),
-        };
-        self.problems.push((Reverse(is_failure), problem));
+/// How far something is that is due.
+struct Due {
+    /// It has been due for so long that people are told of what else would pass.
+    lasts: bool,
+    /// Pods have been removed for content that has changed since then: others follow.
+    is_under_way: bool,
+}
+
+impl Due {
+    fn of(since: Option<Timestamp>, removed: Option<Timestamp>, now: Timestamp) -> Self {
+        Self {
+            lasts: since.is_some_and(|since| at_after(since, LASTING) <= now),
+            is_under_way: since.is_some_and(|since| removed.is_some_and(|removed| removed >= since)),
+        }
     }
 }
 
-/// Whether pods have been removed for content that has changed since then: others follow.
-fn is_under_way(due_since: Option<Timestamp>, removed: Option<Timestamp>) -> bool {
-    due_since.is_some_and(|since| removed.is_some_and(|removed| removed >= since))
+/// Whether a status names what waits for this: a person may have to end it.
+fn is_told(reason: WaitReason, lasts: bool) -> bool {
+    match reason {
+        WaitReason::CircuitOpen | WaitReason::MissingObject | WaitReason::DisruptionBudget => true,
+        WaitReason::RolloutUnfinished | WaitReason::PodsNotReady => lasts,
+        WaitReason::Starting
+        | WaitReason::Authority
+        | WaitReason::Facts
+        | WaitReason::AbsentObject
+        | WaitReason::QuietPeriod
+        | WaitReason::MinInterval
+        | WaitReason::Backoff
+        | WaitReason::Budget
+        | WaitReason::Stage
+        | WaitReason::StageStopped
+        | WaitReason::Window => false,
+    }
 }
 
 fn status(
@@ -310,10 +291,7 @@ fn status(
         }
     }
     let authorized = authorized.map(|(_, allowed)| allowed);
-    let mut ready = ready(world, name, facts, &status, authorized.as_ref());
-    if ready.1 == "Watching" {
-        ready.2.push_str(&only_pulled(world, name, facts));
-    }
+    let ready = ready(world, name, facts, &status, authorized.as_ref());
     let is_stalled = facts.compiled.is_err() || authorized.as_ref().is_some_and(|(allowed, ..)| !allowed);
     let circuits = (count.circuits > 0).then(|| {
         let message =
@@ -385,8 +363,12 @@ fn ready<'a>(
             if let Some((reason, message)) = nothing_to_do(world, name, compiled, status.workloads) {
                 return (true, reason, message);
             }
-            let message =
-                format!("{} of {} workloads run the current content", status.up_to_date, status.workloads);
+            let message = format!(
+                "{} of {} workloads run the current content{}",
+                status.up_to_date,
+                status.workloads,
+                only_pulled(world, name, facts)
+            );
             (true, "Watching", message)
         }
     }

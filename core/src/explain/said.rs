@@ -1,0 +1,195 @@
+//! The one sentence for each state of a restart: statuses, Events and commands say the same of the same. The
+//! compiler tells an author who adds a state or a wait that a sentence for it is missing.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    model::{AttemptFailure, RolloutFault, WaitReason, World},
+    names::{NamespacedName, ObjectKey},
+    plan::restart::{Cause, Failure, Inputs, RestartState, because, missing},
+};
+
+/// What a sentence names beside the state itself.
+#[derive(Debug)]
+pub struct About<'a> {
+    causes: &'a [Cause],
+    missing: &'a BTreeSet<ObjectKey>,
+    /// The only monitor with a window: which of several is closed is not told.
+    windowed: Option<&'a NamespacedName>,
+}
+
+impl<'a> About<'a> {
+    /// For states of which the sentence names nothing else.
+    pub(super) fn nothing() -> Self {
+        const NO_OBJECTS: &BTreeSet<ObjectKey> = &BTreeSet::new();
+        Self { causes: &[], missing: NO_OBJECTS, windowed: None }
+    }
+
+    /// What a sentence names of a workload with these inputs that restarts for these causes.
+    pub fn workload(world: &World, inputs: &'a Inputs<'_>, causes: &'a [Cause]) -> Self {
+        let mut windowed = inputs.monitors.iter().filter(|name| has_window(world, name));
+        let windowed = windowed.next().filter(|_| windowed.next().is_none());
+        Self { causes, missing: &inputs.missing, windowed }
+    }
+
+    /// The same of the pods that a monitor finds itself.
+    pub fn pods(world: &World, monitor: &'a NamespacedName, causes: &'a [Cause]) -> Self {
+        Self { causes, windowed: Some(monitor).filter(|name| has_window(world, name)), ..Self::nothing() }
+    }
+}
+
+fn has_window(world: &World, monitor: &NamespacedName) -> bool {
+    let compiled = world.monitors().get(monitor).and_then(|facts| facts.compiled.as_ref().ok());
+    compiled.is_some_and(|compiled| compiled.window.is_some())
+}
+
+/// How something stands, in a sentence, and what to do about it; empty where it runs the current content.
+pub fn said(state: &RestartState, about: &About<'_>) -> String {
+    match state {
+        RestartState::Failed(failure) => failed(failure),
+        RestartState::Unauthorized(monitor) => {
+            format!("ConfigMonitor {monitor} may not restart it: its status says what it lacks")
+        }
+        RestartState::Waiting(wait) => waits_for(wait.reason, about),
+        RestartState::Held { partition, old } => format!(
+            "{}, and {old} pods below its partition {partition} run the old: lower the partition to have them replaced, \
+             or use strategy Evict",
+            because(about.causes)
+        ),
+        RestartState::Paused => {
+            format!("{}, and it is paused: resume it, and it restarts", because(about.causes))
+        }
+        RestartState::OptedOut => format!(
+            "{}, and its annotation copyrator.dev/restart says \"false\": it restarts when that is taken away",
+            because(about.causes)
+        ),
+        RestartState::Due => because(about.causes),
+        RestartState::Restarting => "a restart for this content is under way".into(),
+        RestartState::Unrecorded => {
+            "something else counts for it now: that is recorded, and nobody restarts for it".into()
+        }
+        RestartState::Unwatched => {
+            "no monitor reaches it, and it has no annotation copyrator.dev/restart".into()
+        }
+        RestartState::Current => String::new(),
+    }
+}
+
+/// Why an attempt has failed, or a restart.
+pub fn failed(failure: &Failure) -> String {
+    match failure {
+        Failure::Attempt(AttemptFailure::TooManyBudgets) => {
+            "a pod is under more than one PodDisruptionBudget and can never be evicted: narrow the selector of all but one"
+                .into()
+        }
+        Failure::Attempt(AttemptFailure::Write(_, message)) => message.clone(),
+        Failure::RolloutStuck => {
+            "it has not become ready in time since the restart; see the events of its pods".into()
+        }
+        Failure::CircuitOpen => circuit_open(),
+        Failure::Stage { fault, content, last_good } => {
+            let last_good = match last_good {
+                Some(content) => format!("the last that worked is {content}"),
+                None => "the last that worked is not known".into(),
+            };
+            format!(
+                "it runs changed content and has failed: {}. This content is {content}, {last_good}. No other workload of \
+                 its monitor restarts before it is ready or its content is changed",
+                shown_by(fault)
+            )
+        }
+    }
+}
+
+/// What shows that a restart has failed.
+fn shown_by(fault: &RolloutFault) -> String {
+    match fault {
+        RolloutFault::Deadline => "its progress deadline has passed; see the events of its pods".into(),
+        RolloutFault::Partition => "its rollout has not come to its partition in time".into(),
+        RolloutFault::PodCrashes(pod) => format!("its pod {pod} crashes again and again"),
+        RolloutFault::PodNotReadyAnyMore(pod) => format!("its pod {pod} was ready and is not any more"),
+        RolloutFault::PodNeverReady(pod) => format!("its pod {pod} does not become ready"),
+    }
+}
+
+/// What has to pass first.
+pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
+    let text = match reason {
+        WaitReason::MissingObject => return format!("it uses {}", missing(about.missing)),
+        WaitReason::Window => {
+            let Some(NamespacedName { namespace, name }) = about.windowed else {
+                return "its monitor's window is closed".into();
+            };
+            return format!(
+                "the window of ConfigMonitor {namespace}/{name} is closed; past it, once: kubectl annotate cfgmon {name} \
+                 -n {namespace} --overwrite copyrator.dev/restart-now=1"
+            );
+        }
+        WaitReason::CircuitOpen => return circuit_open(),
+        WaitReason::Starting => "not everything is known yet",
+        WaitReason::Authority => "the API server has not been asked yet whether its monitor may",
+        WaitReason::Facts => "what it takes to tell could not be read",
+        WaitReason::QuietPeriod => "the content may still be changing",
+        WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
+        WaitReason::MinInterval => "the last restart was a moment ago",
+        WaitReason::PodsNotReady => "other pods have to be ready first",
+        WaitReason::DisruptionBudget => {
+            "a PodDisruptionBudget lets no pod go now: raise the replicas, or relax the budget"
+        }
+        WaitReason::AbsentObject => {
+            "it uses an optional ConfigMap or Secret that has gone, or never was, and may still come"
+        }
+        WaitReason::Backoff => {
+            "it has restarted often of late, so that each restart waits longer than the one before"
+        }
+        WaitReason::Budget => {
+            "as many restarts as may be are under way, in the cluster or in its namespace (--max-rollouts)"
+        }
+        WaitReason::Stage => "others of its monitor come first, or as many as may be are under way",
+        WaitReason::StageStopped => {
+            "another workload of its monitor has failed with its new content: make that one ready, or change its content"
+        }
+    };
+    text.to_owned()
+}
+
+/// The same with new content and without.
+fn circuit_open() -> String {
+    "it has not become ready after any of its last restarts, and is restarted once an hour at most until it is: see the \
+     events of its pods, and mend the content or the workload"
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::restart::Wait;
+
+    /// One sentence for one state: no two waits share one but for what is the same.
+    #[test]
+    fn every_wait_has_a_sentence_of_its_own() {
+        let about = About::nothing();
+        let sentence = |reason: &WaitReason| said(&RestartState::Waiting(Wait::for_event(*reason)), &about);
+        let sentences: BTreeSet<String> = WaitReason::ALL.iter().map(sentence).collect();
+        assert_eq!(sentences.len(), WaitReason::ALL.len());
+        assert!(sentences.iter().all(|sentence| !sentence.is_empty() && !sentence.ends_with('.')));
+        let waiting = said(&RestartState::Waiting(Wait::for_event(WaitReason::CircuitOpen)), &about);
+        assert_eq!(waiting, said(&RestartState::Failed(Failure::CircuitOpen), &about));
+    }
+
+    #[test]
+    fn a_failed_stage_names_what_fails_and_both_contents() {
+        let stage = |last_good: Option<&str>| Failure::Stage {
+            fault: RolloutFault::PodCrashes("web-1".into()),
+            content: "k.new".into(),
+            last_good: last_good.map(str::to_owned),
+        };
+        assert_eq!(
+            failed(&stage(Some("k.old"))),
+            "it runs changed content and has failed: its pod web-1 crashes again and again. This content is k.new, the \
+             last that worked is k.old. No other workload of its monitor restarts before it is ready or its content is \
+             changed"
+        );
+        assert!(failed(&stage(None)).contains("the last that worked is not known"));
+    }
+}

@@ -1,0 +1,315 @@
+//! What holds back a restart, as lists of gates in their order: the first one that is shut says how the workload
+//! stands. docs/restart-model.md has the same as one table, and a test holds it to [`model`].
+
+use jiff::Timestamp;
+
+use super::{
+    backoff,
+    brake::{self, Wait},
+    budget::has_place,
+    pods::{self, Before},
+    restarts::Case,
+    soak, stage,
+    state::{Failure, RestartState},
+    window,
+};
+use crate::{
+    api::StrategyType,
+    model::{PodFacts, PodsSeen, Rollout, WaitReason},
+    plan::at_after,
+};
+
+/// Open, or how the workload stands while it is shut.
+type Verdict = Result<(), RestartState>;
+
+/// One thing that may hold back a restart.
+pub(super) struct Gate<F> {
+    name: &'static str,
+    /// What it may have a workload wait for; a gate with none says another state.
+    waits: &'static [WaitReason],
+    is_open: F,
+}
+
+/// A gate that is asked before pods are listed; the time is that of the change.
+pub(super) type OwnGate = Gate<fn(&Case<'_>, Timestamp) -> Verdict>;
+/// A gate that is asked about pods that run old content.
+pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
+
+macro_rules! gate {
+    ($name:ident $(: $($reason:ident),+)?) => {
+        Gate { name: stringify!($name), waits: &[$($(WaitReason::$reason),+)?], is_open: $name }
+    };
+}
+
+/// Before what runs is taken for current.
+pub(super) const ADOPTING: &[OwnGate] =
+    &[gate!(starting_without: MissingObject), gate!(nothing_there: MissingObject)];
+/// Before something else than so far is recorded.
+pub(super) const RECORDING: &[OwnGate] = &[gate!(missing: MissingObject), gate!(absent: AbsentObject)];
+/// Before a restart begins: what is the workload's own.
+pub(super) const OWN: &[OwnGate] = &[
+    gate!(stopped),
+    gate!(quiet: QuietPeriod),
+    gate!(missing: MissingObject),
+    gate!(rolling: RolloutUnfinished),
+    gate!(circuit: CircuitOpen),
+    gate!(interval: MinInterval, Backoff),
+];
+/// Then: who comes first. This comes before pods are listed: few of the hundreds that are due have their turn.
+pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
+/// Then: what the pods that run old content say.
+pub(super) const BEGINNING: &[PodGate] = &[
+    gate!(held),
+    gate!(window: Window),
+    gate!(place: Budget),
+    gate!(second_over: QuietPeriod),
+    gate!(next_pod: PodsNotReady, MinInterval, Backoff),
+];
+/// While pods are being replaced, before each step.
+pub(super) const GOING_ON: &[PodGate] =
+    &[gate!(stage_holds), gate!(still_missing: MissingObject), gate!(stage_stopped: StageStopped)];
+/// Where pods are removed one by one, before the next goes.
+pub(super) const REMOVING: &[PodGate] = &[
+    gate!(pod_may_go: PodsNotReady, MinInterval, Backoff),
+    gate!(window_of_pod: Window),
+    gate!(rolling_pod: RolloutUnfinished),
+];
+/// Where the controller replaces them, before the template is changed again.
+pub(super) const ROLLING: &[PodGate] =
+    &[gate!(held), gate!(deadline), gate!(by_controller), gate!(interval_again: MinInterval, Backoff)];
+
+/// Asks one gate after the other.
+///
+/// # Errors
+/// How the workload stands: the first gate that is shut says so.
+pub(super) fn pass(gates: &[OwnGate], case: &Case<'_>, since: Timestamp) -> Verdict {
+    gates.iter().try_for_each(|gate| (gate.is_open)(case, since))
+}
+
+/// The same of gates about pods.
+///
+/// # Errors
+/// How the workload stands.
+pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    gates.iter().try_for_each(|gate| (gate.is_open)(case, pods))
+}
+
+/// A row of the restart model: when it is asked, by which function, and what that may have a workload wait
+/// for.
+pub type Row = (&'static str, &'static str, &'static [WaitReason]);
+
+/// The restart model: everything that may hold back a restart, in order.
+pub fn model() -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![
+        ("knowing", "Case::of", &[WaitReason::Starting, WaitReason::Authority, WaitReason::Facts]),
+        ("trying again", "not_again_yet", &[WaitReason::DisruptionBudget]),
+    ];
+    let early = [("adopting", ADOPTING), ("recording", RECORDING), ("due", OWN), ("turn", TURN)];
+    rows.extend(early.iter().flat_map(|(when, all)| all.iter().map(|gate| (*when, gate.name, gate.waits))));
+    rows.push(("pods", "Case::old_pods", &[WaitReason::Facts]));
+    let late =
+        [("beginning", BEGINNING), ("going on", GOING_ON), ("removing", REMOVING), ("rolling", ROLLING)];
+    rows.extend(late.iter().flat_map(|(when, all)| all.iter().map(|gate| (*when, gate.name, gate.waits))));
+    rows
+}
+
+/// The pods of a workload, and which of them run old content.
+pub(super) struct OldPods<'p> {
+    /// All of them, as last listed.
+    pub(super) seen: &'p PodsSeen,
+    /// Those that run old content and are to stay.
+    pub(super) stale: Vec<&'p PodFacts>,
+    /// Since when they are to be replaced.
+    pub(super) since: Timestamp,
+    /// They began before this.
+    pub(super) before: Before,
+}
+
+fn wait(reason: WaitReason) -> Verdict {
+    Err(Wait::for_event(reason).into())
+}
+
+/// Its owner has paused it, or opted out.
+fn stopped(case: &Case<'_>, _: Timestamp) -> Verdict {
+    case.stopped().map_or(Ok(()), Err)
+}
+
+/// The content may still be changing.
+fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
+    let unsettled = case.world.memory().workload(case.key).waits_since(WaitReason::QuietPeriod);
+    Ok(brake::quiet(&case.pace, since, unsettled, case.now)?)
+}
+
+/// While something is missing the digest lacks its content: recorded now, its return would look like a change,
+/// and `kubectl replace --force` would restart everybody for nothing.
+fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
+    if case.inputs.missing.is_empty() {
+        return Ok(());
+    }
+    Ok(brake::patience(WaitReason::MissingObject, case.missing_since(), case.now)?)
+}
+
+/// Also what pods can do without is waited for: recorded without it, its return would look like a change.
+fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
+    if case.inputs.absent.is_empty() {
+        return Ok(());
+    }
+    Ok(brake::patience(WaitReason::AbsentObject, case.missing_since(), case.now)?)
+}
+
+/// Pods that still wait for an object that is not there yet will start with it: adopted without it, they would
+/// restart for it as soon as it comes (External Secrets, sealed Secrets).
+fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
+    let is_rolling = matches!(case.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
+    let is_starting = is_rolling || (case.facts.available == 0 && case.facts.desired > 0);
+    match !case.inputs.missing.is_empty() && is_starting {
+        true => wait(WaitReason::MissingObject),
+        false => Ok(()),
+    }
+}
+
+/// Nothing of what counts is there, and something is missing.
+fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
+    if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
+}
+
+/// A rollout is under way, and not one that is known to fail: that need not reach its deadline before content
+/// that may mend it follows.
+fn rolling(case: &Case<'_>, _: Timestamp) -> Verdict {
+    let is_rolling =
+        case.pace.strategy == StrategyType::Rollout && case.facts.rollout_at(case.now) == Rollout::Unfinished;
+    if is_rolling && !case.is_known_to_fail() { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }
+}
+
+/// Too many restarts in a row did not become ready.
+fn circuit(case: &Case<'_>, since: Timestamp) -> Verdict {
+    let last = case.facts.last_restart;
+    if case.is_nudged(since, last) {
+        return Ok(());
+    }
+    Ok(backoff::circuit(&backoff::track(case.facts, case.now), last, case.now)?)
+}
+
+/// The last restart was a moment ago.
+fn interval(case: &Case<'_>, since: Timestamp) -> Verdict {
+    let last = case.facts.last_restart;
+    if case.is_nudged(since, last) {
+        return Ok(());
+    }
+    let streak = backoff::track(case.facts, case.now).streak;
+    Ok(backoff::interval(&case.pace, streak, last, case.now)?)
+}
+
+/// Others of its monitors come first, or have failed.
+fn turn(case: &Case<'_>, _: Timestamp) -> Verdict {
+    let turn = stage::may_go(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
+    Ok(turn.map_err(Wait::for_event)?)
+}
+
+/// It waits for a place already: its pods are listed again when it is its turn.
+fn line(case: &Case<'_>, _: Timestamp) -> Verdict {
+    let waits = case.world.memory().workload(case.key).waits_since(WaitReason::Budget).is_some();
+    if waits && !has_place(case.world, case.key, case.now) { wait(WaitReason::Budget) } else { Ok(()) }
+}
+
+/// All old pods are below the partition, and nothing of them is the controller's to do: with a new template it
+/// would replace pods that run the content already.
+fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let Rollout::Partitioned(partition) = case.facts.rollout else { return Ok(()) };
+    match case.pace.strategy == StrategyType::Rollout && is_held(&pods.stale, partition) {
+        true => Err(RestartState::Held { partition, old: pods.stale.len() }),
+        false => Ok(()),
+    }
+}
+
+/// Whether the owner's partition keeps all of these pods.
+pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
+    stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
+}
+
+/// The window of one of its monitors is closed.
+fn window(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let last = case.facts.last_restart;
+    Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
+}
+
+/// As many restarts as may be are under way in the cluster.
+fn place(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
+    if has_place(case.world, case.key, case.now) { Ok(()) } else { wait(WaitReason::Budget) }
+}
+
+/// In the second of the change new pods would count as old, where they are told apart by their age.
+fn second_over(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let is_by_age = case.removes_pods() || matches!(case.facts.rollout, Rollout::Partitioned(_));
+    if is_by_age { Ok(pods.before.is_past(case.now)?) } else { Ok(()) }
+}
+
+/// Where pods are removed one by one: the first may go.
+fn next_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    if case.removes_pods() { pod_may_go(case, pods) } else { Ok(()) }
+}
+
+/// Enough pods serve, and the one that goes next is not too young.
+fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let pod = case.next(pods)?;
+    if case.is_nudged(pods.since, Some(pod.created)) {
+        return Ok(());
+    }
+    Ok(backoff::interval(&case.pace, case.facts.track.streak, Some(pod.created), case.now)?)
+}
+
+/// A replaced pod has failed, and others wait for this workload.
+fn stage_holds(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let is_new = |pod: &&PodFacts| !pods.stale.iter().any(|old| old.uid == pod.uid);
+    let fault = soak::failed_among(pods.seen.pods.iter().filter(is_new), case.now);
+    match fault.filter(|_| case.soak().is_some()) {
+        Some(fault) => Err(case.stage_failed(fault)),
+        None => Ok(()),
+    }
+}
+
+fn still_missing(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    missing(case, pods.since)
+}
+
+/// It has its turn, but for where another one has failed meanwhile.
+fn stage_stopped(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
+    let goes_on = stage::goes_on(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
+    Ok(goes_on.map_err(Wait::for_event)?)
+}
+
+/// The window of one of its monitors has closed since the last pod went.
+fn window_of_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let last = Some(case.next(pods)?.created);
+    Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
+}
+
+/// A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
+fn rolling_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    let is_rolling = case.facts.rollout == Rollout::Unfinished;
+    if is_rolling && case.next(pods)?.ready { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }
+}
+
+/// Only the clock tells that a partitioned rollout is stuck.
+fn deadline(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
+    let began = case.facts.last_restart.filter(|_| case.facts.restarted_by_us());
+    let is_late = began.is_some_and(|began| at_after(began, soak::PATIENCE) <= case.now);
+    match is_late && case.is_partitioned_for_this() {
+        true => Err(RestartState::Failed(Failure::RolloutStuck)),
+        false => Ok(()),
+    }
+}
+
+/// The controller replaces them already.
+fn by_controller(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
+    match case.facts.rollout == Rollout::Unfinished || case.is_partitioned_for_this() {
+        true => Err(RestartState::Restarting),
+        false => Ok(()),
+    }
+}
+
+/// What was begun by removal, under another strategy, is a restart like any other.
+fn interval_again(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
+    let (streak, last) = (case.facts.track.streak, case.facts.last_restart);
+    Ok(backoff::interval(&case.pace, streak, last, case.now)?)
+}

@@ -1,0 +1,224 @@
+//! How a workload, or the pods that a monitor finds itself, stand: the one answer to that. Statuses, Events,
+//! commands and metrics take word and severity from here, and the sentence from `explain::said`.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::brake::Wait;
+use crate::{
+    model::{AttemptFailure, Ending, RolloutFault, WaitReason},
+    names::NamespacedName,
+};
+
+/// How a workload stands, or the pods that a monitor finds itself; as JSON the word for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartState {
+    /// It could not be restarted, or has not become ready since.
+    Failed(Failure),
+    /// This monitor reaches it, and may not restart it.
+    Unauthorized(NamespacedName),
+    /// A restart is due, or it cannot be said yet, and this has to pass first.
+    Waiting(Wait),
+    /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
+    Held {
+        /// The partition.
+        partition: i32,
+        /// How many pods below it run old content.
+        old: usize,
+    },
+    /// A restart is due, and its rollouts are paused: it restarts when they are resumed.
+    Paused,
+    /// A restart is due, and its own annotation says that nobody restarts it.
+    OptedOut,
+    /// A restart is due, and nothing holds back its next step.
+    Due,
+    /// It is being restarted.
+    Restarting,
+    /// It runs the current content for all we know, and that is still to be recorded.
+    Unrecorded,
+    /// No monitor or annotation asks for its restarts, or it has no pods that a monitor finds itself.
+    Unwatched,
+    /// It runs the current content.
+    Current,
+}
+
+/// Why something could not be restarted, or failed when it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The last attempt has failed.
+    Attempt(AttemptFailure),
+    /// It has not become ready in time.
+    RolloutStuck,
+    /// It has not become ready in time, again and again.
+    CircuitOpen,
+    /// It runs changed content and has failed: no other workload of its monitor follows.
+    Stage {
+        /// What shows that.
+        fault: RolloutFault,
+        /// The content, as a keyed digest.
+        content: String,
+        /// The last content that worked, where another one is known.
+        last_good: Option<String>,
+    },
+}
+
+impl Failure {
+    /// The word for a failed stage, by which a status is read again.
+    pub const STAGE_FAILED: &str = "StageFailed";
+
+    /// The word for statuses and commands.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Attempt(AttemptFailure::TooManyBudgets) => "TooManyBudgets",
+            Self::Attempt(AttemptFailure::Write(fault, _)) => fault.as_str(),
+            Self::RolloutStuck => "RolloutStuck",
+            Self::CircuitOpen => WaitReason::CircuitOpen.as_str(),
+            Self::Stage { .. } => Self::STAGE_FAILED,
+        }
+    }
+}
+
+/// How urgent it is that a person looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Concern {
+    /// Something is due, or is not going to happen, and that will not go away by itself in time.
+    Worrying,
+    /// It goes on by itself.
+    UnderWay,
+    /// Nothing is to be done.
+    Settled,
+}
+
+impl RestartState {
+    /// The word for it. A wait that ends by nothing but a person, or after an hour, is `Stopped`; one for what
+    /// is not known, `Unknown`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "Failed",
+            Self::Unauthorized(_) => "Unauthorized",
+            Self::Waiting(wait) if wait.is_stopped() => "Stopped",
+            Self::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => "Unknown",
+            Self::Waiting(_) => "Waiting",
+            Self::Held { .. } => "Held",
+            Self::Paused => "Paused",
+            // Users look for this word.
+            Self::OptedOut => "Suspended",
+            Self::Due => "Due",
+            Self::Restarting => "Restarting",
+            Self::Unrecorded => "Unrecorded",
+            Self::Unwatched => "Unwatched",
+            Self::Current => "Current",
+        }
+    }
+
+    /// The word for why it stands so.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Failed(failure) => failure.as_str(),
+            Self::Waiting(wait) => wait.reason.as_str(),
+            Self::Unwatched => "NotAsked",
+            Self::Unrecorded => "Recorded",
+            Self::Unauthorized(_)
+            | Self::Held { .. }
+            | Self::Paused
+            | Self::OptedOut
+            | Self::Due
+            | Self::Restarting
+            | Self::Current => self.as_str(),
+        }
+    }
+
+    /// Its place in a list, the worst first.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 0,
+            Self::Unauthorized(_) => 1,
+            Self::Waiting(wait) if wait.is_stopped() => 2,
+            Self::Held { .. } => 3,
+            Self::Paused => 4,
+            Self::OptedOut => 5,
+            Self::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => 6,
+            Self::Due => 7,
+            Self::Waiting(_) => 8,
+            Self::Restarting => 9,
+            Self::Unrecorded => 10,
+            Self::Unwatched => 11,
+            Self::Current => 12,
+        }
+    }
+
+    /// How urgent it is that a person looks.
+    pub fn concern(&self) -> Concern {
+        match self {
+            Self::Failed(_)
+            | Self::Unauthorized(_)
+            | Self::Held { .. }
+            | Self::Paused
+            | Self::OptedOut
+            | Self::Due => Concern::Worrying,
+            Self::Waiting(wait) if wait.is_stopped() => Concern::Worrying,
+            Self::Waiting(_) | Self::Restarting | Self::Unrecorded => Concern::UnderWay,
+            Self::Unwatched | Self::Current => Concern::Settled,
+        }
+    }
+
+    /// The wait that it is, if it is one.
+    pub fn wait(&self) -> Option<Wait> {
+        match self {
+            Self::Waiting(wait) => Some(*wait),
+            _ => None,
+        }
+    }
+}
+
+impl From<Wait> for RestartState {
+    fn from(wait: Wait) -> Self {
+        Self::Waiting(wait)
+    }
+}
+
+impl fmt::Display for RestartState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for RestartState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scripts sort and filter by these words.
+    #[test]
+    fn states_have_words_a_rank_and_a_concern() {
+        use Concern::{Settled, UnderWay, Worrying};
+        let waits = |reason| RestartState::Waiting(Wait::for_event(reason));
+        let monitor = NamespacedName::new("shop", "web");
+        let worst_first = [
+            (RestartState::Failed(Failure::RolloutStuck), "Failed RolloutStuck", Worrying),
+            (RestartState::Unauthorized(monitor), "Unauthorized Unauthorized", Worrying),
+            (waits(WaitReason::StageStopped), "Stopped StageStopped", Worrying),
+            (RestartState::Held { partition: 1, old: 1 }, "Held Held", Worrying),
+            (RestartState::Paused, "Paused Paused", Worrying),
+            (RestartState::OptedOut, "Suspended Suspended", Worrying),
+            (waits(WaitReason::Facts), "Unknown FactsMissing", UnderWay),
+            (RestartState::Due, "Due Due", Worrying),
+            (waits(WaitReason::QuietPeriod), "Waiting QuietPeriod", UnderWay),
+            (RestartState::Restarting, "Restarting Restarting", UnderWay),
+            (RestartState::Unrecorded, "Unrecorded Recorded", UnderWay),
+            (RestartState::Unwatched, "Unwatched NotAsked", Settled),
+            (RestartState::Current, "Current Current", Settled),
+        ];
+        for (rank, (state, words, concern)) in worst_first.into_iter().enumerate() {
+            assert_eq!(format!("{state} {}", state.reason()), words);
+            assert_eq!((usize::from(state.rank()), state.concern()), (rank, concern), "{words}");
+            assert_eq!(serde_json::to_value(&state).unwrap(), words.split(' ').next().unwrap());
+        }
+    }
+}
