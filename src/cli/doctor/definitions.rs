@@ -69,13 +69,13 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
         let wanted = wanted.iter().find(|wanted| wanted["metadata"]["name"] == name.as_str());
         let live = serde_json::to_value(live).unwrap_or_default();
         match wanted.and_then(|wanted| schema_difference(&live, wanted)) {
-            Some(Difference::Lacks(at)) => {
+            Some(SchemaDiff::Lacks(at)) => {
                 let what = format!(
                     "has no {at}: the API server drops that field from what people write, without a word"
                 );
                 found.error(Id::CrdOld, object, what, fix);
             }
-            Some(Difference::At(at)) => {
+            Some(SchemaDiff::At(at)) => {
                 let what =
                     format!("is of another version of Copyrator, or was changed by hand: {at} differs");
                 found.warning(Id::CrdOld, object, what, fix);
@@ -100,7 +100,7 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
     format!("copyrator crds{version} | kubectl apply --server-side -f -")
 }
 
-enum Difference {
+enum SchemaDiff {
     /// A field is missing: its path.
     Lacks(String),
     /// Another difference: its path.
@@ -108,18 +108,18 @@ enum Difference {
 }
 
 /// The first difference between two definitions' schemas.
-fn schema_difference(live: &Value, wanted: &Value) -> Option<Difference> {
+fn schema_difference(live: &Value, wanted: &Value) -> Option<SchemaDiff> {
     let versions = |object: &Value| object["spec"]["versions"].as_array().cloned().unwrap_or_default();
     for wanted in versions(wanted) {
         let Some(live) = versions(live).into_iter().find(|one| one["name"] == wanted["name"]) else {
-            return Some(Difference::Lacks(format!("version {}", wanted["name"])));
+            return Some(SchemaDiff::Lacks(format!("version {}", wanted["name"])));
         };
         let of = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
         if let Some(at) = lacks(&of(&live), &of(&wanted), String::new()) {
-            return Some(Difference::Lacks(at));
+            return Some(SchemaDiff::Lacks(at));
         }
         if let Some(at) = difference(&of(&live), &of(&wanted), "the schema".into()) {
-            return Some(Difference::At(at));
+            return Some(SchemaDiff::At(at));
         }
     }
     None

@@ -14,6 +14,7 @@ use super::{
     fault::Fault,
     format::{
         self,
+        document::Document,
         pem::{self, Remaining},
     },
     pattern,
@@ -68,7 +69,7 @@ impl Data {
         if !spec.required && spec.format.is_none() && spec.pattern.is_none() && !spec.immutable {
             problems.push(invalid(at, "demands nothing; set required, format, pattern or immutable"));
         }
-        if spec.schema.is_some() && !matches!(spec.format, Some(Format::Json | Format::Yaml | Format::Toml)) {
+        if spec.schema.is_some() && spec.format.and_then(Document::of).is_none() {
             problems.push(invalid(&format!("{at}.schema"), "is taken with format json, yaml or toml only"));
         }
         let keys = match (&spec.keys, pair) {

@@ -12,8 +12,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::document;
-use crate::{api::Format, validate::policy::fault::Fault};
+use super::document::{self, Document};
+use crate::validate::policy::fault::Fault;
 
 const SHAPE: &str = r#"write {"auths": {"REGISTRY": {"username": …, "password": …}}}, as kubectl create secret docker-registry does"#;
 
@@ -60,7 +60,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Logins<'a> {
 
 /// Accepts a text with logins to registries, each of them complete.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
-    document::check(Format::Json, text)?;
+    document::check(Document::Json, text)?;
     // The parser's message may quote the text, so it is dropped.
     let config = serde_json::from_str::<Config<'_>>(text);
     let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map auths", SHAPE))?;

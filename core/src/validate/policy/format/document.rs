@@ -14,31 +14,61 @@ use crate::{
     validate::policy::{Position, fault::Fault},
 };
 
-/// Accepts a text in this format: JSON, YAML or TOML.
-pub(super) fn check(format: Format, text: &str) -> Result<(), Fault> {
+/// The formats of values that have a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::validate::policy) enum Document {
+    Json,
+    Yaml,
+    Toml,
+}
+
+impl Document {
+    /// The structure that a format has; `None` where a value of it is one text.
+    pub(in crate::validate::policy) fn of(format: Format) -> Option<Self> {
+        match format {
+            Format::Json => Some(Self::Json),
+            Format::Yaml => Some(Self::Yaml),
+            Format::Toml => Some(Self::Toml),
+            Format::Properties
+            | Format::Url
+            | Format::Integer
+            | Format::Boolean
+            | Format::Regex
+            | Format::PemCertificate
+            | Format::PemKey
+            | Format::TlsPair
+            | Format::Dockerconfigjson => None,
+        }
+    }
+}
+
+/// Accepts a text that is such a document.
+pub(super) fn check(format: Document, text: &str) -> Result<(), Fault> {
     match format {
-        Format::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
-        Format::Toml => toml_text::read(text).map(|_| ()),
-        _ => yaml::<Walked, Nothing>(text, yaml_budget()).map(|_| ()),
+        Document::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
+        Document::Toml => toml_text::read(text).map(|_| ()),
+        Document::Yaml => yaml::<Walked, Nothing>(text, yaml_budget()).map(|_| ()),
     }
 }
 
 /// The documents of a text: one, or in YAML maybe several.
-pub(in crate::validate::policy) fn read(format: Format, text: &str) -> Result<Vec<Value>, Fault> {
+pub(in crate::validate::policy) fn read(format: Document, text: &str) -> Result<Vec<Value>, Fault> {
     let room = Room::default();
     let read = match format {
-        Format::Json => {
+        Document::Json => {
             let mut reader = serde_json::Deserializer::from_str(text);
             let tree = TreeSeed(&room).deserialize(&mut reader);
             tree.and_then(|value| reader.end().map(|()| vec![value])).map_err(json_fault)
         }
-        Format::Toml => toml_text::read(text).and_then(|table| Ok(vec![toml_text::tree(table, &room)?])),
+        Document::Toml => toml_text::read(text).and_then(|table| Ok(vec![toml_text::tree(table, &room)?])),
         // An empty text is one document, `null`.
-        _ => yaml::<Tree, Trees>(text, small_yaml_budget()).and_then(|all| match all.documents.is_empty() {
-            _ if all.room.is_exhausted() => Err(Room::fault()),
-            true => Ok(vec![Value::Null]),
-            false => Ok(all.documents),
-        }),
+        Document::Yaml => {
+            yaml::<Tree, Trees>(text, small_yaml_budget()).and_then(|all| match all.documents.is_empty() {
+                _ if all.room.is_exhausted() => Err(Room::fault()),
+                true => Ok(vec![Value::Null]),
+                false => Ok(all.documents),
+            })
+        }
     };
     read.map_err(|fault| if room.is_exhausted() { Room::fault() } else { fault })
 }

@@ -10,6 +10,7 @@ mod walk;
 
 use copyrator_cel::{Pattern, PatternError};
 
+use self::document::Document;
 use super::{Budget, fault::Fault};
 use crate::api::Format;
 
@@ -49,19 +50,18 @@ pub(super) fn too_long() -> Fault {
 /// documents. A check that costs more than reading the value takes it from the budget.
 pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     budget.spend_if_brief(reading(format, value)).map_err(|_| too_long())?;
-    if format == Format::PemCertificate {
-        return pem::certificates(value).map(|_| ());
-    }
-    if format == Format::PemKey {
-        return pem::key(value).map(|_| ());
-    }
-    let text = text(value)?;
     match format {
-        Format::Json | Format::Yaml | Format::Toml => document::check(format, text),
-        Format::Properties => properties::check(text),
-        Format::Dockerconfigjson => docker::check(text),
-        Format::Url => url(text),
+        Format::PemCertificate => pem::certificates(value).map(|_| ()),
+        Format::PemKey => pem::key(value).map(|_| ()),
+        Format::TlsPair => text(value).map(|_| ()),
+        Format::Json => document::check(Document::Json, text(value)?),
+        Format::Yaml => document::check(Document::Yaml, text(value)?),
+        Format::Toml => document::check(Document::Toml, text(value)?),
+        Format::Properties => properties::check(text(value)?),
+        Format::Dockerconfigjson => docker::check(text(value)?),
+        Format::Url => url(text(value)?),
         Format::Integer => {
+            let text = text(value)?;
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 true => Ok(()),
@@ -70,15 +70,14 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
                 }
             }
         }
-        Format::Boolean => match text {
+        Format::Boolean => match text(value)? {
             "true" | "false" => Ok(()),
             _ => Err(Fault::new(
                 "is not a boolean",
                 "write true or false, in lower case and without a line break",
             )),
         },
-        Format::Regex => regex(text, budget),
-        Format::PemCertificate | Format::PemKey | Format::TlsPair => Ok(()),
+        Format::Regex => regex(text(value)?, budget),
     }
 }
 
