@@ -74,13 +74,6 @@ impl Reconciler {
         }
     }
 
-    /// Keeps when pods were last removed: nothing on the workload, or the monitor, tells.
-    pub(super) fn remember_removal(&self, workload: &WorkloadKey, outcome: &RestartOutcome) {
-        if *outcome == RestartOutcome::Write(Outcome::Done) {
-            self.world_mut().memory_mut().at_workload(workload, |memory| memory.removed_at = Some(now()));
-        }
-    }
-
     /// Tells the writer of a workload's annotation that it says nothing.
     pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
         let what = {

@@ -4,7 +4,6 @@
 mod annotated;
 mod announce;
 pub(crate) mod authority;
-mod brake;
 pub(crate) mod deletion;
 mod digest_key;
 mod fetch;
@@ -18,6 +17,7 @@ mod requests;
 mod restart;
 mod rule;
 mod scan;
+mod settle;
 mod slot;
 mod source_index;
 mod stage;
@@ -178,6 +178,11 @@ impl Reconciler {
         world.forget_old_fingerprints();
         world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
         world.forget_deletions(deletion::KEPT_FOR, now);
+    }
+
+    /// Another process decides now, and remembers for itself.
+    pub fn forget_waits(&self) {
+        self.world_mut().memory_mut().lose_lease();
     }
 
     async fn look_at(&self, key: &Key) -> Again {

@@ -6,27 +6,24 @@ use std::time::Duration;
 use super::{
     Again, Lane, Reconciler,
     authority::{Decided, about_monitor, ask_again, is_too_old, says_otherwise},
-    fetch::Fetched,
     now,
-    restart::RestartOf,
+    restart::became,
+    settle::{SOON, Unplanned},
 };
 use crate::{
     access::AskError,
     act::{
         outcome::Outcome,
-        restart::RestartOutcome,
         status::{Version, record_pods},
     },
-    model::{PodFacts, PodRemoved, World},
+    model::{RestartAttempt, World},
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, copy,
-        restart::{RestartState, SelectedPodsAction, plan_selected_pods, workloads_of},
+        restart::{Acted, RestartState, SelectedPodsAction, plan_selected_pods, settle_pods, workloads_of},
     },
 };
 
-const ROUNDS: usize = 4;
-const SOON: Duration = Duration::from_millis(250);
 /// How long a status waits for further news of its workloads.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
@@ -107,67 +104,44 @@ impl Reconciler {
 
     /// The pods without a workload that the monitor's podSelector finds. Its authority was settled just now.
     async fn selected_pods(&self, monitor: &NamespacedName) -> Again {
-        for _ in 0..ROUNDS {
-            let (plan, recorded) = {
-                let world = self.world();
-                (plan_selected_pods(&world, monitor, now()), Recorded::of(&world, monitor))
-            };
-            if !plan.needs.is_empty() {
-                match self.fetch(&plan.needs).await {
-                    Ok(Fetched::All) => continue,
-                    Ok(Fetched::Ahead) => return Again::After(SOON),
-                    Err(error) => {
-                        tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");
-                        return Again::Backoff(None);
-                    }
-                }
+        let planned = self
+            .planned(|world, now| (plan_selected_pods(world, monitor, now), Recorded::of(world, monitor)));
+        let (plan, recorded) = match planned.await {
+            Ok(planned) => planned,
+            Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Failed(_, error)) => {
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");
+                return Again::Backoff(None);
             }
-            self.remember_pods_wait(monitor, &plan.state);
-            let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
-            let goes_on = plan.state == RestartState::Due;
-            let (Some(action), Some(recorded)) = (plan.action, recorded) else {
-                return wait.map_or(Again::OnChange, Again::After);
-            };
-            return match action {
-                SelectedPodsAction::Record(label) => match self.record(monitor, &recorded, &label).await {
+        };
+        let settle = |removal| settle_pods(&mut self.world_mut(), monitor, &plan.state, removal, now());
+        let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
+        match (&plan.action, recorded) {
+            (None, _) | (_, None) => {
+                settle(Acted::Nothing);
+                wait.map_or(Again::OnChange, Again::After)
+            }
+            (Some(SelectedPodsAction::Record(label)), Some(recorded)) => {
+                settle(Acted::Nothing);
+                match self.record(monitor, &recorded, label).await {
                     // No change of a status is an event: what this begins goes on when the watch has brought
                     // it.
-                    Again::OnChange if goes_on => Again::After(SOON),
+                    Again::OnChange if plan.state == RestartState::Due => Again::After(SOON),
                     again => again,
-                },
-                SelectedPodsAction::Remove { label, pods, how } => {
-                    let outcome = self.restarter.remove(&monitor.namespace, &pods, how).await;
-                    self.note_removal(monitor, &outcome);
-                    let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
-                    self.reporter.pods(monitor, &pods, how, &why, &outcome).await;
-                    self.announce_pods(&plan.causes, monitor, &outcome).await;
-                    self.settle_restart(
-                        &RestartOf::Pods(monitor.clone()),
-                        &label,
-                        &outcome,
-                        wait.or(Some(SOON)),
-                    )
                 }
-            };
+            }
+            (Some(SelectedPodsAction::Remove { label, pods, how }), Some(_)) => {
+                let outcome = self.restarter.remove(&monitor.namespace, pods, *how).await;
+                let last =
+                    RestartAttempt::tries(self.world().memory().monitor(monitor).attempt.as_deref(), label);
+                let (removal, again) = became(&outcome, label, last, wait.or(Some(SOON)), now());
+                settle(removal);
+                let why = self.why_pods(&plan.causes, plan.due_since, Vec::new());
+                self.reporter.pods(monitor, pods, *how, &why, &outcome).await;
+                self.announce_pods(&plan.causes, monitor, &outcome).await;
+                again
+            }
         }
-        Again::After(SOON)
-    }
-
-    /// Whatever was decided from this list of pods has been done; how many there were says when the next one
-    /// is there.
-    fn note_removal(&self, monitor: &NamespacedName, outcome: &RestartOutcome) {
-        let world = &mut *self.world_mut();
-        let Some(seen) = world.forget_selected_pods(monitor) else { return };
-        if *outcome != RestartOutcome::Write(Outcome::Done) {
-            return;
-        }
-        let of_others =
-            |pod: &PodFacts| pod.workload.as_ref().is_some_and(|key| world.workloads().contains_key(key));
-        let is_counted =
-            |pod: &&PodFacts| pod.controlled && !pod.untouchable && !pod.finished && !of_others(pod);
-        let controlled = seen.pods.iter().filter(is_counted).count();
-        let removed = Some(PodRemoved { at: now(), controlled });
-        world.memory_mut().at_monitor(monitor, |pods| pods.removed = removed);
     }
 
     /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record

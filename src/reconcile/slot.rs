@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{
     Again, Lane, Reconciler,
     authority::{STANDING_ANSWER, can_be_withdrawn},
-    fetch::Fetched,
     now,
+    settle::{SOON, Unplanned},
 };
 use crate::{
     act::outcome::Outcome,
@@ -18,10 +18,6 @@ use crate::{
     },
 };
 
-/// How often a plan may ask for more facts before its key waits for an event.
-const ROUNDS: usize = 4;
-/// When to look again at facts that are on their way through a watch.
-const SOON: Duration = Duration::from_millis(250);
 /// When to try again to remove, while our own kinds are not all there.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
 /// How long a status waits for further news of its rule.
@@ -29,30 +25,24 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 impl Reconciler {
     pub(super) async fn slot(&self, slot: &ObjectKey) -> Again {
-        for _ in 0..ROUNDS {
-            let plan = plan_slot(&self.world(), slot, now());
-            if !plan.needs.is_empty() {
-                match self.fetch(&plan.needs).await {
-                    Ok(Fetched::All) => continue,
-                    Ok(Fetched::Ahead) => return Again::After(SOON),
-                    Err(error) => {
-                        tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
-                        self.tell_rules(slot, &plan);
-                        return Again::Backoff(None);
-                    }
-                }
+        let plan = match self.planned(|world, now| plan_slot(world, slot, now)).await {
+            Ok(plan) => plan,
+            Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Failed(plan, error)) => {
+                tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
+                self.tell_rules(slot, &plan);
+                return Again::Backoff(None);
             }
-            if let Some(rule) = self.rule_to_ask_again(&plan) {
-                // Before everything else: all of the rule's slots wait for it.
-                self.queue.add(Key::Rule(rule), Lane::NewNamespace);
-                return Again::After(SOON);
-            }
-            self.lag.planned(slot, &plan, self.queue.waited(&Key::Slot(slot.clone())));
-            let again = self.carry_out(slot, &plan).await;
-            self.tell_rules(slot, &plan);
-            return again;
+        };
+        if let Some(rule) = self.rule_to_ask_again(&plan) {
+            // Before everything else: all of the rule's slots wait for it.
+            self.queue.add(Key::Rule(rule), Lane::NewNamespace);
+            return Again::After(SOON);
         }
-        Again::After(SOON)
+        self.lag.planned(slot, &plan, self.queue.waited(&Key::Slot(slot.clone())));
+        let again = self.carry_out(slot, &plan).await;
+        self.tell_rules(slot, &plan);
+        again
     }
 
     /// The rule behind a write, where what it was allowed can be withdrawn and the last answer about it is

@@ -5,7 +5,7 @@ use copyrator::{
     digest::{Fingerprint, KeyPrint},
     model::{ObjectFacts, PodFacts, PodsSeen, Rollout, World},
     names::{Kind, ObjectKey, WorkloadKey},
-    plan::restart::{RestartAction, RestartState, plan_workload},
+    plan::restart::{Acted, RestartAction, RestartState, plan_workload, settle_workload},
 };
 use proptest::prelude::*;
 
@@ -86,15 +86,9 @@ impl Simulation {
                 self.list_pods();
                 continue;
             }
-            match (&plan.state, &plan.action) {
-                (RestartState::Waiting(wait), None) => {
-                    let (reason, now) = (wait.reason, at(self.now));
-                    self.world.memory_mut().at_workload(&self.key, |memory| memory.wait_for(reason, now));
-                }
-                _ => self.world.memory_mut().at_workload(&self.key, |memory| memory.wait = None),
-            }
+            let acted = if plan.action.is_some() { Acted::Done } else { Acted::Nothing };
+            let _ = settle_workload(&mut self.world, &self.key, &plan, acted, at(self.now));
             let Some(action) = plan.action else { return plan.recheck.map(|time| time.as_second() + 1) };
-            self.world.forget_pods(&self.key);
             carry_out(&mut self.world, &self.key, &action, self.now);
             if matches!(action, RestartAction::Rollout { .. }) {
                 assert!(

@@ -8,7 +8,9 @@ use copyrator::{
     names::WorkloadKey,
     plan::{
         Need,
-        restart::{RestartAction, RestartState, WorkloadPlan, plan_workload, whose_turn},
+        restart::{
+            Acted, RestartAction, RestartState, WorkloadPlan, plan_workload, settle_workload, whose_turn,
+        },
     },
 };
 use serde_json::{Value, json};
@@ -82,12 +84,10 @@ fn run(world: &mut World, crashes: impl Fn(&str) -> bool, forget: &[i64], until:
         }
         for key in &keys {
             let plan = look(world, &pods, key, now, &mut run);
-            if plan.restarted.is_some() {
-                world.memory_mut().at_workload(key, |memory| memory.restarted = plan.restarted);
-            }
+            let acted = if plan.action.is_some() { Acted::Done } else { Acted::Nothing };
+            let _ = settle_workload(world, key, &plan, acted, at(now));
             let Some(action) = &plan.action else { continue };
             carry_out(world, key, action, now);
-            world.forget_pods(key);
             if matches!(action, RestartAction::Rollout { .. }) {
                 let before = run.began.insert(key.name.to_string(), now);
                 assert_eq!(before, None, "{key} restarted twice");

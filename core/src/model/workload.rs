@@ -207,6 +207,13 @@ pub struct RestartAttempt {
     pub retry_at: Timestamp,
 }
 
+impl RestartAttempt {
+    /// How often it has been tried for this content, as the last attempt says.
+    pub fn tries(last: Option<&Self>, label: &str) -> u32 {
+        last.filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
+    }
+}
+
 /// Why an attempt to restart something has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptFailure {

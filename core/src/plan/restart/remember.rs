@@ -1,0 +1,320 @@
+//! What is remembered of restarts once a workload, or the pods that a monitor finds itself, have been looked
+//! at, and whose turn that makes it. Everything in [`crate::model::Memory`] about restarts is written here.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    inputs::Inputs,
+    restarts::plan_workload,
+    state::{Failure, RestartState},
+    workload_plan::{RestartAction, WorkloadPlan},
+};
+use crate::{
+    model::{PodFacts, PodRemoved, RestartAttempt, Restarted, WaitReason, Waiting, Went, World},
+    names::{NamespacedName, WorkloadKey},
+    plan::at_after,
+};
+
+/// A rollout is under way until the watch shows it, or for so long: the write may have been lost.
+const UNTIL_SEEN: Duration = Duration::from_secs(10);
+/// A workload whose pods are removed one by one is under way for so long after each of them, beside what its
+/// record says: a replacement that takes long outlasts the time for which a record counts.
+const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
+
+/// What became of the action of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// The plan had none.
+    Nothing,
+    /// It is done.
+    Done,
+    /// It has failed, and is tried again when this says.
+    Failed(RestartAttempt),
+    /// It was not done: what it was decided on is not so any more.
+    Outdated,
+}
+
+/// Whose turn it is after a workload has been looked at, and what is to be told of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Turn {
+    /// A place for restarts is free: that of the workloads [`next in line`](super::next_in_line).
+    pub in_line: bool,
+    /// The workload is through: that of the workloads [that waited for it](super::whose_turn).
+    pub in_order: bool,
+    /// The workload's circuit has opened, of which nobody has been told.
+    pub circuit_opened: bool,
+}
+
+/// Plans once more, and counts a restart that this comes to as under way. Both happen in one call, so that of
+/// two plans made at one time only one gets the last place.
+pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (WorkloadPlan, Turn) {
+    let plan = plan_workload(world, workload, now);
+    let (label, span) = match &plan.action {
+        Some(RestartAction::Rollout { label, .. } | RestartAction::Begin { label, .. }) => {
+            (label, UNTIL_SEEN)
+        }
+        Some(RestartAction::RemovePods { label, .. }) => (label, UNTIL_NEXT_POD),
+        Some(RestartAction::Adopt { .. }) | None => return (plan, Turn::default()),
+    };
+    let memory = world.memory_mut();
+    memory.reserve(workload, label, at_after(now, span));
+    let ended = memory.at_workload(workload, |memory| memory.wait.take());
+    let turn = Turn { in_line: ended.is_some_and(is_in_line), ..Turn::default() };
+    (plan, turn)
+}
+
+/// Remembers what a plan of a workload, and its action, came to.
+pub fn settle_workload(
+    world: &mut World,
+    workload: &WorkloadKey,
+    plan: &WorkloadPlan,
+    acted: Acted,
+    now: Timestamp,
+) -> Turn {
+    let missing_since = match acted {
+        Acted::Nothing => missing_since(world, workload, &plan.state, now),
+        _ => world.memory().workload(workload).missing_since,
+    };
+    let is_under_way = acted == Acted::Done && plan.action.as_ref().is_some_and(RestartAction::restarts);
+    let is_settled = matches!(plan.state, RestartState::Current | RestartState::Unwatched);
+    if acted != Acted::Nothing || is_settled {
+        // Whatever was decided from this list of pods has been done.
+        world.forget_pods(workload);
+    }
+    let memory = world.memory_mut();
+    let mut turn = memory.at_workload(workload, |memory| {
+        let was_in_line = memory.wait.is_some_and(is_in_line);
+        memory.wait = match (&plan.state, &plan.action) {
+            (RestartState::Waiting(wait), None) => Some(Waiting::after(memory.wait, wait.reason, now)),
+            _ => None,
+        };
+        memory.missing_since = missing_since;
+        let is_open = is_open(&plan.state);
+        let circuit_opened = is_open && !memory.circuit_open;
+        memory.circuit_open = is_open || (memory.circuit_open && !closes(&plan.state));
+        let goes_on = |restarted: &Restarted| restarted.went != Went::Through;
+        memory.waited_for |= plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on);
+        let is_through =
+            plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
+        let in_order = is_through && std::mem::take(&mut memory.waited_for);
+        if matches!(acted, Acted::Nothing) {
+            memory.attempt.take_if(|_| is_settled);
+            memory.restarted.take_if(|_| plan.state == RestartState::Unwatched);
+        }
+        if matches!(acted, Acted::Nothing | Acted::Done) && plan.restarted.is_some() {
+            memory.restarted.clone_from(&plan.restarted);
+        }
+        match acted {
+            Acted::Done => {
+                memory.attempt = None;
+                if matches!(plan.action, Some(RestartAction::RemovePods { .. })) {
+                    // Nothing on the workload tells when.
+                    memory.removed_at = Some(now);
+                }
+            }
+            Acted::Failed(attempt) => memory.attempt = Some(Box::new(attempt)),
+            Acted::Nothing | Acted::Outdated => {}
+        }
+        let in_line = was_in_line && !memory.wait.is_some_and(is_in_line);
+        Turn { in_line, in_order, circuit_opened }
+    });
+    if plan.action.is_some() && !is_under_way {
+        memory.release(workload);
+        turn.in_line = true;
+    }
+    turn
+}
+
+/// What the plan of a workload needs could not be had: whether it waits cannot be told, so no other workload
+/// waits behind it.
+pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
+    let ended = world.memory_mut().at_workload(workload, |memory| memory.wait.take());
+    Turn { in_line: ended.is_some(), ..Turn::default() }
+}
+
+/// Remembers what a plan of the pods that a monitor finds itself, and their removal, came to.
+pub fn settle_pods(
+    world: &mut World,
+    monitor: &NamespacedName,
+    state: &RestartState,
+    removal: Acted,
+    now: Timestamp,
+) {
+    let seen = match removal {
+        Acted::Nothing => None,
+        // Whatever was decided from this list of pods has been done.
+        _ => world.forget_selected_pods(monitor),
+    };
+    // How many there were says when the next one is there.
+    let is_counted = |pod: &&PodFacts| {
+        let of_others = pod.workload.as_ref().is_some_and(|key| world.workloads().contains_key(key));
+        pod.controlled && !pod.untouchable && !pod.finished && !of_others
+    };
+    let controlled = seen.map(|seen| seen.pods.iter().filter(is_counted).count());
+    world.memory_mut().at_monitor(monitor, |memory| {
+        memory.wait = match state {
+            RestartState::Waiting(wait) => Some(Waiting::after(memory.wait, wait.reason, now)),
+            _ => None,
+        };
+        match removal {
+            Acted::Done => {
+                memory.attempt = None;
+                if let Some(controlled) = controlled {
+                    memory.removed = Some(PodRemoved { at: now, controlled });
+                }
+            }
+            Acted::Failed(attempt) => memory.attempt = Some(Box::new(attempt)),
+            Acted::Nothing | Acted::Outdated => {}
+        }
+    });
+}
+
+/// Since when a decision waits for an object that pods cannot start without: kept until nothing is due, or the
+/// object is there.
+fn missing_since(
+    world: &World,
+    workload: &WorkloadKey,
+    state: &RestartState,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let before = world.memory().workload(workload).missing_since;
+    let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);
+    match state {
+        RestartState::Waiting(wait) if is_missing(wait.reason) => before.or(Some(now)),
+        RestartState::Current | RestartState::Unwatched => None,
+        _ => before.filter(|_| {
+            let inputs = world.workloads().get(workload).map(|facts| Inputs::of(world, workload, facts));
+            inputs.is_some_and(|inputs| !inputs.missing.is_empty() || !inputs.absent.is_empty())
+        }),
+    }
+}
+
+fn is_in_line(waiting: Waiting) -> bool {
+    waiting.reason == WaitReason::Budget
+}
+
+fn is_open(state: &RestartState) -> bool {
+    match state {
+        RestartState::Waiting(wait) => wait.reason == WaitReason::CircuitOpen,
+        state => *state == RestartState::Failed(Failure::CircuitOpen),
+    }
+}
+
+/// Whether a circuit that was open is closed again.
+fn closes(state: &RestartState) -> bool {
+    matches!(
+        state,
+        RestartState::Current
+            | RestartState::Unrecorded
+            | RestartState::Due
+            | RestartState::Restarting
+            | RestartState::Unwatched
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::WorkloadKind, model::RestartMemory, plan::restart::Wait};
+
+    fn budget() -> RestartState {
+        RestartState::Waiting(Wait::for_event(WaitReason::Budget))
+    }
+
+    fn key() -> WorkloadKey {
+        WorkloadKey { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn adopt(state: RestartState) -> WorkloadPlan {
+        let track = crate::model::TrackRecord::default();
+        WorkloadPlan::act(state, RestartAction::Adopt { label: "a".into(), track })
+    }
+
+    fn pods(state: RestartState) -> WorkloadPlan {
+        let (label, how) = ("a".into(), crate::plan::restart::Removal::Evict);
+        WorkloadPlan::act(state, RestartAction::RemovePods { label, pods: Vec::new(), how })
+    }
+
+    /// What is remembered, and whose turn it is, after what was remembered before.
+    fn settled(before: RestartMemory, plan: &WorkloadPlan, acted: Acted) -> (RestartMemory, Turn) {
+        let mut world = World::default();
+        world.memory_mut().at_workload(&key(), |memory| *memory = before);
+        let turn = settle_workload(&mut world, &key(), plan, acted, at(9));
+        (world.memory().workload(&key()).clone(), turn)
+    }
+
+    fn waiting(reason: WaitReason) -> RestartMemory {
+        RestartMemory { wait: Some(Waiting::after(None, reason, at(1))), ..RestartMemory::default() }
+    }
+
+    #[test]
+    fn a_wait_begins_when_its_reason_does_and_a_place_in_line_is_given_back() {
+        let (memory, turn) =
+            settled(waiting(WaitReason::Budget), &WorkloadPlan::rest(budget()), Acted::Nothing);
+        assert_eq!((memory.waits_since(WaitReason::Budget), turn), (Some(at(1)), Turn::default()));
+        let window = WorkloadPlan::rest(RestartState::Waiting(Wait::for_event(WaitReason::Window)));
+        let (memory, turn) = settled(waiting(WaitReason::Budget), &window, Acted::Nothing);
+        assert_eq!((memory.waits_since(WaitReason::Window), turn.in_line), (Some(at(9)), true));
+        let (memory, turn) =
+            settled(waiting(WaitReason::Window), &adopt(RestartState::Unrecorded), Acted::Done);
+        assert_eq!((memory.wait, turn.in_line), (None, true), "recording holds no place");
+    }
+
+    #[test]
+    fn a_circuit_is_told_of_once() {
+        let open = WorkloadPlan::rest(RestartState::Failed(Failure::CircuitOpen));
+        let (memory, turn) = settled(RestartMemory::default(), &open, Acted::Nothing);
+        assert!(memory.circuit_open && turn.circuit_opened);
+        let (memory, turn) = settled(memory, &open, Acted::Nothing);
+        assert!(memory.circuit_open && !turn.circuit_opened);
+        let (memory, _) = settled(memory, &WorkloadPlan::rest(RestartState::Paused), Acted::Nothing);
+        assert!(memory.circuit_open, "a pause closes nothing");
+        let (memory, _) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
+        assert_eq!(memory, RestartMemory::default());
+    }
+
+    #[test]
+    fn those_that_wait_for_a_workload_are_looked_at_when_it_is_through() {
+        let due = WorkloadPlan { due_since: Some(at(2)), ..WorkloadPlan::rest(budget()) };
+        let (memory, turn) = settled(RestartMemory::default(), &due, Acted::Nothing);
+        assert!(memory.waited_for && !turn.in_order);
+        let (memory, turn) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
+        assert!(!memory.waited_for && turn.in_order);
+        let (_, turn) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
+        assert_eq!(turn, Turn::default());
+    }
+
+    #[test]
+    fn what_became_of_an_action_is_kept_and_what_did_not_happen_frees_its_place() {
+        let attempt = RestartAttempt { label: "a".into(), tries: 2, failure: None, retry_at: at(20) };
+        let (memory, turn) =
+            settled(RestartMemory::default(), &pods(RestartState::Due), Acted::Failed(attempt.clone()));
+        assert_eq!(
+            (memory.attempt.as_deref(), memory.removed_at, turn.in_line),
+            (Some(&attempt), None, true)
+        );
+        assert_eq!(RestartAttempt::tries(memory.attempt.as_deref(), "a"), 2);
+        assert_eq!(RestartAttempt::tries(memory.attempt.as_deref(), "other content"), 0);
+        let (same, turn) = settled(memory.clone(), &pods(RestartState::Due), Acted::Outdated);
+        assert_eq!((same.attempt, turn.in_line), (memory.attempt.clone(), true));
+        let (done, turn) = settled(memory, &pods(RestartState::Due), Acted::Done);
+        assert_eq!((done.attempt, done.removed_at, turn.in_line), (None, Some(at(9)), false));
+    }
+
+    #[test]
+    fn a_missing_object_is_missing_since_it_was_first_found_to_be() {
+        let missing = WorkloadPlan::rest(RestartState::Waiting(Wait::for_event(WaitReason::MissingObject)));
+        let before = RestartMemory { missing_since: Some(at(3)), ..RestartMemory::default() };
+        assert_eq!(settled(RestartMemory::default(), &missing, Acted::Nothing).0.missing_since, Some(at(9)));
+        assert_eq!(settled(before.clone(), &missing, Acted::Nothing).0.missing_since, Some(at(3)));
+        let current = WorkloadPlan::rest(RestartState::Current);
+        assert_eq!(settled(before, &current, Acted::Nothing).0.missing_since, None);
+    }
+}
