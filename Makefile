@@ -60,7 +60,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@$(TESTS) --no-run
 	$(STAGE) "the cluster's programs (built once, some 15 minutes on two cores)"
 	@$(BUILT)/devcluster build >/dev/null
-	$(STAGE) 'the version before, from which upgrades are tried (built once, a minute or two)'
+	$(STAGE) 'the version before, from which upgrades are tried (built once, some four minutes)'
 	@tests/previous/build.sh >/dev/null || test $$? = 3
 	$(STAGE) 'tests (minutes; the stories say nothing until they are through)'
 	@rm -f $(SKIPPED)
