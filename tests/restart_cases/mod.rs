@@ -210,7 +210,7 @@ pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, n
             }
         });
     }
-    world.set_taken(key, None);
+    world.set_lost_record(key, None);
     world.edit_workload(key, |facts| match action {
         RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
             facts.track = track.clone();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     explain::{failed, monitor_status},
-    model::{PodFacts, PodsSeen, Restarted, Rollout, World},
+    model::{LastRestart, PodFacts, PodsSeen, Rollout, World},
     names::WorkloadKey,
     plan::{
         Need,
@@ -201,7 +201,7 @@ fn a_crowd_lists_few_pods() {
     let (restarting, next) = (world.memory(), whose_turn(&world, &Case::monitor_key(), at(74)));
     assert!(next.len() <= 2, "{next:?}");
     // Who is through is not listed any more.
-    let is_through = |restarted: &&Restarted| restarted.went == copyrator::model::Went::Through;
+    let is_through = |restarted: &&LastRestart| restarted.result == copyrator::model::RestartResult::Through;
     let restarting = restarting.workloads().filter_map(|(_, memory)| memory.restarted.as_ref());
     let through = restarting.filter(is_through).count();
     assert!(through > 0, "{:?}", world.memory());

@@ -11,9 +11,9 @@ use copyrator::{
     api::{ConfigMonitorSpec, WorkloadKind},
     digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
-        AttemptFailure, Authority, Declared, ObjectFacts, PodFacts, PodRemoved, PodsSeen, Reference,
-        RestartAttempt, Restarted, Rollout, RolloutFault, Store, Taken, TrackRecord, WaitReason, Went,
-        WorkloadFacts, World, WriteFault,
+        AttemptFailure, Authority, Declared, LastRestart, LostRecord, ObjectFacts, PodFacts, PodRemoved,
+        PodsSeen, Reference, RestartAttempt, RestartResult, Rollout, RolloutFault, Store, TrackRecord,
+        WaitReason, WorkloadFacts, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{InputDigest, Inputs},
@@ -282,11 +282,11 @@ impl Case {
             world.set_workload(self.workload_key(), workload.facts(self.workload_key().kind));
             workload.missing(&self.workload_key(), &mut world);
             let taken = workload.taken.as_deref().map(|taken| match taken {
-                "label" => Taken::Label,
-                "rollout" => Taken::Rollout,
+                "label" => LostRecord::Label,
+                "rollout" => LostRecord::Rollout,
                 other => panic!("nobody can take a {other}"),
             });
-            world.set_taken(&self.workload_key(), taken);
+            world.set_lost_record(&self.workload_key(), taken);
         }
         for (key, workload) in self.several() {
             world.set_workload(key.clone(), workload.facts(key.kind));

@@ -258,7 +258,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::Taken;
+    use crate::model::LostRecord;
 
     #[test]
     fn a_deployment_is_reduced_to_facts() {
@@ -338,13 +338,13 @@ mod tests {
         let done = facts("u", Some("k.new.s"), Some("k.new"), 2);
         let rolling = facts("u", Some("k.new.s"), Some("k.new"), 1);
         for (known, now, expected, what) in [
-            (&done, facts("u", None, None, 2), Some(Taken::Label), "replaced"),
-            (&rolling, facts("u", None, None, 2), Some(Taken::Rollout), "replaced half-way"),
-            (&rolling, facts("u", None, Some("k.new"), 1), Some(Taken::Label), "only the label"),
+            (&done, facts("u", None, None, 2), Some(LostRecord::Label), "replaced"),
+            (&rolling, facts("u", None, None, 2), Some(LostRecord::Rollout), "replaced half-way"),
+            (&rolling, facts("u", None, Some("k.new"), 1), Some(LostRecord::Label), "only the label"),
             (
                 &facts("u", Some("k.new.s"), Some("k.old"), 1),
                 facts("u", None, None, 2),
-                Some(Taken::Label),
+                Some(LostRecord::Label),
                 "in a rollout that is not ours",
             ),
             (&rolling, facts("u", Some("k.new.s"), None, 2), None, "rolled back"),
@@ -362,7 +362,7 @@ mod tests {
                         "{what}"
                     );
                     // The next event has no label either.
-                    assert_eq!(now.clone().keep(&kept), Some(Taken::Label), "{what}");
+                    assert_eq!(now.clone().keep(&kept), Some(LostRecord::Label), "{what}");
                 }
             }
         }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Definition, HookCoverage, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, RuleFacts,
-    ScanResult, Store, Taken, WorkloadFacts, World,
+    Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen,
+    PolicyFacts, RuleFacts, ScanResult, Store, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -205,11 +205,11 @@ impl World {
     /// removed from the object in between is kept.
     pub fn see_workload(&mut self, workload: WorkloadKey, mut facts: WorkloadFacts) -> bool {
         let kept = self.workloads().get(&workload).and_then(|known| facts.keep(known));
-        let taken = match (kept, self.taken(&workload)) {
-            (Some(Taken::Label), Some(before)) => Some(before),
+        let taken = match (kept, self.lost_record(&workload)) {
+            (Some(LostRecord::Label), Some(before)) => Some(before),
             (kept, _) => kept,
         };
-        set(&mut self.cluster.taken, &workload, taken);
+        set(&mut self.cluster.lost_records, &workload, taken);
         self.set_workload(workload, facts)
     }
 
@@ -220,8 +220,8 @@ impl World {
     }
 
     /// Sets which record of ours somebody has removed from a workload.
-    pub fn set_taken(&mut self, workload: &WorkloadKey, taken: Option<Taken>) {
-        set(&mut self.cluster.taken, workload, taken);
+    pub fn set_lost_record(&mut self, workload: &WorkloadKey, taken: Option<LostRecord>) {
+        set(&mut self.cluster.lost_records, workload, taken);
     }
 
     /// Changes the facts of a workload, if it is known.
@@ -236,7 +236,7 @@ impl World {
     pub fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.cluster.workloads.remove(workload);
         self.cluster.pods.remove(workload);
-        self.cluster.taken.remove(workload);
+        self.cluster.lost_records.remove(workload);
         self.memory.forget_workload(workload);
     }
 

@@ -8,8 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, MonitorFacts, NamespaceFacts,
-    NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store, Taken, WorkloadFacts,
+    Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
+    NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
+    WorkloadFacts,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
@@ -65,7 +66,7 @@ pub(super) struct Cluster {
     pub(super) workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
     /// Which records of ours somebody has removed from workloads while we watched; their facts still have
     /// them.
-    pub(super) taken: BTreeMap<WorkloadKey, Taken>,
+    pub(super) lost_records: BTreeMap<WorkloadKey, LostRecord>,
     /// The pods of workloads that seemed due for a restart.
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
     /// The only namespaces that this process looks at; `None`: it looks at all of them.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    Attempt, PodRemoved, Repairs, RestartAttempt, Restarted, Spread, UnderWay, WaitReason, Waiting,
+    Attempt, LastRestart, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay, WaitReason, Waiting,
     WorkloadFacts, WriteFault,
 };
 use crate::names::{NamespacedName, ObjectKey, WorkloadKey};
@@ -55,7 +55,7 @@ pub struct RestartMemory {
     /// Whether the circuit is open, and an Event has said so.
     pub circuit_open: bool,
     /// The result of the last restart, if other workloads wait for it.
-    pub restarted: Option<Restarted>,
+    pub restarted: Option<LastRestart>,
     /// Whether it was due or restarting when we last looked: others may wait for it.
     pub waited_for: bool,
     /// When we last deleted a pod of it; no managedFields entry says so.

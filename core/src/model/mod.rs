@@ -7,13 +7,13 @@ mod changed;
 mod changes;
 mod cluster;
 mod deletion;
+mod last_restart;
 mod memory;
 mod namespace_scope;
 mod object;
 mod objects;
 mod policy_state;
 mod progress;
-mod restarted;
 mod rule;
 mod rules;
 mod settings;
@@ -28,12 +28,12 @@ mod world;
 pub use attempt::{Attempt, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
+pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::{AGAIN, digest_of};
-pub use restarted::{Restarted, RolloutFault, Went};
 pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
 pub use rules::Rules;
 pub use settings::Settings;
@@ -43,6 +43,7 @@ pub use track::TrackRecord;
 pub use under_way::UnderWay;
 pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{
-    AttemptFailure, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout, Taken, WorkloadFacts,
+    AttemptFailure, LostRecord, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout,
+    WorkloadFacts,
 };
 pub use world::World;

@@ -53,7 +53,7 @@ pub struct WorkloadFacts {
 /// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
 /// upgrade --force` remove what a manifest does not name. The facts keep what it said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum LostRecord {
     /// The applied label was removed.
     Label,
     /// The label was removed and, before the rollout was complete, the pod template's annotation: it is
@@ -65,7 +65,7 @@ impl WorkloadFacts {
     /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed.
     /// Otherwise a content change that waits for its quiet period would be forgotten, and the workload would
     /// be adopted with pods that run the old content.
-    pub fn keep(&mut self, known: &Self) -> Option<Taken> {
+    pub fn keep(&mut self, known: &Self) -> Option<LostRecord> {
         let label = known.applied.as_deref()?;
         let digest = digest_of(label);
         if self.uid != known.uid || self.applied.is_some() {
@@ -78,7 +78,7 @@ impl WorkloadFacts {
         let is_rolling = matches!(known.rollout, Rollout::Unfinished | Rollout::Stuck);
         let is_ours = known.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
         let is_cut_short = is_rolling && is_ours && self.restarted_for != known.restarted_for;
-        Some(if is_cut_short { Taken::Rollout } else { Taken::Label })
+        Some(if is_cut_short { LostRecord::Rollout } else { LostRecord::Label })
     }
 }
 

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, HookCoverage, Memory, MonitorFacts, NamespaceFacts, NamespaceScope,
-    PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, Taken, WorkloadFacts, cluster::Cluster,
+    Authority, ChangedKeys, Definition, HookCoverage, LostRecord, Memory, MonitorFacts, NamespaceFacts,
+    NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, WorkloadFacts,
+    cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -191,8 +192,8 @@ impl World {
     }
 
     /// The record of ours that somebody removed from a workload; its facts still have it.
-    pub fn taken(&self, workload: &WorkloadKey) -> Option<Taken> {
-        self.cluster.taken.get(workload).copied()
+    pub fn lost_record(&self, workload: &WorkloadKey) -> Option<LostRecord> {
+        self.cluster.lost_records.get(workload).copied()
     }
 
     /// The pods of a workload that seemed due for a restart, as last listed.

@@ -85,23 +85,27 @@ impl Workload {
         facts.applied = applied.map(|label| still_pending(label, self.pending));
         facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
         if self.failing_with_current {
-            let failed =
-                Restarted { content: current.digest.clone(), went: Went::Failed(RolloutFault::Deadline) };
+            let failed = LastRestart {
+                content: current.digest.clone(),
+                result: RestartResult::Failed(RolloutFault::Deadline),
+            };
             world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
         }
         let applied = facts.applied.clone();
         world.edit_workload(key, |known| *known = facts);
         let Some(remembered) = &self.remembered else { return };
         let went = match remembered.as_str() {
-            "under-way" => Went::UnderWay,
-            "soaking" => Went::Soaking,
-            "through" => Went::Through,
+            "under-way" => RestartResult::UnderWay,
+            "soaking" => RestartResult::Soaking,
+            "through" => RestartResult::Through,
             // A pod that crashes.
-            pod => Went::Failed(RolloutFault::PodCrashes(pod.to_owned())),
+            pod => RestartResult::Failed(RolloutFault::PodCrashes(pod.to_owned())),
         };
         let parts: Vec<&str> = applied.as_deref().unwrap().split('.').collect();
         let content = parts[..2].join(".");
-        world.memory_mut().at_workload(key, |memory| memory.restarted = Some(Restarted { content, went }));
+        world
+            .memory_mut()
+            .at_workload(key, |memory| memory.restarted = Some(LastRestart { content, result: went }));
     }
 
     pub(super) fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {

@@ -12,7 +12,7 @@ use super::{
     workload_plan::{RestartAction, WorkloadPlan},
 };
 use crate::{
-    model::{PodFacts, PodRemoved, RestartAttempt, Restarted, WaitReason, Waiting, Went, World},
+    model::{LastRestart, PodFacts, PodRemoved, RestartAttempt, RestartResult, WaitReason, Waiting, World},
     names::{NamespacedName, WorkloadKey},
     plan::at_after,
 };
@@ -95,7 +95,7 @@ pub fn settle_workload(
         let is_open = is_open(&plan.state);
         let circuit_opened = is_open && !memory.circuit_open;
         memory.circuit_open = is_open || (memory.circuit_open && !closes(&plan.state));
-        let goes_on = |restarted: &Restarted| restarted.went != Went::Through;
+        let goes_on = |restarted: &LastRestart| restarted.result != RestartResult::Through;
         memory.waited_for |= plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on);
         let is_through =
             plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, Rollout, RolloutFault, WaitReason, Went},
+    model::{PodFacts, PodsSeen, RestartResult, Rollout, RolloutFault, WaitReason},
     plan::Need,
 };
 
@@ -45,7 +45,7 @@ impl Case<'_> {
             }
             (StrategyType::Rollout, _) => RestartAction::Rollout { label, stamp: self.stamp(), track },
         };
-        Ok(self.went(Went::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
+        Ok(self.went(RestartResult::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
     }
 
     /// The next step, until none is left of those that began before then. A list of pods that is too old to
@@ -56,7 +56,7 @@ impl Case<'_> {
         }
         let need = |state| {
             let needs = vec![Need::Pods(self.key.clone())];
-            self.went(Went::UnderWay, WorkloadPlan { needs, ..WorkloadPlan::rest(state) })
+            self.went(RestartResult::UnderWay, WorkloadPlan { needs, ..WorkloadPlan::rest(state) })
         };
         let Ok(pods) = self.old_pods(before.time(), before) else { return need(RestartState::Restarting) };
         let plan = self.next_step(&pods).unwrap_or_else(|state| self.hold_begun(state));
@@ -83,12 +83,12 @@ impl Case<'_> {
     /// How a restart goes that stands so, for those who wait for it.
     fn hold_begun(&self, state: RestartState) -> WorkloadPlan {
         let went = match &state {
-            RestartState::Failed(Failure::Stage { fault, .. }) => Went::Failed(fault.clone()),
-            RestartState::Failed(Failure::RolloutStuck) => Went::Failed(RolloutFault::Partition),
+            RestartState::Failed(Failure::Stage { fault, .. }) => RestartResult::Failed(fault.clone()),
+            RestartState::Failed(Failure::RolloutStuck) => RestartResult::Failed(RolloutFault::Partition),
             // Nothing waits for pods that their owner holds, or for a workload that its owner has taken out.
-            RestartState::Held { .. } | RestartState::OptedOut => Went::Through,
+            RestartState::Held { .. } | RestartState::OptedOut => RestartResult::Through,
             RestartState::Paused => return self.hold(state),
-            _ => Went::UnderWay,
+            _ => RestartResult::UnderWay,
         };
         self.went(went, self.hold(state))
     }
@@ -101,7 +101,7 @@ impl Case<'_> {
         };
         let recheck = Some(pods::add(self.now, LOOK_AGAIN));
         let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(RestartState::Due, action) };
-        self.went(Went::UnderWay, plan)
+        self.went(RestartResult::UnderWay, plan)
     }
 
     /// Whether pods are removed one by one, and not replaced by their controller.

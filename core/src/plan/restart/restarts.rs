@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{AGAIN, Restarted, RolloutFault, Taken, TrackRecord, WaitReason, Went, WorkloadFacts, World},
+    model::{
+        AGAIN, LastRestart, LostRecord, RestartResult, RolloutFault, TrackRecord, WaitReason, WorkloadFacts,
+        World,
+    },
     names::WorkloadKey,
     plan::{Need, at_after},
 };
@@ -56,9 +59,9 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Rea
     };
     let Some(RecordDiff::Content(since)) = case.difference() else { return Readiness::No };
     let known = world.memory().workload(key).restarted.as_ref();
-    if known
-        .is_some_and(|known| known.content == case.content.digest && matches!(known.went, Went::Failed(_)))
-    {
+    if known.is_some_and(|known| {
+        known.content == case.content.digest && matches!(known.result, RestartResult::Failed(_))
+    }) {
         return Readiness::Failed;
     }
     if case.stopped() == Some(RestartState::OptedOut) {
@@ -128,8 +131,8 @@ impl<'w> Case<'w> {
     /// written again, and a rollout of ours that went with it is to be done again.
     fn difference(&self) -> Option<RecordDiff> {
         let difference = self.applied.map(|applied| applied.differs(&self.content))?;
-        Some(match (difference, self.world.taken(self.key), self.content.changed_at) {
-            (RecordDiff::Nothing, Some(Taken::Rollout), Some(since)) => RecordDiff::Content(since),
+        Some(match (difference, self.world.lost_record(self.key), self.content.changed_at) {
+            (RecordDiff::Nothing, Some(LostRecord::Rollout), Some(since)) => RecordDiff::Content(since),
             (RecordDiff::Nothing, Some(_), _) => RecordDiff::Scope,
             (difference, ..) => difference,
         })
@@ -172,7 +175,7 @@ impl Case<'_> {
             return self.hold(state);
         }
         let adoption = self.adoption(self.facts.track.clone());
-        self.went(Went::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
+        self.went(RestartResult::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
     }
 
     /// It runs the current content, for all we know, and something else than recorded counts now. What was
@@ -197,7 +200,8 @@ impl Case<'_> {
     /// All pods are found to run the content.
     pub(super) fn replaced(&self) -> WorkloadPlan {
         let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
-        let went = if self.facts.is_being_replaced() { Went::UnderWay } else { Went::Through };
+        let went =
+            if self.facts.is_being_replaced() { RestartResult::UnderWay } else { RestartResult::Through };
         self.went(went, WorkloadPlan::act(RestartState::Unrecorded, self.adoption(track)))
     }
 
@@ -208,7 +212,7 @@ impl Case<'_> {
             // What is recorded was, for all we know, when the last of its pods had been replaced.
             StrategyType::Evict | StrategyType::Delete => self.facts.last_restart.max(self.facts.recorded),
         };
-        let track = match self.world.taken(self.key).is_some() {
+        let track = match self.world.lost_record(self.key).is_some() {
             // Whether a rollout that was taken back would have become ready is not known.
             true => self.facts.track.clone(),
             // Before its deadline, or after it was complete.
@@ -231,15 +235,15 @@ impl Case<'_> {
         let Some(soak) = self.soak() else { return plan };
         let by_removal = self.pace.strategy != StrategyType::Rollout;
         let checked = soak::check(self.world, self.key, self.facts, by_removal, soak, self.now);
-        let state = match &checked.went {
-            Went::Through => plan.state,
-            Went::UnderWay | Went::Soaking => RestartState::Restarting,
-            Went::Failed(_) if backoff::is_open(&backoff::track(self.facts, self.now)) => plan.state,
-            Went::Failed(fault) => self.stage_failed(fault.clone()),
+        let state = match &checked.result {
+            RestartResult::Through => plan.state,
+            RestartResult::UnderWay | RestartResult::Soaking => RestartState::Restarting,
+            RestartResult::Failed(_) if backoff::is_open(&backoff::track(self.facts, self.now)) => plan.state,
+            RestartResult::Failed(fault) => self.stage_failed(fault.clone()),
         };
         let needs = checked.needs_pods.then(|| Need::Pods(self.key.clone())).into_iter().collect();
         let recheck = checked.recheck.into_iter().chain(deadline).min();
-        self.went(checked.went, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
+        self.went(checked.result, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
     }
 
     /// It runs changed content and has failed, so that others wait.
@@ -256,8 +260,9 @@ impl Case<'_> {
     }
 
     /// The plan, and how the restart goes when it is carried out, where others wait for that.
-    pub(super) fn went(&self, went: Went, plan: WorkloadPlan) -> WorkloadPlan {
-        let restarted = self.soak().map(|_| Restarted { content: self.content.digest.clone(), went });
+    pub(super) fn went(&self, went: RestartResult, plan: WorkloadPlan) -> WorkloadPlan {
+        let restarted =
+            self.soak().map(|_| LastRestart { content: self.content.digest.clone(), result: went });
         WorkloadPlan { restarted, ..plan }
     }
 
@@ -290,7 +295,7 @@ impl Case<'_> {
 
     /// A rollout of ours is remembered to fail.
     pub(super) fn is_known_to_fail(&self) -> bool {
-        matches!(soak::remembered(self.world, self.key, self.facts), Some(Went::Failed(_)))
+        matches!(soak::remembered(self.world, self.key, self.facts), Some(RestartResult::Failed(_)))
     }
 
     pub(super) fn is_nudged(&self, since: Timestamp, last: Option<Timestamp>) -> bool {

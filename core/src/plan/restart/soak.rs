@@ -8,7 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::WorkloadKind,
-    model::{PodFacts, PodsSeen, Restarted, Rollout, RolloutFault, Went, WorkloadFacts, World, digest_of},
+    model::{
+        LastRestart, PodFacts, PodsSeen, RestartResult, Rollout, RolloutFault, WorkloadFacts, World,
+        digest_of,
+    },
     names::WorkloadKey,
     plan::at_after,
 };
@@ -27,7 +30,7 @@ const RECENT: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// How it went, for all we know.
-    pub went: Went,
+    pub result: RestartResult,
     /// Its pods have to be listed.
     pub needs_pods: bool,
     /// When to look again.
@@ -35,15 +38,19 @@ pub struct Checked {
 }
 
 impl Checked {
-    fn rest(went: Went) -> Self {
-        Self { went, needs_pods: false, recheck: None }
+    fn rest(result: RestartResult) -> Self {
+        Self { result, needs_pods: false, recheck: None }
     }
 }
 
 /// What is remembered of the restart for the content that is recorded on the workload.
-pub fn remembered<'w>(world: &'w World, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<&'w Went> {
-    let Restarted { content, went } = world.memory().workload(key).restarted.as_ref()?;
-    (digest_of(facts.applied.as_deref()?) == content).then_some(went)
+pub fn remembered<'w>(
+    world: &'w World,
+    key: &WorkloadKey,
+    facts: &WorkloadFacts,
+) -> Option<&'w RestartResult> {
+    let LastRestart { content, result } = world.memory().workload(key).restarted.as_ref()?;
+    (digest_of(facts.applied.as_deref()?) == content).then_some(result)
 }
 
 /// Since when its restart has been over or under way, where that is not so long ago that it must have soaked.
@@ -66,25 +73,25 @@ pub fn check(
     now: Timestamp,
 ) -> Checked {
     let known = remembered(world, key, facts);
-    if known == Some(&Went::Through) {
-        return Checked::rest(Went::Through);
+    if known == Some(&RestartResult::Through) {
+        return Checked::rest(RestartResult::Through);
     }
     let is_ours = facts.restarted_by_us();
     let began = recent(facts, by_removal, soak, now);
     let is_rolling = matches!(facts.rollout, Rollout::Unfinished | Rollout::Stuck);
     if known.is_none() && began.is_none() && !(is_ours && is_rolling) {
-        return Checked::rest(Went::Through);
+        return Checked::rest(RestartResult::Through);
     }
     if is_ours && facts.rollout_at(now) == Rollout::Stuck {
-        let went = Went::Failed(RolloutFault::Deadline);
+        let went = RestartResult::Failed(RolloutFault::Deadline);
         return Checked { recheck: Some(at_after(now, WATCH)), ..Checked::rest(went) };
     }
     let is_over = matches!(facts.rollout, Rollout::Complete | Rollout::OnDelete | Rollout::Partitioned(_));
     let was_ready = !by_removal && facts.rollout == Rollout::Complete && key.kind != WorkloadKind::DaemonSet;
     if is_over && soak.is_zero() && (was_ready || facts.available >= facts.desired) {
-        return Checked::rest(Went::Through);
+        return Checked::rest(RestartResult::Through);
     }
-    let before = known.cloned().unwrap_or(Went::UnderWay);
+    let before = known.cloned().unwrap_or(RestartResult::UnderWay);
     let Some(seen) = world.pods(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
         return Checked { needs_pods: true, ..Checked::rest(before) };
     };
@@ -95,7 +102,7 @@ pub fn check(
 
 struct PodsCheck<'a> {
     facts: &'a WorkloadFacts,
-    known: Option<&'a Went>,
+    known: Option<&'a RestartResult>,
     soak: Duration,
     seen: &'a PodsSeen,
     /// Pods from before that run the old content: how they are says nothing.
@@ -108,15 +115,15 @@ struct PodsCheck<'a> {
 }
 
 impl PodsCheck<'_> {
-    fn judge(&self, before: Went) -> Checked {
+    fn judge(&self, before: RestartResult) -> Checked {
         let watched = |went| Checked { recheck: Some(at_after(self.now, WATCH)), ..Checked::rest(went) };
         let staying = || self.seen.pods.iter().filter(|pod| pod.is_staying() && !pod.untouchable);
         let mut pods: Vec<&PodFacts> = staying().filter(|pod| self.is_new(pod)).collect();
         if let Some(pod) = pods.iter().find(|pod| pod.crashing && !pod.ready) {
-            return watched(Went::Failed(RolloutFault::PodCrashes(pod.name.clone())));
+            return watched(RestartResult::Failed(RolloutFault::PodCrashes(pod.name.clone())));
         }
         if !self.is_over {
-            return watched(Went::UnderWay);
+            return watched(RestartResult::UnderWay);
         }
         if pods.is_empty() {
             // Our managedFields entry has been written again since.
@@ -132,22 +139,22 @@ impl PodsCheck<'_> {
         let ready_since = pods.iter().map(|pod| pod.ready_since.unwrap_or(pod.created)).max();
         let until = ready_since.map_or(Timestamp::MIN, |since| at_after(since, self.soak));
         if until <= self.seen.at {
-            return Checked::rest(Went::Through);
+            return Checked::rest(RestartResult::Through);
         }
         let recheck = Some(until.max(at_after(self.now, Duration::from_secs(1))));
-        Checked { needs_pods: until <= self.now, recheck, ..Checked::rest(Went::Soaking) }
+        Checked { needs_pods: until <= self.now, recheck, ..Checked::rest(RestartResult::Soaking) }
     }
 
-    fn unready(&self, pod: &PodFacts) -> Went {
-        if let Some(Went::Failed(fault)) = self.known {
-            return Went::Failed(fault.clone());
+    fn unready(&self, pod: &PodFacts) -> RestartResult {
+        if let Some(RestartResult::Failed(fault)) = self.known {
+            return RestartResult::Failed(fault.clone());
         }
         let since = self.begun.max(self.facts.recorded);
         let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
-        match self.was_ready || self.known == Some(&Went::Soaking) {
-            true => Went::Failed(RolloutFault::PodNotReadyAnyMore(pod.name.clone())),
-            false if is_late => Went::Failed(RolloutFault::PodNeverReady(pod.name.clone())),
-            false => Went::UnderWay,
+        match self.was_ready || self.known == Some(&RestartResult::Soaking) {
+            true => RestartResult::Failed(RolloutFault::PodNotReadyAnyMore(pod.name.clone())),
+            false if is_late => RestartResult::Failed(RolloutFault::PodNeverReady(pod.name.clone())),
+            false => RestartResult::UnderWay,
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{Restarted, Rollout, RolloutFault, WaitReason, Went, WorkloadFacts, World, digest_of},
+    model::{LastRestart, RestartResult, Rollout, RolloutFault, WaitReason, WorkloadFacts, World, digest_of},
     names::{NamespacedName, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage},
 };
@@ -58,7 +58,7 @@ struct Place {
     group: usize,
     key: WorkloadKey,
     /// How its last restart goes, for those who wait for it.
-    went: Went,
+    result: RestartResult,
 }
 
 /// Whether it is this workload's turn by what each of these monitors says.
@@ -165,9 +165,9 @@ struct Front {
 impl Line {
     fn of(mut places: Vec<Place>) -> Self {
         places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
-        let failed = places.iter().filter(|place| matches!(place.went, Went::Failed(_))).count();
-        let under_way = places.iter().filter(|place| place.went == Went::UnderWay).count();
-        let first_under_way = places.iter().find(|place| place.went == Went::UnderWay);
+        let failed = places.iter().filter(|place| matches!(place.result, RestartResult::Failed(_))).count();
+        let under_way = places.iter().filter(|place| place.result == RestartResult::UnderWay).count();
+        let first_under_way = places.iter().find(|place| place.result == RestartResult::UnderWay);
         let first_under_way = first_under_way.map(|place| place.group);
         let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
         Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
@@ -192,7 +192,7 @@ impl Turns<'_> {
             return Ok(());
         }
         let group = line.places[mine].group;
-        let is_mine_under_way = line.places[mine].went == Went::UnderWay;
+        let is_mine_under_way = line.places[mine].result == RestartResult::UnderWay;
         let under_way = line.under_way - usize::from(is_mine_under_way);
         let free = self.stage.max_concurrent.map(|max| max.saturating_sub(under_way));
         if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
@@ -212,8 +212,10 @@ impl Turns<'_> {
     /// Whether another one has failed. A workload that has failed itself may go again: it is due, so its
     /// content is another one.
     fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
-        let has_failed =
-            line.at.get(key).is_some_and(|mine| matches!(line.places[*mine].went, Went::Failed(_)));
+        let has_failed = line
+            .at
+            .get(key)
+            .is_some_and(|mine| matches!(line.places[*mine].result, RestartResult::Failed(_)));
         let others = line.failed - usize::from(has_failed);
         if others > 0 && !self.had_failed(key) {
             return Err(WaitReason::StageStopped);
@@ -258,7 +260,7 @@ impl Turns<'_> {
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
         let places = reached.map(|(key, facts)| {
             let group = self.stage.group(&facts.template_labels);
-            Place { group, key: key.clone(), went: self.went(key, facts) }
+            Place { group, key: key.clone(), result: self.went(key, facts) }
         });
         let line = Rc::new(Line::of(places.collect()));
         self.lines.lines.borrow_mut().insert(self.name.clone(), line.clone());
@@ -267,41 +269,41 @@ impl Turns<'_> {
 
     /// Content is only compared where that makes a difference: what failed or soaked with content that has
     /// been changed since is due, and nothing else.
-    fn went(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Went {
+    fn went(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> RestartResult {
         let is_due = || {
             let readiness = self.lines.due(self.world, key, self.now);
             matches!(readiness, Readiness::Held | Readiness::Left | Readiness::Ready(_))
         };
         match self.seems(key, facts) {
-            Went::Failed(_) if is_due() => Went::Through,
-            Went::UnderWay
+            RestartResult::Failed(_) if is_due() => RestartResult::Through,
+            RestartResult::UnderWay
                 if !is_begun(self.world, key) && facts.rollout != Rollout::Unfinished && is_due() =>
             {
-                Went::Through
+                RestartResult::Through
             }
             went => went,
         }
     }
 
     /// As the workload and our memory show it; what soaks is under way.
-    fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> Went {
+    fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> RestartResult {
         if is_begun(self.world, key) || self.world.memory().under_way().is_reserved(key, self.now) {
-            return Went::UnderWay;
+            return RestartResult::UnderWay;
         }
-        if let Some(Restarted { went: Went::Failed(fault), .. }) =
+        if let Some(LastRestart { result: RestartResult::Failed(fault), .. }) =
             &self.world.memory().workload(key).restarted
         {
-            return Went::Failed(fault.clone());
+            return RestartResult::Failed(fault.clone());
         }
         let is_ours = facts.restarted_by_us();
         match remembered(self.world, key, facts) {
-            Some(Went::Through) => return Went::Through,
+            Some(RestartResult::Through) => return RestartResult::Through,
             _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => {
-                return Went::Failed(RolloutFault::Deadline);
+                return RestartResult::Failed(RolloutFault::Deadline);
             }
             // Pod by pod.
-            _ if facts.is_being_replaced() => return Went::UnderWay,
-            Some(_) => return Went::UnderWay,
+            _ if facts.is_being_replaced() => return RestartResult::UnderWay,
+            Some(_) => return RestartResult::UnderWay,
             None => {}
         }
         // Nobody has looked yet, since we began to lead: looking at it will tell.
@@ -309,18 +311,19 @@ impl Turns<'_> {
         let may_soak =
             || !self.stage.soak.is_zero() && recent(facts, by_removal, self.stage.soak, self.now).is_some();
         let is_rolling = is_ours && facts.rollout == Rollout::Unfinished;
-        if is_rolling || may_soak() { Went::UnderWay } else { Went::Through }
+        if is_rolling || may_soak() { RestartResult::UnderWay } else { RestartResult::Through }
     }
 
     fn had_failed(&self, key: &WorkloadKey) -> bool {
         let facts = self.world.workloads().get(key);
-        facts.is_some_and(|facts| matches!(self.seems(key, facts), Went::Failed(_)))
+        facts.is_some_and(|facts| matches!(self.seems(key, facts), RestartResult::Failed(_)))
     }
 }
 
 /// Whether we have begun a restart that its record does not show yet: a moment ago, or pod by pod.
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
     let recorded = world.workloads().get(key).and_then(|facts| facts.applied.as_deref()).map(digest_of);
-    let ours = world.memory().workload(key).restarted.as_ref().filter(|ours| ours.went == Went::UnderWay);
+    let ours =
+        world.memory().workload(key).restarted.as_ref().filter(|ours| ours.result == RestartResult::UnderWay);
     ours.is_some_and(|ours| recorded != Some(&*ours.content))
 }

@@ -9,7 +9,7 @@ use super::{
     state::RestartState,
 };
 use crate::{
-    model::{Restarted, TrackRecord, WaitReason},
+    model::{LastRestart, TrackRecord, WaitReason},
     plan::Need,
 };
 
@@ -28,7 +28,7 @@ pub struct WorkloadPlan {
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
     /// How its restart goes, once the action is done: to be remembered where others wait for it.
-    pub restarted: Option<Restarted>,
+    pub restarted: Option<LastRestart>,
     /// What has changed, where a restart is due; empty where only keys have gone.
     pub causes: Vec<Cause>,
 }

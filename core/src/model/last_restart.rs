@@ -1,25 +1,25 @@
 //! How a restart of ours goes on, as seen on the workload and its pods. Only for workloads of which others
 //! wait: forgotten, it costs one list of pods each to find out anew.
 
-/// How the last restart of a workload went.
+/// The last restart of a workload, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restarted {
+pub struct LastRestart {
     /// The content that it is, or was, for: keyed digest.
     pub content: String,
-    /// How it went.
-    pub went: Went,
+    /// Its result so far.
+    pub result: RestartResult,
 }
 
-/// How a restart went.
+/// The result of a restart, so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Went {
+pub enum RestartResult {
     /// Its pods are being replaced.
     UnderWay,
     /// All of its pods are ready, and have to stay so for a while.
     Soaking,
-    /// They stayed ready.
+    /// All of its pods stayed ready for long enough.
     Through,
-    /// What went wrong.
+    /// It failed, by this fault.
     Failed(RolloutFault),
 }
 
