@@ -49,8 +49,8 @@ check: prerequisites ## The quick loop: format, lints, and the product's tests t
 	@$(TESTS) --doc
 	@$(TESTS) --test documents -- links:: blocks:: output:: every_fence
 
-# Stories wait more than they compute, so the other tests run beside them. What each says is kept apart and shown when it ends, and a
-# program that fails hides no other.
+# Stories wait more than they compute, so the other tests run beside them. Stories are told as they end; what the others say is shown in
+# one piece when they end. A program that fails hides no other.
 test: prerequisites ## Everything that must pass: format, lints, unit, router, chart, command-line and control-plane tests
 	$(STAGE) 'format'
 	@cargo fmt --all --check
@@ -62,9 +62,9 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@$(BUILT)/devcluster build >/dev/null
 	$(STAGE) 'the version before, from which upgrades are tried (built once, some four minutes)'
 	@tests/previous/build.sh >/dev/null || test $$? = 3
-	$(STAGE) 'tests (minutes; the stories say nothing until they are through)'
+	$(STAGE) 'tests (some twenty minutes)'
 	@rm -f $(SKIPPED)
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target stories without-cluster doctests other-clusters
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 stories without-cluster doctests other-clusters
 	@if cat $(SKIPPED) 2>/dev/null | grep -q .; then \
 	  printf '\n==> passed, but for what was SKIPPED:\n'; cat $(SKIPPED) 2>/dev/null || true; \
 	else printf '\n==> all passed\n'; fi
@@ -72,14 +72,17 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 stories:
 	@RUST_TEST_THREADS=$(STORY_THREADS) $(TESTS) --test control_plane
 
+# $(1): which tests.
+in_one_piece = @said=$$(RUST_TEST_THREADS=$(TEST_THREADS) $(TESTS) $(1) 2>&1); status=$$?; printf '%s\n' "$$said"; exit $$status
+
 without-cluster:
-	@RUST_TEST_THREADS=$(TEST_THREADS) $(TESTS) --lib --bins $(WITHOUT_CLUSTER:%=--test %)
+	$(call in_one_piece,--lib --bins $(WITHOUT_CLUSTER:%=--test %))
 
 doctests:
-	@$(TESTS) --doc
+	$(call in_one_piece,--doc)
 
 other-clusters:
-	@RUST_TEST_THREADS=$(TEST_THREADS) $(TESTS) $(OTHER_CLUSTERS:%=--test %)
+	$(call in_one_piece,$(OTHER_CLUSTERS:%=--test %))
 
 node: prerequisites ## The chart on a real node with real pods (needs root and containerd); PROFILE=release ARGS=--record keeps the transcript
 	@$(TESTS) --test real_node -- --required $(ARGS)

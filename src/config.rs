@@ -8,7 +8,7 @@ use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits};
 
 /// The configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// Which API server to connect to, with which identity.
     pub cluster: Target,
     /// Whether to answer admission reviews.
@@ -70,13 +70,13 @@ pub struct Config {
 
 impl Config {
     /// The namespaces that rules never copy into: Kubernetes' own, Copyrator's, and the configured ones.
-    pub fn system_namespaces(&self) -> BTreeSet<String> {
+    pub(crate) fn system_namespaces(&self) -> BTreeSet<String> {
         system_namespaces(&self.namespace, &self.system_namespaces)
     }
 }
 
 /// Namespaces that are never targets: Kubernetes' own, ours, and those configured.
-pub fn system_namespaces(ours: &str, configured: &BTreeSet<String>) -> BTreeSet<String> {
+pub(crate) fn system_namespaces(ours: &str, configured: &BTreeSet<String>) -> BTreeSet<String> {
     let own = ["kube-system", "kube-public", "kube-node-lease", ours].map(str::to_owned);
     own.into_iter().chain(configured.iter().cloned()).collect()
 }

@@ -6,17 +6,38 @@
 //! crate is the operator and the commands: whatever asks, watches, writes or serves. What is decided, and the
 //! kinds it is decided by, is [`copyrator_core`], whose modules are modules of this crate too.
 
-pub mod access;
-pub mod act;
-pub mod cli;
-pub mod cluster;
-pub mod config;
-pub mod observe;
-pub mod reconcile;
-pub mod run;
-pub mod serve;
-pub mod webhook;
+#![warn(unreachable_pub)]
 
+mod access;
+mod act;
+mod cli;
+mod cluster;
+mod config;
+mod observe;
+mod reconcile;
+mod run;
+mod serve;
+mod webhook;
+
+pub use cli::called;
 pub use copyrator_core::{
     admit, api, authority, crds, digest, explain, hooks, import, intake, marks, model, names, plan, validate,
 };
+
+/// What tests, benchmarks and fuzz targets use beside the modules above; nothing else leaves this crate.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::{
+        access::{AskError, Authorizer},
+        act::outcome::Outcome,
+        cli::Cli,
+        cluster::{Target, client},
+        observe::{
+            content::Contents,
+            watch::{Intake, Observer, Requests},
+        },
+        reconcile::{Decided, about_rule},
+        serve::{ConnectionMetrics, Drain, Drained, Limits, ServingCert, serve_plain},
+        webhook::{AdmitState, Metrics, Shedding, router},
+    };
+}

@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     // Code that asks for TLS without naming a provider gets this one; a second installation cannot happen
     // here.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    copyrator::cli::called(std::env::args_os().collect()).into()
+    copyrator::called(std::env::args_os().collect()).into()
 }

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use copyrator::{
     digest::DigestKey,
     names::{Kind, ObjectKey},
-    observe::content::Contents,
+    testing::Contents,
 };
 use futures::{StreamExt, stream};
 use http::Request;

@@ -2,6 +2,8 @@
 //!
 //! Nothing here talks to a cluster, starts a task or reads a clock: `now` is always an argument.
 
+#![warn(unreachable_pub)]
+
 pub mod bundle;
 pub mod ca;
 pub mod certificate;

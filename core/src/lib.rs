@@ -4,6 +4,8 @@
 //!
 //! `ARCHITECTURE.md` is the map: what each module is, which others it may import, and what it must not do.
 
+#![warn(unreachable_pub)]
+
 pub mod admit;
 pub mod api;
 pub mod authority;

@@ -52,13 +52,13 @@ pub trait Authorizer: Send + Sync {
 
 /// Asks by SubjectAccessReview, with the client's own account.
 #[derive(Clone)]
-pub struct ReviewAuthorizer {
+pub(crate) struct ReviewAuthorizer {
     client: Client,
 }
 
 impl ReviewAuthorizer {
     /// Asks through this client, whose account needs `create subjectaccessreviews`.
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 }
@@ -81,13 +81,13 @@ impl Authorizer for ReviewAuthorizer {
 /// Asks by LocalSubjectAccessReview, which takes a right in each namespace that is asked about, and none over
 /// the cluster.
 #[derive(Clone)]
-pub struct LocalAuthorizer {
+pub(crate) struct LocalAuthorizer {
     client: Client,
 }
 
 impl LocalAuthorizer {
     /// Asks through this client, whose account needs `create localsubjectaccessreviews` wherever it asks.
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 }
@@ -118,7 +118,7 @@ impl Authorizer for LocalAuthorizer {
 /// (SelfSubjectAccessReview). Questions about others need the right to create SubjectAccessReviews, or
 /// LocalSubjectAccessReviews in each namespace.
 #[derive(Clone)]
-pub struct CallerAuthorizer {
+pub(crate) struct CallerAuthorizer {
     client: Client,
     caller: Subject,
     is_local: bool,
@@ -129,7 +129,7 @@ impl CallerAuthorizer {
     ///
     /// # Errors
     /// The API server did not say.
-    pub async fn new(client: Client) -> Result<Self, AskError> {
+    pub(crate) async fn new(client: Client) -> Result<Self, AskError> {
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
         let (review, params) = (SelfSubjectReview::default(), PostParams::default());
         let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
@@ -146,12 +146,12 @@ impl CallerAuthorizer {
     }
 
     /// The same, with a LocalSubjectAccessReview for each namespace.
-    pub fn locally(self) -> Self {
+    pub(crate) fn locally(self) -> Self {
         Self { is_local: true, ..self }
     }
 
     /// The client's user.
-    pub fn caller(&self) -> &Subject {
+    pub(crate) fn caller(&self) -> &Subject {
         &self.caller
     }
 }

@@ -4,6 +4,7 @@
 mod ask;
 mod settle;
 
-pub use ask::{AskError, Authorizer, CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
+pub use ask::{AskError, Authorizer};
+pub(crate) use ask::{CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
 pub(crate) use settle::ask;
-pub use settle::{Answers, MOST_QUESTIONS, TOO_MANY, refused, settle};
+pub(crate) use settle::{Answers, MOST_QUESTIONS, refused, settle};

@@ -16,17 +16,17 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 /// How many questions about single objects or namespaces one object may take.
-pub const MOST_QUESTIONS: usize = 384;
+pub(crate) const MOST_QUESTIONS: usize = 384;
 
 /// Reason of an object that would take more questions than [`MOST_QUESTIONS`]; none was asked.
-pub const TOO_MANY: &str = "TooManyQuestions";
+pub(crate) const TOO_MANY: &str = "TooManyQuestions";
 
 /// The longest refusal in a status, in bytes.
 const LONGEST: usize = 8 << 10;
 
 /// The result of asking several questions.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answers<'q> {
+pub(crate) enum Answers<'q> {
     /// The questions with the answer no, in order; empty if everything is allowed.
     Refused(Vec<&'q Question>),
     /// This many questions would have to be asked one by one, so none of them was.
@@ -37,7 +37,7 @@ pub enum Answers<'q> {
 ///
 /// # Errors
 /// There was no answer. Earlier answers stay valid until they are too old.
-pub async fn settle(
+pub(crate) async fn settle(
     authorizer: &dyn Authorizer,
     of: &NamespacedName,
     version: (&str, i64),
@@ -67,7 +67,7 @@ pub async fn settle(
 ///
 /// # Errors
 /// A question was not answered.
-pub async fn refused<'q>(
+pub(crate) async fn refused<'q>(
     authorizer: &dyn Authorizer,
     questions: &'q [Question],
     most: usize,

@@ -38,7 +38,7 @@ const MOUNTED: Duration = Duration::from_secs(15);
 
 /// Why there is no CA.
 #[derive(Debug, thiserror::Error)]
-pub enum CaError {
+pub(crate) enum CaError {
     /// The API server refused, or could not be reached.
     #[error("cannot {attempt}")]
     Api {
@@ -83,7 +83,10 @@ pub enum CaError {
 ///
 /// # Errors
 /// The Secret cannot be read, or holds no CA.
-pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<copyrator_certs::CaSecret>, CaError> {
+pub(crate) async fn read_ca(
+    client: &Client,
+    namespace: &str,
+) -> Result<Option<copyrator_certs::CaSecret>, CaError> {
     Ok(read_rotation(client, namespace).await?.map(|rotation| rotation.secret))
 }
 
@@ -91,7 +94,7 @@ pub async fn read_ca(client: &Client, namespace: &str) -> Result<Option<copyrato
 ///
 /// # Errors
 /// The Secret cannot be read, or holds no CA.
-pub async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Rotation>, CaError> {
+pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Rotation>, CaError> {
     let found = read(client, namespace).await?;
     let torn = |source| CaError::Torn { namespace: namespace.to_owned(), source };
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
@@ -99,7 +102,7 @@ pub async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Ro
 
 /// Maintains the CA while we lead. Clones share their memory.
 #[derive(Clone)]
-pub struct CaKeeper {
+pub(crate) struct CaKeeper {
     writer: Writer,
     namespace: String,
     times: Times,
@@ -122,7 +125,7 @@ struct Memory {
 
 impl CaKeeper {
     /// Writes through `writer`, and reports problems beside a usable CA to `told`.
-    pub fn new(writer: Writer, config: &Config, told: Condition) -> Self {
+    pub(crate) fn new(writer: Writer, config: &Config, told: Condition) -> Self {
         Self {
             writer,
             namespace: config.namespace.clone(),
@@ -134,12 +137,12 @@ impl CaKeeper {
     }
 
     /// Stops reporting: another replica maintains the CA now.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.told.holds();
     }
 
     /// When to look again.
-    pub fn again(&self) -> Duration {
+    pub(crate) fn again(&self) -> Duration {
         self.memory().again
     }
 
@@ -148,7 +151,7 @@ impl CaKeeper {
     ///
     /// # Errors
     /// There is no CA, or the CA bundles of the hooks cannot be read.
-    pub async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
+    pub(crate) async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
         if let Some(dir) = &self.tls_dir {
             self.memory().again = MOUNTED.min(self.times.propagation);
             if self.memory().mounted.is_empty() {

@@ -33,19 +33,19 @@ const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
 /// Writes copies. Clones share the client.
 #[derive(Clone)]
-pub struct CopyWriter {
+pub(crate) struct CopyWriter {
     writer: Writer,
     contents: Arc<Contents>,
 }
 
 impl CopyWriter {
     /// Takes content from `contents`, and writes through `writer`.
-    pub fn new(writer: Writer, contents: Arc<Contents>) -> Self {
+    pub(crate) fn new(writer: Writer, contents: Arc<Contents>) -> Self {
         Self { writer, contents }
     }
 
     /// Carries out one action on one slot, in one or a few requests.
-    pub async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Outcome {
+    pub(crate) async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Outcome {
         match action {
             CopyAction::Write(write) => self.write(slot, write).await,
             CopyAction::MarkRemoval(version, after) => {
@@ -192,13 +192,13 @@ impl CopyWriter {
 
     /// Notes on an object that its annotations were granted, so that the API server is not asked again after
     /// a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
-    pub async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
+    pub(crate) async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
     }
 
     /// Notes on an object which content the pods run with that its annotation restarts, on the very version
     /// that this was planned for.
-    pub async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
+    pub(crate) async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
         self.annotate(object, version, PODS_MANAGER, PODS_APPLIED, json!(label)).await
     }
 

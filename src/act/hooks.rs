@@ -46,7 +46,7 @@ const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
 /// Why the webhook configurations are not as they should be.
 #[derive(Debug, thiserror::Error)]
-pub enum HookError {
+pub(crate) enum HookError {
     /// There is no CA for the hooks to trust.
     #[error(transparent)]
     Ca(#[from] CaError),
@@ -90,7 +90,7 @@ impl Configuration for MutatingWebhookConfiguration {}
 
 /// Maintains the webhook configurations. Clones share what they remember.
 #[derive(Clone)]
-pub struct HookWriter {
+pub(crate) struct HookWriter {
     writer: Writer,
     endpoint: Endpoint,
     own_namespace: String,
@@ -105,7 +105,7 @@ pub struct HookWriter {
 impl HookWriter {
     /// Writes through `writer`, and reports the state to `condition`; to `stamps`, if a hook must stamp
     /// authors; to `ca`, if there is a problem with the CA.
-    pub fn new(
+    pub(crate) fn new(
         writer: Writer,
         config: &Config,
         condition: Condition,
@@ -128,14 +128,14 @@ impl HookWriter {
     }
 
     /// Stops reporting: another replica maintains CA and hooks now.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.condition.holds();
         self.stamps.holds();
         self.ca.rest();
     }
 
     /// When to look again if all is well: a rotation of the CA may need it sooner.
-    pub fn again(&self) -> Duration {
+    pub(crate) fn again(&self) -> Duration {
         self.ca.again()
     }
 
@@ -143,7 +143,7 @@ impl HookWriter {
     ///
     /// # Errors
     /// They are not up to date, or calls do not arrive; try again.
-    pub async fn keep(
+    pub(crate) async fn keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
         warned: &WarningScope,
@@ -236,7 +236,7 @@ impl HookWriter {
 
     /// The configurations for these policies, except for the CA bundle and the owner, which policies do not
     /// affect.
-    pub fn wanted(
+    pub(crate) fn wanted(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
     ) -> (ValidatingWebhookConfiguration, MutatingWebhookConfiguration) {
@@ -326,7 +326,7 @@ impl HookWriter {
 }
 
 /// How long to wait before a canary is tried again: the API server takes a second or so for a new hook.
-pub const CANARY_AGAIN: Duration = Duration::from_millis(500);
+pub(crate) const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Tries twice whether calls arrive: a call that is refused because of load (429) says nothing about others.
 async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() -> F) -> Result<(), HookError> {

@@ -15,7 +15,7 @@ const KEY: &str = "key";
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub(crate) enum KeyError {
     /// The API server refused, or could not be reached.
     #[error("cannot {verb} Secret {namespace}/{KEY_SECRET}, which holds the key of digests")]
     Api {
@@ -55,7 +55,10 @@ pub enum KeyError {
 ///
 /// # Errors
 /// The Secret cannot be read, or contains no key.
-pub async fn stored_digest_key(client: &Client, namespace: &str) -> Result<Option<DigestKey>, KeyError> {
+pub(crate) async fn stored_digest_key(
+    client: &Client,
+    namespace: &str,
+) -> Result<Option<DigestKey>, KeyError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed =
         |source| KeyError::Api { verb: "read", namespace: namespace.to_owned(), source: Box::new(source) };
@@ -67,7 +70,7 @@ pub async fn stored_digest_key(client: &Client, namespace: &str) -> Result<Optio
 ///
 /// # Errors
 /// The operating system gives no random bytes.
-pub fn passing_digest_key() -> Result<DigestKey, KeyError> {
+pub(crate) fn passing_digest_key() -> Result<DigestKey, KeyError> {
     random().map(|bytes| DigestKey::new(&bytes))
 }
 
@@ -75,7 +78,7 @@ pub fn passing_digest_key() -> Result<DigestKey, KeyError> {
 ///
 /// # Errors
 /// The Secret can be neither read nor created, or contains no key.
-pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, KeyError> {
+pub(crate) async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, KeyError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed = |verb| {
         move |source| KeyError::Api { verb, namespace: namespace.to_owned(), source: Box::new(source) }
@@ -95,7 +98,7 @@ pub async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, K
 
 /// Maintains the Secret while we lead. Clones share the condition.
 #[derive(Clone)]
-pub struct KeyKeeper {
+pub(crate) struct KeyKeeper {
     writer: Writer,
     namespace: String,
     told: Condition,
@@ -103,12 +106,12 @@ pub struct KeyKeeper {
 
 impl KeyKeeper {
     /// Writes through `writer`; reports to `told` if the Secret contains another key than the one in use.
-    pub fn new(writer: Writer, namespace: &str, told: Condition) -> Self {
+    pub(crate) fn new(writer: Writer, namespace: &str, told: Condition) -> Self {
         Self { writer, namespace: namespace.to_owned(), told }
     }
 
     /// Stops reporting: another replica maintains the Secret now.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.told.holds();
     }
 
@@ -118,7 +121,7 @@ impl KeyKeeper {
     ///
     /// # Errors
     /// The Secret can be neither read nor created.
-    pub async fn keep(&self, key: &DigestKey) -> Result<(), KeyError> {
+    pub(crate) async fn keep(&self, key: &DigestKey) -> Result<(), KeyError> {
         let namespace = &self.namespace;
         let stored = match self.stored().await {
             Ok(None) => {

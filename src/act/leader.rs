@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 /// How long one write may take: less than the time between giving up leadership and the end of the lease.
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Leadership that expires by itself: a process that was paused wakes up without it.
-pub trait IsLeader: Send + Sync {
+pub(crate) trait IsLeader: Send + Sync {
     /// Whether this process is the leader at this moment.
     fn is_leader(&self) -> bool;
 }
 
 /// The leadership of this process, shared by its writers.
-pub type LeaderCheck = Arc<dyn IsLeader>;
+pub(crate) type LeaderCheck = Arc<dyn IsLeader>;

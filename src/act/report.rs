@@ -37,7 +37,7 @@ struct WriteLabels {
 
 /// Publishes Events, log lines and metrics. Clones share what was reported.
 #[derive(Clone)]
-pub struct Reporter {
+pub(crate) struct Reporter {
     recorder: Recorder,
     /// Provides the UID of an Event's object: `kubectl describe` shows no Event without it.
     pub(super) world: Arc<RwLock<World>>,
@@ -47,7 +47,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// Publishes through `client`, with `host` as the reporting instance.
-    pub fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
+    pub(crate) fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
         Self {
             recorder: Recorder::new(client, controller),
@@ -58,13 +58,13 @@ impl Reporter {
     }
 
     /// Registers the metrics.
-    pub fn register(&self, registry: &mut Registry) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
         self.restarts.register(registry);
     }
 
     /// Reports one write to one slot. Failures are logged when they change; Events count repetitions.
-    pub async fn copy(
+    pub(crate) async fn copy(
         &self,
         slot: &ObjectKey,
         plan: &SlotPlan,
@@ -125,20 +125,20 @@ impl Reporter {
     }
 
     /// Reports what is new about a rule or monitor that this object's annotations declare: it has no status.
-    pub async fn news(&self, object: &ObjectKey, news: News<'_>) {
+    pub(crate) async fn news(&self, object: &ObjectKey, news: News<'_>) {
         let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
         self.event(type_, news.reason, news.message, &self.about(object), None).await;
     }
 
     /// Reports a source that is large for so many targets, and is copied all the same.
-    pub async fn large_spread(&self, rule: &NamespacedName, what: String) {
+    pub(crate) async fn large_spread(&self, rule: &NamespacedName, what: String) {
         tracing::warn!(%rule, what, "a large spread");
         self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
     }
 
     /// Reports several restarts in a row that did not become ready, on the workload and on the monitors that
     /// restart it.
-    pub async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
+    pub(crate) async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
         let note = format!("{} {}: {}", workload.kind, workload.name, failed(&Failure::CircuitOpen));
         tracing::warn!(%workload, "the circuit is open: it does not become ready after restarts");
         let workload = self.about_workload(workload);
@@ -148,7 +148,7 @@ impl Reporter {
     }
 
     /// Reports on a monitor that a workload has failed with changed content, so that others wait.
-    pub async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
+    pub(crate) async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
         let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
         self.event(

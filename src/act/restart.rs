@@ -29,7 +29,7 @@ use crate::{
 
 /// The result of a restart's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RestartOutcome {
+pub(crate) enum RestartOutcome {
     /// A PodDisruptionBudget forbids evicting a pod now. This pod waits, no other.
     Budget {
         /// Not before this has passed, if the API server said so.
@@ -44,7 +44,7 @@ pub enum RestartOutcome {
 
 impl RestartOutcome {
     /// The value of a metric label.
-    pub fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Budget { .. } => "budget",
             Self::TooManyBudgets => "too_many_budgets",
@@ -53,7 +53,7 @@ impl RestartOutcome {
     }
 
     /// What was refused for good reason, and is tried again slowly; waiting for a budget is no failure.
-    pub fn refusal(&self) -> Option<AttemptFailure> {
+    pub(crate) fn refusal(&self) -> Option<AttemptFailure> {
         match self {
             Self::TooManyBudgets => Some(AttemptFailure::TooManyBudgets),
             Self::Write(Outcome::Refused { reason, message }) => {
@@ -76,18 +76,18 @@ impl RestartOutcome {
 
 /// Restarts workloads and deletes pods.
 #[derive(Clone)]
-pub struct Restarter {
+pub(crate) struct Restarter {
     writer: Writer,
 }
 
 impl Restarter {
     /// Sends every request through `writer`.
-    pub fn new(writer: Writer) -> Self {
+    pub(crate) fn new(writer: Writer) -> Self {
         Self { writer }
     }
 
     /// Carries out one action on one workload, on the version that it was planned for.
-    pub async fn act(
+    pub(crate) async fn act(
         &self,
         key: &WorkloadKey,
         facts: &WorkloadFacts,
@@ -105,7 +105,7 @@ impl Restarter {
     }
 
     /// Deletes pods, each whatever happens to the others. Returns the worst result.
-    pub async fn remove(&self, namespace: &str, pods: &[RemovePod], how: Removal) -> RestartOutcome {
+    pub(crate) async fn remove(&self, namespace: &str, pods: &[RemovePod], how: Removal) -> RestartOutcome {
         let mut worst = RestartOutcome::Write(Outcome::Done);
         for pod in pods {
             let outcome = match how {

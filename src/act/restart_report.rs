@@ -78,7 +78,7 @@ impl Restarts {
 
 /// Why something restarts, and since when it is due.
 #[derive(Clone, Debug, Default)]
-pub struct Why {
+pub(crate) struct Why {
     /// The objects that have changed.
     pub causes: Vec<Cause>,
     /// The monitors or annotations that ask for it, in words: `ConfigMonitor web`.
@@ -99,7 +99,7 @@ impl Why {
 
 impl Reporter {
     /// Reports one restart, or a failed attempt.
-    pub async fn restart(
+    pub(crate) async fn restart(
         &self,
         workload: &WorkloadKey,
         action: &RestartAction,
@@ -125,7 +125,7 @@ impl Reporter {
     }
 
     /// Reports that pods of a monitor's podSelector were deleted, or could not be.
-    pub async fn pods(
+    pub(crate) async fn pods(
         &self,
         monitor: &NamespacedName,
         pods: &[RemovePod],
@@ -141,13 +141,13 @@ impl Reporter {
     }
 
     /// Whether this change was not reported yet.
-    pub fn is_news(&self, cause: &Cause) -> bool {
+    pub(crate) fn is_news(&self, cause: &Cause) -> bool {
         let told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(&cause.object) != Some(&cause.changed_at)
     }
 
     /// Reports on the changed object which workloads restart, once for each change.
-    pub async fn change_restarts(&self, cause: &Cause, note: String) {
+    pub(crate) async fn change_restarts(&self, cause: &Cause, note: String) {
         {
             let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
             let mut told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,7 @@ impl Reporter {
     }
 
     /// Reports a workload's annotation that we do not understand; `None`: it is fine (again).
-    pub async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
+    pub(crate) async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
         let Some(what) = self.restarts.misspelt.is_new(workload, what) else { return };
         tracing::warn!(%workload, what, "an annotation is not understood");
         self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about_workload(workload), None)
@@ -169,7 +169,7 @@ impl Reporter {
     }
 
     /// The same for annotations of a ConfigMap or Secret that look like ours.
-    pub async fn misspelt_annotations(&self, object: &ObjectKey, what: Option<String>) {
+    pub(crate) async fn misspelt_annotations(&self, object: &ObjectKey, what: Option<String>) {
         let Some(what) = self.restarts.misspelt_objects.is_new(object, what) else { return };
         self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about(object), None).await;
     }

@@ -12,7 +12,7 @@ use crate::{marks::INDEX_MANAGER, names::ObjectKey, plan::copy::SourceIndex};
 
 /// The version of the index that a change was planned for.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub(crate) struct Version {
     /// The ConfigMap's UID.
     pub uid: Box<str>,
     /// The ConfigMap's resource version.
@@ -21,7 +21,7 @@ pub struct Version {
 
 /// Writes the index by server-side apply: over the version that it was planned for, or where there is none
 /// yet.
-pub async fn write_source_index(
+pub(crate) async fn write_source_index(
     writer: &Writer,
     at: &ObjectKey,
     version: Option<&Version>,

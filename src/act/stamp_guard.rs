@@ -22,7 +22,7 @@ const HONEST: &str = "copyrator-annotations-honest";
 ///
 /// # Errors
 /// Why that cannot be tried now.
-pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
+pub(crate) async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
     is_put_right(&api, &forgery(), HONEST).await
 }
@@ -31,7 +31,7 @@ pub async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, St
 ///
 /// # Errors
 /// Why that cannot be tried now.
-pub async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
+pub(crate) async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api = Api::namespaced(client.clone(), own_namespace);
     let mut forged = canary::harmless_rule();
     forged.metadata.name = Some(NAME.into());

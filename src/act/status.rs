@@ -20,7 +20,7 @@ use crate::{
 
 /// The object whose status is written.
 #[derive(Clone, Copy, Debug)]
-pub struct StatusOf<'a> {
+pub(crate) struct StatusOf<'a> {
     /// The object's namespace; `None` for a policy.
     pub namespace: Option<&'a str>,
     /// The object's name.
@@ -31,20 +31,20 @@ pub struct StatusOf<'a> {
 
 /// The version of a monitor that a record was planned for.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub(crate) struct Version {
     uid: Box<str>,
     resource_version: Box<str>,
 }
 
 impl Version {
     /// The version that the facts are of.
-    pub fn of(facts: &MonitorFacts) -> Self {
+    pub(crate) fn of(facts: &MonitorFacts) -> Self {
         Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
     }
 }
 
 /// Writes one status by server-side apply to the status subresource.
-pub async fn write_status<K>(writer: &Writer, of: StatusOf<'_>, status: &impl Serialize) -> Outcome
+pub(crate) async fn write_status<K>(writer: &Writer, of: StatusOf<'_>, status: &impl Serialize) -> Outcome
 where
     K: Resource<DynamicType = ()>,
 {
@@ -55,7 +55,7 @@ where
 
 /// Records which content the selected pods run with, on the very version of the monitor that this was planned
 /// for: on an older one, a change of content would count as the first that we see.
-pub async fn record_pods(
+pub(crate) async fn record_pods(
     writer: &Writer,
     monitor: &NamespacedName,
     version: &Version,

@@ -10,7 +10,7 @@ use super::{
 
 /// Writes to the API server while this process leads. Clones share the connection.
 #[derive(Clone)]
-pub struct Writer {
+pub(crate) struct Writer {
     client: Client,
     lead: LeaderCheck,
 }
@@ -31,7 +31,7 @@ pub enum WriteError {
 
 impl Writer {
     /// Writes through `client` while `lead` holds.
-    pub fn new(client: Client, lead: LeaderCheck) -> Self {
+    pub(crate) fn new(client: Client, lead: LeaderCheck) -> Self {
         Self { client, lead }
     }
 

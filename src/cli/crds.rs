@@ -26,7 +26,7 @@ enum Format {
     The first line of a manifest for editors that know the YAML language server, where schemas/ is beside it:\n  \
     # yaml-language-server: $schema=schemas/copyratorrule.json\n\n\
     Exit codes: 0 done; 1 a file cannot be written; 2 usage.")]
-pub struct Args {
+pub(super) struct Args {
     /// Leave out what a server of this version does not know: before 1.36 the policy that stamps authors, which a hook
     /// does there.
     #[arg(long, value_name = "VERSION")]

@@ -30,7 +30,7 @@ use crate::{
     To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator\n\n\
     Exit codes: 0 done; 1 they cannot be written as YAML; 2 usage, or a file that cannot be read."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Print them as YAML.
     #[arg(long, required = true)]
     print: bool,

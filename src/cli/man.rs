@@ -16,7 +16,7 @@ use super::{
     after_help = "Examples:\n  copyrator man | man -l -\n  copyrator man /usr/local/share/man/man1\n\n\
     Exit codes: 0 done; 1 a file cannot be written; 2 usage."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Write copyrator.1, copyrator-plan.1 and so on to this existing directory.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,

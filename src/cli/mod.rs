@@ -28,7 +28,7 @@ mod why_not;
 use clap::{Parser, Subcommand};
 
 pub use called::called;
-pub use terminal::Exit;
+pub(crate) use terminal::Exit;
 
 /// Keeps ConfigMaps and Secrets right across a Kubernetes cluster: they appear, they are valid, they stay fresh.
 #[derive(Debug, Parser)]

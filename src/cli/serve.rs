@@ -31,7 +31,7 @@ enum Role {
     copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443\n\n\
     Exit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 nobody says where the cluster is."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The roles of this process.
     #[arg(long, env = "COPYRATOR_ROLES", value_delimiter = ',', default_value = "webhook,reconciler")]
     roles: Vec<Role>,

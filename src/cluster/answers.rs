@@ -18,14 +18,14 @@ use super::throttle::Throttle;
 
 /// Passes requests on, and tells the throttle how they went.
 #[derive(Clone)]
-pub struct ObserveOverload<S> {
+pub(super) struct ObserveOverload<S> {
     inner: S,
     throttle: Arc<Throttle>,
 }
 
 impl<S> ObserveOverload<S> {
     /// Wraps the client stack `inner`.
-    pub fn new(inner: S, throttle: Arc<Throttle>) -> Self {
+    pub(super) fn new(inner: S, throttle: Arc<Throttle>) -> Self {
         Self { inner, throttle }
     }
 }

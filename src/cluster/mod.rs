@@ -7,6 +7,8 @@ mod target;
 mod throttle;
 
 pub(crate) use answers::is_refusal;
-pub use client::{ClientError, client};
-pub use target::{Identity, Impersonated, Target, Trust};
-pub use throttle::Throttle;
+pub(crate) use client::ClientError;
+pub use client::client;
+pub use target::Target;
+pub(crate) use target::{Identity, Impersonated, Trust};
+pub(crate) use throttle::Throttle;

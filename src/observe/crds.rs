@@ -14,11 +14,11 @@ use crate::model::Definition;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The definitions that must be there for any deletion.
-pub const DEFINITIONS: [&str; 3] =
+pub(crate) const DEFINITIONS: [&str; 3] =
     ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
 
 /// The CustomResourceDefinition of rules.
-pub const RULES: &str = DEFINITIONS[0];
+pub(crate) const RULES: &str = DEFINITIONS[0];
 
 /// The kinds that must be there, in the plural, where policies are not served.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
@@ -30,7 +30,7 @@ const PUBLISHED_AFTER: Duration = Duration::from_secs(1);
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// Watches over the definitions of our own kinds; concurrent deletions share one answer.
-pub struct Definitions {
+pub(crate) struct Definitions {
     client: Client,
     /// Whether the published API resources are read, for an account that may not read definitions.
     published: bool,
@@ -46,19 +46,19 @@ struct Answer {
 
 impl Definitions {
     /// Reads definitions with this client.
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, published: false, last: Mutex::default() }
     }
 
     /// Reads the published API resources with this client; everybody may.
-    pub fn published(client: Client) -> Self {
+    pub(crate) fn published(client: Client) -> Self {
         Self { published: true, ..Self::new(client) }
     }
 
     /// Why nothing may be deleted now: a definition that is absent, terminating or not served, an API server
     /// that does not say, or rules that were listed under another definition. `rules_gone` counts the rules
     /// deleted so far: an answer from before the last deletion does not explain it.
-    pub async fn missing(&self, rules_gone: u64, listed_under: Option<&Definition>) -> Option<String> {
+    pub(crate) async fn missing(&self, rules_gone: u64, listed_under: Option<&Definition>) -> Option<String> {
         let mut last = self.last.lock().await;
         let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
         if let Some(answer) = last.as_ref().filter(serves) {
@@ -94,7 +94,7 @@ impl Answer {
 ///
 /// # Errors
 /// It cannot be read.
-pub async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definition>> {
+pub(crate) async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = api.get_metadata_opt(RULES).await?;
     Ok(found.map(|found| Definition {

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Both webhook configurations of ours, as read.
 #[derive(Debug)]
-pub struct LiveHooks {
+pub(crate) struct LiveHooks {
     /// The validating configuration, if there is one.
     pub validating: Option<ValidatingWebhookConfiguration>,
     /// The mutating configuration, if there is one.
@@ -25,7 +25,7 @@ pub struct LiveHooks {
 
 impl LiveHooks {
     /// The CA bundle of each hook.
-    pub fn carried(&self) -> Vec<Carried> {
+    pub(crate) fn carried(&self) -> Vec<Carried> {
         let validating = self.validating.iter().flat_map(|it| it.webhooks.iter().flatten());
         let mutating = self.mutating.iter().flat_map(|it| it.webhooks.iter().flatten());
         let hooks = validating.map(|hook| (&hook.name, &hook.client_config));
@@ -40,7 +40,7 @@ fn bundle(config: &WebhookClientConfig) -> String {
 
 /// Why the configurations could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum LiveHooksError {
+pub(crate) enum LiveHooksError {
     /// The API server refused, or could not be reached.
     #[error("cannot read {kind} {NAME}")]
     Api {
@@ -62,7 +62,7 @@ pub enum LiveHooksError {
 ///
 /// # Errors
 /// One of them could not be read; an absent configuration is no error.
-pub async fn live_hooks(client: &Client) -> Result<LiveHooks, LiveHooksError> {
+pub(crate) async fn live_hooks(client: &Client) -> Result<LiveHooks, LiveHooksError> {
     Ok(LiveHooks { validating: read(client).await?, mutating: read(client).await? })
 }
 

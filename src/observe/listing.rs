@@ -15,7 +15,7 @@ const TRIES: usize = 3;
 
 /// Why a kind could not be listed.
 #[derive(Debug, thiserror::Error)]
-pub enum ListError {
+pub(crate) enum ListError {
     /// The API server refused for lack of a right.
     #[error("cannot look at {resource} in {scope}: {message}")]
     Refused {
@@ -52,7 +52,7 @@ pub enum ListError {
 ///
 /// # Errors
 /// The API server refused, or did not answer.
-pub async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<Vec<W>, ListError> {
+pub(crate) async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<Vec<W>, ListError> {
     all(Api::all(client.clone()), "all namespaces", fields).await
 }
 
@@ -60,7 +60,11 @@ pub async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<V
 ///
 /// # Errors
 /// The API server refused, or did not answer.
-pub async fn list_in<W>(client: &Client, namespace: &str, fields: Option<&str>) -> Result<Vec<W>, ListError>
+pub(crate) async fn list_in<W>(
+    client: &Client,
+    namespace: &str,
+    fields: Option<&str>,
+) -> Result<Vec<W>, ListError>
 where
     W: Watched + Resource<Scope = NamespaceResourceScope>,
 {
@@ -71,7 +75,7 @@ where
 ///
 /// # Errors
 /// The API server refused, or did not answer.
-pub async fn read_namespace(client: &Client, name: &str) -> Result<Option<NamespaceFacts>, ListError> {
+pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option<NamespaceFacts>, ListError> {
     let (resource, scope) = ("namespaces".to_owned(), format!("namespace {name}"));
     match Api::<Namespace>::all(client.clone()).get_opt(name).await {
         Ok(found) => Ok(found.as_ref().map(namespace_facts)),

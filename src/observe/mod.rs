@@ -1,15 +1,15 @@
 //! Reads the API server into the [`World`](crate::model::World): watches, and content reduced to digests.
 //! Nothing here writes to the API server, and nothing here decides.
 
-pub mod content;
+pub(crate) mod content;
 mod content_cache;
-pub mod crds;
+pub(crate) mod crds;
 mod fingerprint;
-pub mod hooks;
-pub mod listing;
-pub mod mounted;
-pub mod namespace;
-pub mod pages;
-pub mod pods;
-pub mod served;
-pub mod watch;
+pub(crate) mod hooks;
+pub(crate) mod listing;
+pub(crate) mod mounted;
+pub(crate) mod namespace;
+pub(crate) mod pages;
+pub(crate) mod pods;
+pub(crate) mod served;
+pub(crate) mod watch;

@@ -22,7 +22,7 @@ const TRIES: usize = 3;
 
 /// Why nothing usable is mounted. Messages never quote a key.
 #[derive(Debug, thiserror::Error)]
-pub enum MountError {
+pub(crate) enum MountError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}; the mounted Secret needs tls.crt, tls.key and ca.crt", .path.display())]
     Read {
@@ -42,7 +42,7 @@ pub enum MountError {
 }
 
 /// A mounted serving certificate.
-pub struct Mounted {
+pub(crate) struct Mounted {
     /// The content of `tls.crt`.
     pub chain_pem: String,
     /// The same, decoded; the first one is the leaf.
@@ -57,7 +57,7 @@ pub struct Mounted {
 ///
 /// # Errors
 /// A file is missing, or contains no certificate.
-pub fn pair(dir: &Path) -> Result<Mounted, MountError> {
+pub(crate) fn pair(dir: &Path) -> Result<Mounted, MountError> {
     let [chain_pem, key, authorities] = texts(dir, [CHAIN, KEY, AUTHORITIES])?;
     Ok(Mounted {
         chain: certificates(dir, CHAIN, &chain_pem)?,
@@ -71,7 +71,7 @@ pub fn pair(dir: &Path) -> Result<Mounted, MountError> {
 ///
 /// # Errors
 /// The file is missing, or contains no certificate.
-pub fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
+pub(crate) fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
     let [text] = texts(dir, [AUTHORITIES])?;
     certificates(dir, AUTHORITIES, &text)
 }
@@ -80,7 +80,7 @@ pub fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
 ///
 /// # Errors
 /// Why the client does not.
-pub fn accepts(
+pub(crate) fn accepts(
     authorities: &[Certificate],
     chain: &[Certificate],
     name: &str,

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a namespace again and again, until told to stop.
-pub async fn poll(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
+pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
     let api: Api<Namespace> = Api::all(client);
     let mut told = None;
     while !stop.is_cancelled() {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A page of copies with their content.
-pub struct Page {
+pub(crate) struct Page {
     /// The copies. An object that cannot be decoded is left out; planning its slot will report it.
     pub copies: Vec<(ObjectKey, Content)>,
     /// The token of the next page, if there is one.
@@ -54,7 +54,7 @@ struct Name {
 ///
 /// # Errors
 /// The API server did not give it in time; 410 where the last page is too old.
-pub async fn page(
+pub(crate) async fn page(
     client: &Client,
     kind: Kind,
     namespace: Option<&str>,
@@ -80,7 +80,7 @@ fn plural_of(kind: PolicyKind) -> &'static str {
 }
 
 /// Objects as the API server writes them, with content. It has no `Debug`, so it cannot reach a formatter.
-pub struct Objects {
+pub(crate) struct Objects {
     kind: PolicyKind,
     text: String,
     /// The token of the next page, if there is one.
@@ -89,12 +89,12 @@ pub struct Objects {
 
 impl Objects {
     /// Bytes of all objects together.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.text.len() as u64
     }
 
     /// Each object as its own JSON, with the kind, which a list omits.
-    pub fn each(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {
             let fields = item.get().trim_start().strip_prefix('{')?;
@@ -108,7 +108,7 @@ impl Objects {
 ///
 /// # Errors
 /// The API server did not give it in time; 410 where the last page is too old.
-pub async fn listed(
+pub(crate) async fn listed(
     client: &Client,
     kind: PolicyKind,
     most: u32,

@@ -34,7 +34,7 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Why pods could not be listed.
 #[derive(Debug, thiserror::Error)]
-pub enum PodsError {
+pub(crate) enum PodsError {
     /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
@@ -50,7 +50,7 @@ pub enum PodsError {
 ///
 /// # Errors
 /// The API server gave no list.
-pub async fn of_workload(
+pub(crate) async fn of_workload(
     client: &Client,
     key: &WorkloadKey,
     facts: &WorkloadFacts,
@@ -66,7 +66,7 @@ pub async fn of_workload(
 ///
 /// # Errors
 /// The API server gave no list.
-pub async fn of_selector(
+pub(crate) async fn of_selector(
     client: &Client,
     monitor: &NamespacedName,
     selector: &LabelSelector,

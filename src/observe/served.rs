@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 4;
 
 /// Why the published schema is not known.
 #[derive(Debug, thiserror::Error)]
-pub enum ServedError {
+pub(crate) enum ServedError {
     /// The API server did not answer in time.
     #[error("cannot read the published schema of {GROUP}/{VERSION} in {} s", TIMEOUT.as_secs())]
     TimedOut,
@@ -34,7 +34,7 @@ pub enum ServedError {
 ///
 /// # Errors
 /// The published schema is not known.
-pub async fn older_definitions(client: &Client) -> Result<Option<String>, ServedError> {
+pub(crate) async fn older_definitions(client: &Client) -> Result<Option<String>, ServedError> {
     let path = format!("/openapi/v3/apis/{GROUP}/{VERSION}");
     let request = http::Request::get(path).body(Vec::new()).map_err(ServedError::Request)?;
     let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;

@@ -61,7 +61,7 @@ pub trait Requests: Send + Sync {
 /// Watches one kind until told to stop. After `relist`, the watch is dropped and started again, to find what
 /// it missed (a watch can stay silent after an etcd restore). Each kind does so at another time, since a list
 /// takes memory. `place` is the namespace that `api` is limited to, where namespaces are watched one by one.
-pub async fn watch<W: Watched>(
+pub(crate) async fn watch<W: Watched>(
     api: Api<W>,
     config: watcher::Config,
     observer: Observer,

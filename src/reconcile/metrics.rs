@@ -23,7 +23,7 @@ const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
 #[derive(Debug, Default)]
-pub struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
+pub(crate) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
 
 impl Tallies {
     /// Keeps a rule's numbers, or none where it is gone.
@@ -35,7 +35,7 @@ impl Tallies {
     }
 
     /// Forgets all: somebody else leads.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 
@@ -48,7 +48,7 @@ impl Tallies {
 /// rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
 /// bound.
 #[derive(Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// The queue.
     pub queue: Arc<Queue>,
     /// The copies of each rule.

@@ -37,11 +37,11 @@ use kube::Client;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub use authority::{Decided, Inquiry, about_rule};
-pub use lag::Lag;
-pub use metrics::{Snapshot, Tallies};
-pub use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
-pub use requests::Requester;
+pub use authority::{Decided, about_rule};
+pub(crate) use lag::Lag;
+pub(crate) use metrics::{Snapshot, Tallies};
+pub(crate) use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
+pub(crate) use requests::Requester;
 
 use crate::{
     access::Authorizer,
@@ -67,7 +67,7 @@ use crate::{
 };
 
 /// What every reconciling worker shares.
-pub struct Reconciler {
+pub(crate) struct Reconciler {
     /// The cluster.
     pub client: Client,
     /// What is known of it.
@@ -110,7 +110,7 @@ pub struct Reconciler {
 
 impl Reconciler {
     /// Looks at keys until told to stop; the one it is at is finished first.
-    pub async fn work(&self, stop: &CancellationToken) {
+    pub(crate) async fn work(&self, stop: &CancellationToken) {
         loop {
             let key = tokio::select! {
                 biased;
@@ -123,7 +123,7 @@ impl Reconciler {
     }
 
     /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
-    pub fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         let keys = everything(&self.world());
         self.queue.sweep(keys);
     }
@@ -134,7 +134,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// Why it cannot be seen.
-    pub async fn look_at_stamps(&self) -> Result<bool, String> {
+    pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
         let (annotations, unhooked, own_namespace) = {
             let world = self.world();
             (
@@ -171,7 +171,7 @@ impl Reconciler {
     }
 
     /// Drops what nothing under way can be using any more.
-    pub fn expire(&self) {
+    pub(crate) fn expire(&self) {
         self.contents.expire();
         let now = now();
         let world = &mut *self.world_mut();
@@ -181,7 +181,7 @@ impl Reconciler {
     }
 
     /// Another process decides now, and remembers for itself.
-    pub fn forget_waits(&self) {
+    pub(crate) fn forget_waits(&self) {
         self.world_mut().memory_mut().lose_lease();
     }
 

@@ -14,7 +14,7 @@ use crate::{cluster::Throttle, plan::Key};
 
 /// How urgent a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
+pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
     /// Something has changed.
@@ -33,7 +33,7 @@ const STATUS_WAITS: Duration = Duration::from_secs(1);
 
 /// When a key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub(crate) enum Again {
     /// When something changes.
     OnChange,
     /// After this long at the latest.
@@ -51,7 +51,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// How often what was refused is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// New namespaces have so many workers of their own, beside what the throttle lets through.
-pub const NEW_NAMESPACE_LANE: usize = 8;
+pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 
 #[derive(Default)]
 struct Inner {
@@ -80,7 +80,7 @@ struct Running {
 
 /// The keyed queue.
 #[derive(Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
     throttle: Arc<Throttle>,
@@ -94,31 +94,31 @@ impl std::fmt::Debug for Queue {
 
 impl Queue {
     /// Lets so much be under way as the throttle says.
-    pub fn new(throttle: Arc<Throttle>) -> Self {
+    pub(crate) fn new(throttle: Arc<Throttle>) -> Self {
         Self { throttle, ..Self::default() }
     }
 
     /// Takes keys from now on.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.lock().open = true;
     }
 
     /// Takes no more keys and forgets those it has: the next leader looks at everything.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut inner = self.lock();
         let running = std::mem::take(&mut inner.running);
         *inner = Inner { running, ..Inner::default() };
     }
 
     /// Looks at a key soon.
-    pub fn add(&self, key: Key, lane: Lane) {
+    pub(crate) fn add(&self, key: Key, lane: Lane) {
         if self.lock().add(key, lane) {
             self.wake.notify_one();
         }
     }
 
     /// Looks at all of these, authorities before what waits for them.
-    pub fn sweep(&self, keys: impl IntoIterator<Item = Key>) {
+    pub(crate) fn sweep(&self, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
             let lane = match key {
                 Key::Rule(_) | Key::Monitor(_) => Lane::Change,
@@ -129,13 +129,13 @@ impl Queue {
     }
 
     /// Looks at a key after `delay`, unless it is looked at before.
-    pub fn add_later(&self, key: Key, delay: Duration) {
+    pub(crate) fn add_later(&self, key: Key, delay: Duration) {
         self.lock().add_later(key, Instant::now() + delay);
         self.wake.notify_one();
     }
 
     /// Looks at a key no sooner than after `delay` and no later than the time it is already due.
-    pub fn add_by(&self, key: Key, delay: Duration) {
+    pub(crate) fn add_by(&self, key: Key, delay: Duration) {
         let mut inner = self.lock();
         if !inner.waiting.contains_key(&key) && !inner.due.contains_key(&key) {
             inner.add_later(key, Instant::now() + delay);
@@ -145,12 +145,12 @@ impl Queue {
     }
 
     /// Whether keys are taken, which is so while we lead.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.lock().open
     }
 
     /// The next key; waits for one.
-    pub async fn next(&self) -> Key {
+    pub(crate) async fn next(&self) -> Key {
         loop {
             let woken = self.wake.notified();
             let due = {
@@ -180,7 +180,7 @@ impl Queue {
     }
 
     /// A key has been looked at.
-    pub fn done(&self, key: &Key, again: Again) {
+    pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(running) = inner.running.remove(key) else { return };
         if matches!(again, Again::Backoff(_)) {
@@ -208,36 +208,36 @@ impl Queue {
     }
 
     /// Whether nothing waits but the sweep, and something may be sent.
-    pub fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         let ([new, change, ..], _) = self.depth();
         new + change == 0 && self.throttle.pause().is_none()
     }
 
     /// Whether a key waits its turn or is being looked at; not where it comes back later.
-    pub fn is_at(&self, key: &Key) -> bool {
+    pub(crate) fn is_at(&self, key: &Key) -> bool {
         let inner = self.lock();
         inner.waiting.contains_key(key) || inner.running.contains_key(key)
     }
 
     /// How many keys wait, by lane, and how many are being looked at.
-    pub fn depth(&self) -> ([usize; LANES], usize) {
+    pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
     }
 
     /// How long the first key of each lane has waited.
-    pub fn ages(&self) -> [Duration; LANES] {
+    pub(crate) fn ages(&self) -> [Duration; LANES] {
         let inner = self.lock();
         [Lane::NewNamespace, Lane::Change, Lane::Sweep, Lane::Status].map(|lane| inner.age(lane))
     }
 
     /// How long ago somebody asked for a key that is being looked at.
-    pub fn waited(&self, key: &Key) -> Duration {
+    pub(crate) fn waited(&self, key: &Key) -> Duration {
         self.lock().running.get(key).map_or(Duration::ZERO, |running| running.since.elapsed())
     }
 
     /// What bounds how much is under way.
-    pub fn throttle(&self) -> &Throttle {
+    pub(crate) fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 

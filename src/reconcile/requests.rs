@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Puts keys into the queue, each in the lane that its cause deserves.
-pub struct Requester {
+pub(crate) struct Requester {
     /// What is known.
     pub world: Arc<RwLock<World>>,
     /// Where keys go.

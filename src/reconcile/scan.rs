@@ -48,7 +48,7 @@ enum ScanError {
 
 impl Reconciler {
     /// Looks at what policies speak of whenever somebody asks for it, until dropped.
-    pub async fn scan(&self) -> Infallible {
+    pub(crate) async fn scan(&self) -> Infallible {
         let (mut ended, mut last) = (Instant::now(), Ok(Duration::ZERO));
         loop {
             self.scan_wanted.notified().await;

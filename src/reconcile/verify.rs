@@ -28,7 +28,7 @@ const GIVES_WAY: u32 = 100;
 
 impl Reconciler {
     /// Compares every copy with its source by content, and has those looked at that differ.
-    pub async fn verify(&self) {
+    pub(crate) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.world();

@@ -4,8 +4,8 @@
 //! the API server. Every write replaces the version that it is based on, so only one of two candidates
 //! succeeds; the election never patches.
 
-pub mod decide;
-pub mod leadership;
+pub(crate) mod decide;
+pub(crate) mod leadership;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +24,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use decide::{LeaseTimings, ObservedLease, State, Step, holder};
-pub use leadership::{Leader, Leadership, NotLeader};
+pub(crate) use decide::{LeaseTimings, ObservedLease, State, Step, holder};
+pub(crate) use leadership::{Leader, Leadership};
 
 /// The API server ends the Lease's watch after this many seconds, so that a dead connection is noticed then.
 const WATCH_SECONDS: u32 = 60;
@@ -35,7 +35,7 @@ const JITTER_MS: u32 = 500;
 
 /// Why an election could not be set up. Once it runs, no error ends it.
 #[derive(Debug, thiserror::Error)]
-pub enum LeaseError {
+pub(crate) enum LeaseError {
     /// The operating system gives no random bytes.
     #[error("cannot make an identity for the Lease `{name}`: no random bytes")]
     Random {
@@ -45,7 +45,7 @@ pub enum LeaseError {
 }
 
 /// A candidate. Dropping it ends the candidacy without releasing the Lease: others wait until it expires.
-pub struct Elector {
+pub(crate) struct Elector {
     api: Api<Lease>,
     name: String,
     identity: String,
@@ -64,7 +64,7 @@ impl Elector {
     ///
     /// # Errors
     /// [`LeaseError::Random`].
-    pub fn new(
+    pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
         name: &str,
@@ -89,14 +89,9 @@ impl Elector {
         Ok((elector, leader))
     }
 
-    /// The candidate's identity in the Lease.
-    pub fn identity(&self) -> &str {
-        &self.identity
-    }
-
     /// Runs for election until `release` is cancelled, then releases the Lease. Cancel it only once nothing
     /// writes any more: from then on another replica may.
-    pub async fn run(mut self, release: CancellationToken) {
+    pub(crate) async fn run(mut self, release: CancellationToken) {
         // A watch notices a change of the Lease at once, so a clean hand-over takes milliseconds.
         let config = Config::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
         let mut events = watcher(self.api.clone(), config).default_backoff().boxed();
@@ -104,7 +99,7 @@ impl Elector {
         while !release.is_cancelled() {
             let now = Instant::now();
             match decide::next(&self.identity, &self.terms, self.jitter, self.state, &self.seen, now) {
-                Step::StepDown => self.step_down(),
+                Step::Resign => self.step_down(),
                 Step::Read => self.look().await,
                 Step::Create | Step::Take => self.take(now).await,
                 Step::Wait(until) => tokio::select! {

@@ -4,7 +4,7 @@ use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitEx
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// One JSON object a line.
     #[default]
     Json,
@@ -16,7 +16,7 @@ pub enum LogFormat {
 ///
 /// kube logs a whole response body at WARN when it cannot decode it, Secrets included; that target is held at
 /// ERROR whatever the filter says.
-pub fn start_logging(format: LogFormat, filter: &str) {
+pub(crate) fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(format!("{filter},kube_client::client=error"))
         .unwrap_or_else(|_| EnvFilter::new("info,kube_client::client=error"));
     let registry = tracing_subscriber::registry().with(filter);

@@ -3,12 +3,12 @@
 mod client_ca;
 mod leading;
 mod leaf;
-pub mod lease;
+pub(crate) mod lease;
 mod logging;
 mod namespace_scope;
 mod serve;
-pub mod tasks;
+pub(crate) mod tasks;
 mod watches;
 
-pub use logging::{LogFormat, start_logging};
-pub use serve::{ServeError, serve};
+pub(crate) use logging::{LogFormat, start_logging};
+pub(crate) use serve::{ServeError, serve};

@@ -62,7 +62,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     /// No client could be made.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -95,7 +95,7 @@ pub enum ServeError {
 ///
 /// # Errors
 /// Nothing can be served, or a task failed or ended too early.
-pub async fn serve(config: Config) -> Result<(), ServeError> {
+pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
     let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
     let client = client(&config.cluster, &throttle).await?;

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 /// The error that a task ends with.
-pub type TaskError = Box<dyn Error + Send + Sync>;
+pub(crate) type TaskError = Box<dyn Error + Send + Sync>;
 
 /// Why the process ends with a failure. Names the task.
 #[derive(Debug, thiserror::Error)]
-pub enum TasksError {
+pub(crate) enum TasksError {
     /// A task returned before the shutdown.
     #[error("task `{name}` ended by itself")]
     Ended {
@@ -47,7 +47,7 @@ pub enum TasksError {
 
 /// A supervised set of named tasks that end together.
 #[derive(Debug)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     set: JoinSet<Result<(), TaskError>>,
     names: HashMap<Id, &'static str>,
     shutdown: CancellationToken,
@@ -55,18 +55,18 @@ pub struct Tasks {
 
 impl Tasks {
     /// An empty set. Tasks must end when `shutdown` is cancelled.
-    pub fn new(shutdown: CancellationToken) -> Self {
+    pub(crate) fn new(shutdown: CancellationToken) -> Self {
         Self { set: JoinSet::new(), names: HashMap::new(), shutdown }
     }
 
     /// The token that is cancelled for the shutdown.
-    pub fn shutdown(&self) -> CancellationToken {
+    pub(crate) fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
     /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled, and not
     /// before: anything else ends the process.
-    pub fn spawn<F, E>(&mut self, name: &'static str, task: F)
+    pub(crate) fn spawn<F, E>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<TaskError>,
@@ -80,7 +80,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The first failure.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         signals: impl Stream<Item = &'static str>,
         grace: Duration,
@@ -146,7 +146,7 @@ impl Tasks {
 ///
 /// # Errors
 /// The kernel refused a handler.
-pub fn signals() -> io::Result<impl Stream<Item = &'static str>> {
+pub(crate) fn signals() -> io::Result<impl Stream<Item = &'static str>> {
     let term = signal(SignalKind::terminate())?;
     let int = signal(SignalKind::interrupt())?;
     Ok(stream::unfold((term, int), async |(mut term, mut int)| {

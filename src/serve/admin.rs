@@ -17,11 +17,11 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 
 /// Whether the process makes progress: `Err` with what is stuck, after which the kubelet restarts the pod. It
 /// must never depend on the API server, or an outage there would restart us too.
-pub type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub(crate) type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// What the admin port serves.
 #[derive(Clone)]
-pub struct Admin {
+pub(crate) struct Admin {
     /// The conditions behind `/readyz`.
     pub readiness: Readiness,
     /// The check behind `/livez`.
@@ -32,7 +32,7 @@ pub struct Admin {
 
 /// A router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200, or 503 with one reason per
 /// line as plain text.
-pub fn admin_router(admin: Admin) -> Router {
+pub(crate) fn admin_router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))

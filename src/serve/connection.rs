@@ -33,7 +33,7 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Which callers are accepted, and how fast they may send requests. By default any caller, at any rate.
 #[derive(Clone, Debug, Default)]
-pub struct Callers {
+pub(crate) struct Callers {
     /// The client certificates that callers need; `None`: none is demanded.
     pub trust: Option<ClientTrust>,
     /// The rate limit for each address; `None`: no limit.

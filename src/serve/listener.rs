@@ -32,7 +32,7 @@ pub struct Drained {
 
 /// Serves a router over TLS and HTTP/1.1 until drained. Nothing that it starts outlives it, also when it is
 /// dropped. Where `callers` need certificates, `tls` must [demand them](super::ServingCert::server_config).
-pub async fn serve_https(
+pub(crate) async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     callers: Callers,

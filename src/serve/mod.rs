@@ -1,27 +1,28 @@
 //! Listeners: TLS for the webhook, plain HTTP for probes and metrics, and a shutdown that loses no call.
 
-pub mod admin;
+pub(crate) mod admin;
 mod client_trust;
 mod connection;
-pub mod drain;
-pub mod limits;
-pub mod listener;
-pub mod metrics;
+pub(crate) mod drain;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod metrics;
 mod peers;
-pub mod readiness;
+pub(crate) mod readiness;
 mod slow_header;
-pub mod tls;
+pub(crate) mod tls;
 
-pub use admin::{Admin, admin_router};
-pub use client_trust::{ClientTrust, TrustError};
-pub use connection::Callers;
+pub(crate) use admin::{Admin, admin_router};
+pub(crate) use client_trust::ClientTrust;
+pub(crate) use connection::Callers;
 pub use drain::Drain;
 pub use limits::Limits;
-pub use listener::{Drained, serve_https, serve_plain};
+pub(crate) use listener::serve_https;
+pub use listener::{Drained, serve_plain};
 pub use metrics::ConnectionMetrics;
-pub use peers::PeerRate;
-pub use readiness::{Condition, Readiness};
-pub use tls::{InstallError, ServingCert};
+pub(crate) use peers::PeerRate;
+pub(crate) use readiness::{Condition, Readiness};
+pub use tls::ServingCert;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ const SAVED: Duration = Duration::from_secs(2);
 
 /// The rate limit of each address. Clones share it.
 #[derive(Clone, Debug)]
-pub struct PeerRate {
+pub(crate) struct PeerRate {
     /// How much of an address's time one request uses.
     price: Duration,
     table: Arc<Mutex<Table>>,
@@ -35,7 +35,7 @@ struct Table {
 impl PeerRate {
     /// This many requests per second and address, and twice as many at once after a pause; `None` for 0: no
     /// limit.
-    pub fn new(per_second: u32) -> Option<Self> {
+    pub(crate) fn new(per_second: u32) -> Option<Self> {
         let price = Duration::from_secs(1).checked_div(per_second)?;
         Some(Self { price, table: Arc::default() })
     }

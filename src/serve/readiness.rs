@@ -12,7 +12,7 @@ type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Named conditions that must all hold; not draining is one of them. Clones share them.
 #[derive(Clone)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
     remarks: Arc<RwLock<BTreeMap<&'static str, String>>>,
     checks: Arc<RwLock<Vec<(&'static str, Check)>>>,
@@ -21,25 +21,29 @@ pub struct Readiness {
 
 /// One named condition of a [`Readiness`]. Clones set the same one.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub(crate) struct Condition {
     name: &'static str,
     register: Arc<RwLock<BTreeMap<&'static str, String>>>,
 }
 
 impl Readiness {
     /// No conditions yet: ready until `drain` is cancelled.
-    pub fn new(drain: CancellationToken) -> Self {
+    pub(crate) fn new(drain: CancellationToken) -> Self {
         Self { missing: Arc::default(), remarks: Arc::default(), checks: Arc::default(), drain }
     }
 
     /// Adds a condition that is evaluated for each request: for conditions that can end while the task that
     /// maintains them hangs.
-    pub fn check(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub(crate) fn check(
+        &self,
+        name: &'static str,
+        holds: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.checks.write().unwrap_or_else(PoisonError::into_inner).push((name, Arc::new(holds)));
     }
 
     /// Adds a condition that does not hold yet.
-    pub fn require(&self, name: &'static str) -> Condition {
+    pub(crate) fn require(&self, name: &'static str) -> Condition {
         let condition = Condition { name, register: self.missing.clone() };
         condition.missing("not yet");
         condition
@@ -47,17 +51,17 @@ impl Readiness {
 
     /// Adds a remark, which is shown and does not affect readiness: for conditions that can only hold once we
     /// are ready.
-    pub fn remark(&self, name: &'static str) -> Condition {
+    pub(crate) fn remark(&self, name: &'static str) -> Condition {
         Condition { name, register: self.remarks.clone() }
     }
 
     /// Whether every condition holds and no shutdown has begun.
-    pub fn ready(&self) -> bool {
+    pub(crate) fn ready(&self) -> bool {
         self.missing().is_empty()
     }
 
     /// The conditions that do not hold, with reasons, by name.
-    pub fn missing(&self) -> BTreeMap<&'static str, String> {
+    pub(crate) fn missing(&self) -> BTreeMap<&'static str, String> {
         // A map of texts is always whole, so a panic elsewhere cannot have left it half-written.
         let mut missing = self.missing.read().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, check) in &*self.checks.read().unwrap_or_else(PoisonError::into_inner) {
@@ -74,20 +78,20 @@ impl Readiness {
 
 impl Condition {
     /// Notes that the condition holds. Returns whether that is news, to log it once.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
 
     /// Notes that the condition does not hold, because of `reason`. Anybody can read it, so it contains no
     /// Secret values. Returns whether that is news.
-    pub fn missing(&self, reason: impl Into<String>) -> bool {
+    pub(crate) fn missing(&self, reason: impl Into<String>) -> bool {
         let reason = reason.into();
         let mut register = self.register.write().unwrap_or_else(PoisonError::into_inner);
         register.insert(self.name, reason.clone()).as_ref() != Some(&reason)
     }
 
     /// The condition holds if `result` is `Ok`; otherwise the error is the reason.
-    pub fn set<E: fmt::Display>(&self, result: Result<(), E>) {
+    pub(crate) fn set<E: fmt::Display>(&self, result: Result<(), E>) {
         match result {
             Ok(()) => self.holds(),
             Err(reason) => self.missing(reason.to_string()),

@@ -13,7 +13,8 @@ use std::sync::{Arc, RwLock};
 use axum::{Router, extract::Path, response::IntoResponse, routing::post};
 use http::StatusCode;
 
-pub use metrics::{Metrics, PathLabels, ReviewLabels};
+pub use metrics::Metrics;
+pub(crate) use metrics::{PathLabels, ReviewLabels};
 pub use shedding::Shedding;
 
 use crate::{

@@ -12,10 +12,10 @@ use std::{
 };
 
 use copyrator::{
-    act::outcome::Outcome,
     model::{Bytes, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::{Key, Need, copy::plan_slot, slots_to_check},
+    testing::Outcome,
 };
 
 use crate::copy_model::{

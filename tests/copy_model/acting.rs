@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use copyrator::{
-    act::outcome::Outcome,
     api::{ConfigPolicy, CopyratorRule},
     digest::DigestKey,
     intake::{AsWritten, object::Slim, watched::Watched},
@@ -16,6 +15,7 @@ use copyrator::{
         Changed, Need,
         copy::{CopyAction, CopyWrite, Version, judged_by, spread},
     },
+    testing::Outcome,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};

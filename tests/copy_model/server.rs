@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use copyrator::{
-    act::outcome::Outcome,
     authority::{Subject, rule_questions},
     marks,
     model::WriteFault,
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Changed, copy::Version},
+    testing::Outcome,
 };
 use serde::Deserialize;
 use serde_json::Value;

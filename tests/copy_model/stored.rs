@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::{
-    act::outcome::Outcome,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
     model::WriteFault,
     names::{Kind, ObjectKey},
     plan::copy::Version,
+    testing::Outcome,
 };
 use serde_json::{Value, json};
 

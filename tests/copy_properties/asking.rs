@@ -2,12 +2,11 @@
 //! next process.
 
 use copyrator::{
-    access::{AskError, Authorizer},
     authority::{Question, TrustedWriters},
     model::World,
     names::NamespacedName,
     plan::{Changed, copy::rule_status},
-    reconcile::{Decided, about_rule},
+    testing::{AskError, Authorizer, Decided, about_rule},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 

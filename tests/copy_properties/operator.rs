@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use copyrator::{
-    act::outcome::Outcome,
     model::{World, WriteFault},
     names::ObjectKey,
     plan::{
@@ -11,6 +10,7 @@ use copyrator::{
         copy::{CopyAction, SlotState, plan_slot},
         slots_to_check,
     },
+    testing::Outcome,
 };
 use jiff::Timestamp;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
-    act::outcome::Outcome,
     names::ObjectKey,
     plan::{Changed, Key, affected, copy::CopyAction, everything, slots_to_check},
+    testing::Outcome,
 };
 
 use super::{

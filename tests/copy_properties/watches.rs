@@ -11,8 +11,8 @@ use copyrator::{
     intake::{AsWritten, object::Slim, watched::Watched},
     model::World,
     names::Kind,
-    observe::watch::{Intake, Observer, Requests},
     plan::{Changed, Key, everything},
+    testing::{Intake, Observer, Requests},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::runtime::watcher::Event;

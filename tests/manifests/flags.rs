@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use clap::CommandFactory as _;
-use copyrator::cli::Cli;
+use copyrator::testing::Cli;
 
 use crate::path;
 

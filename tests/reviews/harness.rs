@@ -7,7 +7,6 @@ use std::{
 
 use axum::{Router, body::Body};
 use copyrator::{
-    access::{AskError, Authorizer},
     admit::Parties,
     api::{
         ConfigMonitorSpec, ConfigMonitorStatus, ConfigPolicySpec, CopyratorRuleSpec, CopyratorRuleStatus,
@@ -17,8 +16,8 @@ use copyrator::{
     intake::watched::Watched as _,
     model::{Declared, NamespaceFacts, Reference, Rollout, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
+    testing::{AdmitState, AskError, Authorizer, Metrics, Shedding, router},
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
-    webhook::{AdmitState, Metrics, Shedding, router},
 };
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};

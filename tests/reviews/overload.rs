@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use copyrator::serve::{ConnectionMetrics, Drain, Drained, Limits, serve_plain};
+use copyrator::testing::{ConnectionMetrics, Drain, Drained, Limits, serve_plain};
 use futures::{StreamExt as _, stream};
 use http::{Request, StatusCode};
 use tokio::{

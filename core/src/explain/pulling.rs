@@ -14,7 +14,7 @@ const MOST_LISTED: usize = 3;
 
 /// What to add to the words about a monitor that waits for references: the watched Secrets that some workload
 /// names in its `imagePullSecrets` and nowhere else; empty where there are none.
-pub fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
+pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
     let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
     if !matches!(compiled.workloads, WorkloadChoice::References) {
         return String::new();

@@ -16,7 +16,7 @@ use crate::cluster::{ClientError, Identity, Impersonated, Target, Trust, client}
 /// Which cluster to ask, with which identity and timeout.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Which cluster, as kubectl has it")]
-pub struct ClusterArgs {
+pub(crate) struct ClusterArgs {
     /// A kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's own account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,

@@ -52,7 +52,7 @@ enum Output {
     of those; values of Secrets are never printed.\n\n\
     Exit codes: 0 nothing would be refused; 1 something would; 2 usage, or a file that cannot be read."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// What to judge: files, directories (their .yaml, .yml and .json), or - for standard input. Policies among them apply, too.
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,

@@ -28,7 +28,7 @@ enum SupportedShell {
     `kubectl copyrator` is completed by kubectl itself, namespaces too, where this program is also found as \
     kubectl_complete-copyrator: ln -s copyrator kubectl_complete-copyrator, in a directory of $PATH.\n\n\
     Exit codes: 0 done; 2 usage.")]
-pub struct Args {
+pub(super) struct Args {
     /// The shell to complete in.
     #[arg(value_enum)]
     shell: SupportedShell,

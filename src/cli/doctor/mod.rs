@@ -38,7 +38,7 @@ use super::{
     It reads, asks, and sends a dry run of a rule to see whether calls reach the webhook; nothing is stored. What you may not \
     read is `unknown`, with the right that is missing. docs/doctor.md explains every id.\n\
     Exit code 0: nothing found; 1: something found, or not known; 2: usage; 3: the cluster does not answer.")]
-pub struct Args {
+pub(super) struct Args {
     /// Where Copyrator is installed: that is the namespace that this command is about.
     #[arg(
         short,

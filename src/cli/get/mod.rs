@@ -52,7 +52,7 @@ impl What {
     copyrator get deployments -n shop -o wide\n  copyrator get services -A -o json\n\n\
     Columns are those that kubectl shows; nodes and namespaces are in no namespace.\n\n\
     Exit codes: 0 listed; 1 refused; 2 usage; 3 cluster unreachable.")]
-pub struct Args {
+pub(super) struct Args {
     /// The resource to list.
     #[arg(value_enum)]
     what: What,

@@ -37,7 +37,7 @@ enum Output {
     and Secrets, never their data; values in a ClusterSecret or a pod template are not printed either.\n\n\
     Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
     cannot be parsed; 3 cluster unreachable.")]
-pub struct Args {
+pub(super) struct Args {
     /// Manifests: a file, a folder (its .yaml, .yml and .json), or - for standard input. Without it, the cluster.
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: Vec<PathBuf>,

@@ -33,7 +33,7 @@ use super::{
     Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
     cannot be read; 3 cluster unreachable."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Rules, monitors, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,

@@ -35,7 +35,7 @@ use super::{
     workloads waits for the statuses alone.\n\n\
     Exit codes: 0 everything is as declared; 1 something is not, or may not be read; 2 usage; 3 cluster unreachable."
 )]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]

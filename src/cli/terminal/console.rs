@@ -17,7 +17,7 @@ enum Colour {
 /// What to print beside data, and whether in colours.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "What is said")]
-pub struct Console {
+pub(crate) struct Console {
     /// When to use colours: auto is on a terminal, unless NO_COLOR is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Colour,

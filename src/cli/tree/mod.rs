@@ -34,7 +34,7 @@ use crate::{
     rules.\n\n\
     Exit codes: 0 shown; 1 no such object, or it may not be read; 2 usage; 3 cluster unreachable."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// A ConfigMap, Secret or CopyratorRule, as KIND/NAME; without it, every source.
     #[arg(value_name = "KIND/NAME")]
     object: Option<Named>,

@@ -29,7 +29,7 @@ use crate::names::NamespacedName;
     contents apart, and says nothing about them. -o name prints the workloads that restart when the object changes.\n\n\
     Exit codes: 0 answered; 1 no such object, or it may not be read; 2 usage; 3 cluster unreachable."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The object, as KIND/NAME.
     #[arg(value_name = "KIND/NAME")]
     object: Named,

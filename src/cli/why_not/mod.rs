@@ -26,7 +26,7 @@ use crate::{
     annotated source counts as a rule, called NAMESPACE/configmap:NAME or NAMESPACE/secret:NAME. -l is about labels of rules.\n\n\
     Exit codes: 0 every rule brings its copies; 1 one does not, and says why; 2 usage; 3 cluster unreachable."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// The namespace without the copies.
     #[arg(value_name = "NAMESPACE")]
     namespace: String,

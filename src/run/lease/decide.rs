@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseTimings {
+pub(crate) struct LeaseTimings {
     /// How long other candidates wait after the last change that they saw, before they take over.
     pub lease: Duration,
     /// The time from one renewal to the next.
@@ -37,17 +37,9 @@ impl Default for LeaseTimings {
     }
 }
 
-impl LeaseTimings {
-    /// The longest time for a write that began with a valid token: a second less than between our giving up
-    /// and others taking over, so that it has arrived, or never will, before they write.
-    pub fn write_timeout(&self) -> Duration {
-        self.lease.saturating_sub(self.give_up).saturating_sub(Duration::from_secs(1))
-    }
-}
-
 /// The candidate's own state, according to its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     /// While leading: when the last successful write was *begun*. The API server counts from later.
     pub renewed: Option<Instant>,
     /// No call before this time: the pause after a failed one.
@@ -58,7 +50,7 @@ pub struct State {
 
 /// What the candidate knows of the Lease.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ObservedLease {
+pub(crate) enum ObservedLease {
     /// There is none, since this time (`None` if there has not been one yet).
     Absent(Option<Instant>),
     /// This Lease, unchanged since this time.
@@ -67,7 +59,7 @@ pub enum ObservedLease {
 
 /// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Read the Lease again.
     Read,
     /// Create the Lease, with this candidate as holder.
@@ -75,14 +67,14 @@ pub enum Step {
     /// Replace the Lease, with this candidate as holder: to take or to renew it.
     Take,
     /// Stop leading at once.
-    StepDown,
+    Resign,
     /// Do nothing before this time, unless the Lease changes.
     Wait(Instant),
 }
 
 /// The next step of the candidate `me`. `jitter` is how long it waits before taking a released Lease, so that
 /// not all candidates write at the same moment.
-pub fn next(
+pub(crate) fn next(
     me: &str,
     terms: &LeaseTimings,
     jitter: Duration,
@@ -94,7 +86,7 @@ pub fn next(
     if let Some(renewed) = state.renewed
         && (now >= renewed + terms.give_up || !(ours || state.stale))
     {
-        return Step::StepDown;
+        return Step::Resign;
     }
     let (step, due) = match seen {
         _ if state.stale => (Step::Read, now),
@@ -119,7 +111,7 @@ impl ObservedLease {
     /// What is known after reading the Lease at `now`. Another version with the same content (such as a new
     /// label) does not count as a change; otherwise writes by others could keep a dead holder in office.
     #[must_use]
-    pub fn after(&self, read: Option<Lease>, now: Instant) -> Self {
+    pub(crate) fn after(&self, read: Option<Lease>, now: Instant) -> Self {
         match (read, self) {
             (None, Self::Present(lease, _)) if holder(lease).is_some() => Self::Absent(Some(now)),
             (None, Self::Absent(gone)) => Self::Absent(*gone),
@@ -133,14 +125,14 @@ impl ObservedLease {
 
     /// Whether an `event` of the watch is older than what we know, as when our own write was answered before
     /// its event arrived. Versions that are not numbers count as newer.
-    pub fn is_newer_than(&self, event: &Lease) -> bool {
+    pub(crate) fn is_newer_than(&self, event: &Lease) -> bool {
         let Self::Present(known, _) = self else { return false };
         version(known).zip(version(event)).is_some_and(|(known, event)| event < known)
     }
 }
 
 /// The holder of a Lease; `None` if it was released.
-pub fn holder(lease: &Lease) -> Option<&str> {
+pub(crate) fn holder(lease: &Lease) -> Option<&str> {
     let holder = lease.spec.as_ref().and_then(|spec: &LeaseSpec| spec.holder_identity.as_deref());
     holder.filter(|name| !name.is_empty())
 }
@@ -152,6 +144,7 @@ fn version(lease: &Lease) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::leader::WRITE_TIMEOUT;
 
     fn lease(holder: Option<&str>, transitions: i32, version: &str) -> Lease {
         let mut lease = Lease::default();
@@ -204,19 +197,19 @@ mod tests {
         let seen = held_by("me", at);
         assert_eq!(decide(Some(at), &seen, at + seconds(1)), Step::Wait(at + seconds(5)));
         assert_eq!(decide(Some(at), &seen, at + seconds(5)), Step::Take);
-        assert_eq!(decide(Some(at), &seen, at + seconds(10)), Step::StepDown);
+        assert_eq!(decide(Some(at), &seen, at + seconds(10)), Step::Resign);
         // After a conflict it reads the Lease, but not beyond the same moment.
         let conflict = State { renewed: Some(at), not_before: at, stale: true };
         let decide = |now| next("me", &LeaseTimings::default(), Duration::ZERO, conflict, &seen, now);
         assert_eq!(decide(at + seconds(9)), Step::Read);
-        assert_eq!(decide(at + seconds(10)), Step::StepDown);
+        assert_eq!(decide(at + seconds(10)), Step::Resign);
     }
 
     #[test]
     fn a_leader_steps_down_for_another_and_when_the_lease_is_gone() {
         let at = Instant::now();
-        assert_eq!(decide(Some(at), &held_by("other", at), at), Step::StepDown);
-        assert_eq!(decide(Some(at), &ObservedLease::Absent(Some(at)), at), Step::StepDown);
+        assert_eq!(decide(Some(at), &held_by("other", at), at), Step::Resign);
+        assert_eq!(decide(Some(at), &ObservedLease::Absent(Some(at)), at), Step::Resign);
     }
 
     #[test]
@@ -226,7 +219,7 @@ mod tests {
         let decide =
             |now| next("me", &LeaseTimings::default(), Duration::ZERO, state, &held_by("me", at), now);
         assert_eq!(decide(at + seconds(6)), Step::Wait(at + seconds(10)));
-        assert_eq!(decide(at + seconds(10)), Step::StepDown);
+        assert_eq!(decide(at + seconds(10)), Step::Resign);
     }
 
     #[test]
@@ -261,7 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn a_write_ends_before_others_take_over() {
-        assert_eq!(LeaseTimings::default().write_timeout(), seconds(4));
+    fn a_write_that_began_with_a_valid_token_ends_a_second_before_others_take_over() {
+        let LeaseTimings { lease, give_up, .. } = LeaseTimings::default();
+        assert_eq!(WRITE_TIMEOUT, lease - give_up - seconds(1));
     }
 }

@@ -1,7 +1,5 @@
 //! Leadership as a token that expires by itself.
 
-use std::time::Duration;
-
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -10,7 +8,7 @@ use crate::act::leader::IsLeader;
 /// The right to write, until a time of the monotonic clock. A process that was paused wakes up with an
 /// expired token, so nobody has to revoke it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leadership {
+pub(crate) struct Leadership {
     /// Counts the terms. Within a term, the right was never gone, not even for a moment.
     pub term: u64,
     /// When the right expires, unless it is renewed before.
@@ -20,11 +18,11 @@ pub struct Leadership {
 /// Another replica may be the leader: do not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the leader")]
-pub struct NotLeader;
+pub(crate) struct NotLeader;
 
 impl Leadership {
     /// Whether the right is valid at `now`.
-    pub fn is_valid(&self, now: Instant) -> bool {
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
         now < self.valid_until
     }
 
@@ -32,19 +30,14 @@ impl Leadership {
     ///
     /// # Errors
     /// [`NotLeader`] once it has expired.
-    pub fn check(&self) -> Result<(), NotLeader> {
+    pub(crate) fn check(&self) -> Result<(), NotLeader> {
         if self.is_valid(Instant::now()) { Ok(()) } else { Err(NotLeader) }
-    }
-
-    /// How long the right is valid from `now` on.
-    pub fn left(&self, now: Instant) -> Duration {
-        self.valid_until.saturating_duration_since(now)
     }
 }
 
 /// The latest token of an [`Elector`](super::Elector). Clones see the same one.
 #[derive(Clone, Debug)]
-pub struct Leader(watch::Receiver<Option<Leadership>>);
+pub(crate) struct Leader(watch::Receiver<Option<Leadership>>);
 
 impl Leader {
     pub(super) fn channel() -> (watch::Sender<Option<Leadership>>, Self) {
@@ -53,11 +46,11 @@ impl Leader {
     }
 
     /// The token, if it is valid now. Ask immediately before every write, and let no write take longer
-    /// than [`LeaseTimings::write_timeout`](super::LeaseTimings::write_timeout).
+    /// than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
     ///
     /// # Errors
     /// [`NotLeader`].
-    pub fn check(&self) -> Result<Leadership, NotLeader> {
+    pub(crate) fn check(&self) -> Result<Leadership, NotLeader> {
         // Held until the clock is read: otherwise a no could come after the next token, without the end of a
         // term.
         let token = self.0.borrow();
@@ -66,7 +59,7 @@ impl Leader {
     }
 
     /// Waits until this process leads; for ever, if the elector ends before.
-    pub async fn acquired(&self) -> Leadership {
+    pub(crate) async fn acquired(&self) -> Leadership {
         let mut receiver = self.0.clone();
         loop {
             if let Ok(token) = self.check() {
@@ -80,7 +73,7 @@ impl Leader {
 
     /// Waits until the term of this token is over: it was given up or has expired. A right that is back by
     /// then belongs to another term, since a check in between would have failed.
-    pub async fn lost(&self, of: Leadership) {
+    pub(crate) async fn lost(&self, of: Leadership) {
         let mut receiver = self.0.clone();
         while let Some(token) = self.check().ok().filter(|token| token.term == of.term) {
             tokio::select! {
@@ -102,6 +95,8 @@ impl IsLeader for Leader {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -110,7 +105,6 @@ mod tests {
         let token = Leadership { term: 1, valid_until: now + Duration::from_secs(10) };
         assert!(token.is_valid(now + Duration::from_millis(9_999)));
         assert!(!token.is_valid(now + Duration::from_secs(10)));
-        assert_eq!(token.left(now + Duration::from_secs(11)), Duration::ZERO);
     }
 
     #[tokio::test]

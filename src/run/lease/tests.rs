@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use super::leadership::NotLeader;
 use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -177,7 +178,7 @@ async fn a_released_lease_is_taken_without_waiting_for_its_end() {
     let term = soon(first_leads.acquired()).await;
 
     let (second, second_leads) = server.candidate("two", long());
-    let name = second.identity().to_owned();
+    let name = second.identity.clone();
     running.spawn(second.run(CancellationToken::new()));
     until(|| server.events.receiver_count() == 2).await; // both watch: the release is news to the second
     release.cancel();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-use copyrator::serve::ServingCert;
+use copyrator::testing::ServingCert;
 use copyrator_certs::{Authority, CaSecret, Certificate, PrivateKeyPem, inspect::inspect};
 
 use super::{canary, parts};

@@ -10,7 +10,7 @@ use crate::{digest::DigestKey, model::digest_of};
 /// are still to be replaced one by one. A new leader goes on by that time, and for its sake content that
 /// changes back half-way does not count as content that all pods run.
 #[derive(Clone, Copy, Debug)]
-pub struct Applied<'a> {
+pub(super) struct Applied<'a> {
     digest: &'a str,
     scope: Option<&'a str>,
     /// Which pods are still to be replaced.
@@ -21,7 +21,7 @@ pub struct Applied<'a> {
 
 /// How a record differs from what is there now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordDiff {
+pub(super) enum RecordDiff {
     /// In nothing.
     Nothing,
     /// In what counts. Whether content has changed too cannot be told, and no time speaks for it: it is
@@ -34,7 +34,7 @@ pub enum RecordDiff {
 impl<'a> Applied<'a> {
     /// Reads a record that was made with our key. Another key's says nothing about the content: what it is of
     /// is adopted again, never restarted (a lost key must not be a storm).
-    pub fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
+    pub(super) fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| key.is_named_in(text))?;
         let digest = digest_of(text);
         let scope = text.get(digest.len() + 1..);
@@ -46,7 +46,7 @@ impl<'a> Applied<'a> {
     }
 
     /// What differs.
-    pub fn differs(&self, content: &InputDigest) -> RecordDiff {
+    pub(super) fn differs(&self, content: &InputDigest) -> RecordDiff {
         let is_scope = self.scope == Some(&content.scope);
         if self.digest == content.digest {
             return if is_scope { RecordDiff::Nothing } else { RecordDiff::Scope };

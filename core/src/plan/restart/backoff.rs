@@ -20,7 +20,7 @@ const FAILURES: u32 = 3;
 const HALF_OPEN: Duration = Duration::from_secs(3600);
 
 /// How restarts have gone, the last one included: became ready, or stuck. One under way is not judged yet.
-pub fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
+pub(super) fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
     let mut track = facts.track.clone();
     track.last_good = facts.last_good().map(str::to_owned);
     if facts.is_ready() {
@@ -33,7 +33,12 @@ pub fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
 
 /// The same once one more has been made. The streak ends when twice the interval has passed since the `last`
 /// one.
-pub fn one_more(track: TrackRecord, pace: &Pace, last: Option<Timestamp>, now: Timestamp) -> TrackRecord {
+pub(super) fn one_more(
+    track: TrackRecord,
+    pace: &Pace,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> TrackRecord {
     let ends = last.map(|last| at_after(last, span(pace, track.streak).saturating_mul(2)));
     let goes_on = ends.is_some_and(|ends| ends > now);
     let streak = if goes_on { (track.streak + 1).min(TrackRecord::MOST) } else { 1 };
@@ -42,7 +47,7 @@ pub fn one_more(track: TrackRecord, pace: &Pace, last: Option<Timestamp>, now: T
 
 /// The same where all pods are found to run this content. Where they were replaced one by one, recording that
 /// is the only write that can say so.
-pub fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> TrackRecord {
+pub(super) fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> TrackRecord {
     let track = facts.track.clone();
     if pace.strategy == StrategyType::Rollout && !facts.is_being_replaced() {
         return track;
@@ -52,18 +57,23 @@ pub fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> TrackRecor
 }
 
 /// Whether the `last` restart was a moment ago; a longer one for each that followed soon upon another.
-pub fn interval(pace: &Pace, streak: u32, last: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
+pub(super) fn interval(
+    pace: &Pace,
+    streak: u32,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Wait> {
     let reason = if streak > 1 { WaitReason::Backoff } else { WaitReason::MinInterval };
     not_before(reason, last, span(pace, streak), now)
 }
 
 /// Whether too many restarts in a row did not become ready.
-pub fn is_open(track: &TrackRecord) -> bool {
+pub(super) fn is_open(track: &TrackRecord) -> bool {
     track.failures >= FAILURES
 }
 
 /// The circuit: closed, or open until one is tried again.
-pub fn circuit(track: &TrackRecord, last: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
+pub(super) fn circuit(track: &TrackRecord, last: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
     if is_open(track) { not_before(WaitReason::CircuitOpen, last, HALF_OPEN, now) } else { Ok(()) }
 }
 

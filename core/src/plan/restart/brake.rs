@@ -101,7 +101,7 @@ const QUIET_PERIODS: u32 = 10;
 /// Whether the content may still be changing; `unsettled` is since when it has been waited for to rest. The
 /// time of a change tells only its second, so the quiet period begins when that is over: else it would be up
 /// to a second short, and a workload applied within it would roll twice.
-pub fn quiet(
+pub(super) fn quiet(
     pace: &Pace,
     changed_at: Timestamp,
     unsettled: Option<Timestamp>,
@@ -122,12 +122,12 @@ pub fn quiet(
 }
 
 /// Whether the last restart was a moment ago.
-pub fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
+pub(super) fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
     not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
 }
 
 /// Whether something that pods use may still come back.
-pub fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
+pub(super) fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
     not_before(reason, Some(missing_since), MISSING_PATIENCE, now)
 }
 

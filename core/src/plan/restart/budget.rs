@@ -54,7 +54,7 @@ impl<'w> Places<'w> {
 
 /// Whether this workload may restart now, as far as places are concerned. One that is under way has a place
 /// already: the next pod of a workload whose pods are replaced one by one.
-pub fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
+pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
     if world.settings().max_rollouts == 0 {
         return true;
     }

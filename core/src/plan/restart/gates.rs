@@ -96,7 +96,7 @@ pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) 
 
 /// A row of the restart model: when it is asked, by which function, and what that may have a workload wait
 /// for.
-pub type Row = (&'static str, &'static str, &'static [WaitReason]);
+pub(super) type Row = (&'static str, &'static str, &'static [WaitReason]);
 
 /// The restart model: everything that may hold back a restart, in order.
 pub fn model() -> Vec<Row> {

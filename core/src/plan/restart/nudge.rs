@@ -6,7 +6,7 @@ use crate::{model::World, names::NamespacedName};
 
 /// Whether a workload may pass: its content was there when somebody said so, and it has not restarted since.
 /// So it works once, without any record of it. All times are the API server's, of whole seconds.
-pub fn is_nudged(
+pub(super) fn is_nudged(
     world: &World,
     monitor: &NamespacedName,
     changed_at: Timestamp,

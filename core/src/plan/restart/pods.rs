@@ -53,7 +53,7 @@ impl From<&PodFacts> for RemovePod {
 
 /// Whether one can decide by a list of pods: it is later than the change (or made just now, should our clock
 /// be behind the API server's), and not from long ago.
-pub fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
+pub(super) fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
     let age = now.duration_since(seen.at).abs();
     age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Before {
 /// Unless our own label was written within a second of the change, or after it: then we saw the old content
 /// while pods of that second were coming up (a rollout of ours, or an adoption), and the change came on top.
 /// A Helm upgrade finds a label from long ago.
-pub fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
+pub(super) fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
     let changed = changed_at.as_second();
     let just_recorded = recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
     Before(changed + i64::from(just_recorded))
@@ -114,7 +114,7 @@ pub fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
 /// The one pod of a workload that goes next, if any may: first one that does not serve anyway, else one while
 /// as many serve as the workload wants. Highest ordinal first for a StatefulSet, as its own controller does,
 /// else the oldest.
-pub fn next_of_workload<'a>(
+pub(super) fn next_of_workload<'a>(
     facts: &WorkloadFacts,
     kind: WorkloadKind,
     seen: &PodsSeen,
@@ -131,12 +131,12 @@ pub fn next_of_workload<'a>(
 }
 
 /// A StatefulSet's pod's number.
-pub fn ordinal(name: &str) -> i64 {
+pub(super) fn ordinal(name: &str) -> i64 {
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
 /// A time a little later; the end of time stays where it is.
-pub fn add(time: Timestamp, span: SignedDuration) -> Timestamp {
+pub(super) fn add(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 

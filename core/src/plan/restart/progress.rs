@@ -9,7 +9,7 @@ use super::{
 use crate::model::{Rollout, WorkloadFacts};
 
 /// How a workload whose label says that it is current stands: is the rollout through, too?
-pub fn progress(facts: &WorkloadFacts, now: Timestamp) -> RestartState {
+pub(super) fn progress(facts: &WorkloadFacts, now: Timestamp) -> RestartState {
     if !facts.restarted_by_us() {
         return RestartState::Current;
     }

@@ -19,16 +19,16 @@ use crate::{
 /// How old a list of pods may be that shows no crash, or a failure.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
-pub const WATCH: Duration = Duration::from_secs(15);
+pub(super) const WATCH: Duration = Duration::from_secs(15);
 /// How long pods may take to become ready, where no controller has a deadline.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that
 /// (and the soak): what is not ready now was not ready because of it.
 const RECENT: Duration = Duration::from_secs(3600);
 
 /// How a restart went, and what else has to be known, or when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub(super) struct Checked {
     /// How it went, for all we know.
     pub result: RestartResult,
     /// Its pods have to be listed.
@@ -44,7 +44,7 @@ impl Checked {
 }
 
 /// What is remembered of the restart for the content that is recorded on the workload.
-pub fn remembered<'w>(
+pub(super) fn remembered<'w>(
     world: &'w World,
     key: &WorkloadKey,
     facts: &WorkloadFacts,
@@ -55,7 +55,12 @@ pub fn remembered<'w>(
 
 /// Since when its restart has been over or under way, where that is not so long ago that it must have soaked.
 /// Where we remove pods (`by_removal`), only the record tells that it is over.
-pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn recent(
+    facts: &WorkloadFacts,
+    by_removal: bool,
+    soak: Duration,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let is_ours = facts.restarted_by_us();
     // What was only adopted has not restarted.
     let recorded = facts.recorded.filter(|_| by_removal && facts.track.streak > 0);
@@ -64,7 +69,7 @@ pub fn recent(facts: &WorkloadFacts, by_removal: bool, soak: Duration, now: Time
 }
 
 /// How the restart of a workload went that runs the content it is recorded with.
-pub fn check(
+pub(super) fn check(
     world: &World,
     key: &WorkloadKey,
     facts: &WorkloadFacts,
@@ -165,7 +170,7 @@ impl PodsCheck<'_> {
 
 /// What shows that a restart that is done pod by pod fails: a replaced pod crashes, or does not become ready.
 /// The others stay.
-pub fn failed_among<'p>(
+pub(super) fn failed_among<'p>(
     replaced: impl Iterator<Item = &'p PodFacts>,
     now: Timestamp,
 ) -> Option<RolloutFault> {

@@ -29,7 +29,7 @@ use crate::{
 
 /// Whether a workload is to be restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub(super) enum Readiness {
     /// It runs the current content, or nobody restarts it.
     No,
     /// Its content is not known yet.
@@ -47,7 +47,7 @@ pub enum Readiness {
 /// What one look at a world found out about the workloads of monitors, kept for the next question of the same
 /// look: a status asks for each of them.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub(crate) struct Lines {
     due: RefCell<BTreeMap<WorkloadKey, Readiness>>,
     lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
 }
@@ -65,7 +65,7 @@ struct Place {
 ///
 /// # Errors
 /// What it waits for.
-pub fn may_go(
+pub(super) fn may_go(
     world: &World,
     lines: &Lines,
     key: &WorkloadKey,
@@ -83,7 +83,7 @@ pub fn may_go(
 ///
 /// # Errors
 /// Another one has.
-pub fn goes_on(
+pub(super) fn goes_on(
     world: &World,
     lines: &Lines,
     key: &WorkloadKey,
@@ -118,7 +118,7 @@ pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Ve
 }
 
 /// What the monitors of a workload say about others, where they may act and say something.
-pub fn staged<'w>(
+pub(super) fn staged<'w>(
     world: &'w World,
     monitors: &'w BTreeSet<NamespacedName>,
 ) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {

@@ -15,7 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// The one that opens last is closed until then.
-pub fn opens(
+pub(super) fn opens(
     world: &World,
     monitors: &BTreeSet<NamespacedName>,
     since: Timestamp,
@@ -27,7 +27,7 @@ pub fn opens(
 }
 
 /// The monitors whose window is closed for such a workload, and until when.
-pub fn shut<'m>(
+pub(super) fn shut<'m>(
     world: &World,
     monitors: &'m BTreeSet<NamespacedName>,
     since: Timestamp,
