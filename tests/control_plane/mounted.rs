@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use testbed::{Balancer, NAMESPACE, Operator, RELEASE, Role};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, Handshakes, Story, eventually, private, same};
+use crate::bed::{Bed, Handshakes, Story, busy, eventually, private, same};
 use crate::certificates::mount;
-use crate::rolling::{in_turn, judged_by_both};
+use crate::rolling::judged_by_both;
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -118,7 +118,7 @@ fn until_it_waits(webhook: &Operator, meanwhile: impl Fn()) {
 /// It was ready at once, and the API server refused it: `x509: certificate signed by unknown authority`.
 #[test]
 fn a_webhook_that_starts_before_hooks_carry_its_ca_waits_and_no_write_fails() {
-    let turn = in_turn();
+    let turn = busy();
     let stage = Stage::set("mounted-early");
     let (first, second) = (Issued::new(), Issued::new());
     let (mut webhooks, _reconciler) = stage.man(&first);

@@ -1,7 +1,6 @@
 //! We come and go, and nobody who writes notices. The API server keeps using open connections to pods that end
 //! (kubernetes#127335, #75791), and with `failurePolicy: Fail` each such call is a write that is refused.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
 use crate::bed::objects::{config_map, version};
-use crate::bed::{Bed, Person, Story, Traffic, eventually, private};
+use crate::bed::{Bed, Person, Place, Story, Traffic, busy, eventually, private};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -19,16 +18,10 @@ const DRAIN: [&str; 2] = ["--drain-delay", "10s"];
 const AT_ONCE: usize = 8;
 const ROUNDS: usize = 5;
 
-/// Stories of such traffic come one at a time: each of them keeps two cores busy.
-pub fn in_turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Traffic that each of two replicas judges: who is asked first may know the policy before the other one does, which lets
 /// pass what it knows nothing of.
 #[track_caller]
-pub fn judged_by_both<'a>(_turn: &MutexGuard<'_, ()>, story: &Story<'a>, name: &'a str) -> Traffic<'a> {
+pub fn judged_by_both<'a>(_turn: &Place, story: &Story<'a>, name: &'a str) -> Traffic<'a> {
     let traffic = Traffic::judged(story, name);
     let probe = config_map(&story.called("traffic"), "probe", [("url", "nonsense")]);
     let person = || Person::with(story.bed.testbed.cluster().admin_kubeconfig());
@@ -48,7 +41,7 @@ pub fn judged_by_both<'a>(_turn: &MutexGuard<'_, ()>, story: &Story<'a>, name: &
 
 #[test]
 fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
-    let turn = in_turn();
+    let turn = busy();
     let bed = private("rolling");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     let mut webhooks = [0, 1].map(|replica| begin(&bed, &balancer, Role::Webhook, replica));
@@ -89,7 +82,7 @@ fn no_write_fails_while_two_webhooks_are_restarted_and_leaders_change() {
 /// The chart's `topology: combined`: who answers also leads, and gives up both at once.
 #[test]
 fn no_write_fails_while_two_that_do_everything_are_restarted() {
-    let turn = in_turn();
+    let turn = busy();
     let bed = private("rolling-combined");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     let mut both = [0, 1].map(|replica| begin(&bed, &balancer, Role::Both, replica));
@@ -115,7 +108,7 @@ fn no_write_fails_while_two_that_do_everything_are_restarted() {
 /// Each replica mints its own leaf; the API server may talk to either with a leaf of either CA.
 #[test]
 fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
-    let turn = in_turn();
+    let turn = busy();
     let bed = private("rolling-ca");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
     // Certificates age as fast as a test can wait; from its renewal to a leaf's end a starved process has 15 seconds.

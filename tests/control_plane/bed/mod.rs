@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
 
 use devcluster::{Options, User};
-use lanes::{Lane, Place};
+use lanes::Lane;
 use serde_json::{Value, json};
 use testbed::{Operator, Role, Testbed};
 
@@ -35,6 +35,7 @@ pub use crowd::Crowd;
 pub use eventually::{eventually, same};
 pub use gate::{Call, Fate, Gate};
 pub use handshakes::Handshakes;
+pub use lanes::Place;
 pub use person::{Answer, Person};
 pub use previous::previous;
 pub use story::Story;
@@ -285,9 +286,15 @@ pub fn presenting(name: &str, configuration: &Path) -> Bed {
     alone(|| Bed::start(name, Options::default().admission_configuration(configuration)))
 }
 
+/// Two at a time of the stories whose traffic keeps the machine busy; each has a cluster of its own, too.
+pub fn busy() -> Place {
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    LANE.enter()
+}
+
 /// A few at a time: starting a cluster is what costs the machine most.
 fn alone(start: impl FnOnce() -> Bed) -> Bed {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(3));
     let place = LANE.enter();
     Bed { _place: Some(place), ..start() }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, PROGRAM, Request, Story, eventually, of_version, previous};
-use crate::rolling::{in_turn, judged_by_both};
+use crate::bed::{Bed, PROGRAM, Request, Story, busy, eventually, of_version, previous};
+use crate::rolling::judged_by_both;
 use estate::Estate;
 use fleet::Fleet;
 
@@ -22,7 +22,7 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 #[test]
 fn an_upgrade_and_its_rollback_keep_everything_and_fail_no_write() {
     let Some(previous) = previous("upgrade") else { return };
-    let turn = in_turn();
+    let turn = busy();
     let bed = of_version("upgrade", &previous.chart, &previous.program);
     let upgrade =
         || bed.helm(&["upgrade", RELEASE, CHART, "--namespace", NAMESPACE, "--reset-then-reuse-values"]);
