@@ -1,0 +1,43 @@
+//! The table of our objects.
+
+use super::ObjectRow;
+use crate::cli::terminal::aligned;
+
+/// A table for people: a line for each object, and below it what is wrong.
+pub(in crate::cli) fn table(rows: &[ObjectRow]) -> String {
+    if rows.is_empty() {
+        return "no rules, monitors or policies\n".into();
+    }
+    let header = ["KIND", "NAMESPACE", "NAME", "READY", "REASON", "SUMMARY"].map(str::to_owned);
+    let cells = rows.iter().map(|row| {
+        [
+            row.kind.to_owned(),
+            if row.namespace.is_empty() { "-".into() } else { row.namespace.clone() },
+            row.name.clone(),
+            if row.ready == "True" && row.degraded { "Degraded".into() } else { row.ready.clone() },
+            row.reason.clone(),
+            row.summary.clone(),
+        ]
+    });
+    let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
+    let mut text = String::new();
+    for (index, line) in aligned(&lines).iter().enumerate() {
+        text.push_str(line);
+        text.push('\n');
+        if let Some(row) = index.checked_sub(1).and_then(|row| rows.get(row)) {
+            if row.ready != "True" && !row.message.is_empty() {
+                text.push_str(&format!("    {}\n", row.message));
+            }
+            for problem in &row.problems {
+                let at = [problem.namespace.as_str(), problem.name.as_str()].join("/");
+                text.push_str(&format!(
+                    "    {} {}: {}\n",
+                    problem.reason,
+                    at.trim_matches('/'),
+                    problem.message
+                ));
+            }
+        }
+    }
+    text
+}
