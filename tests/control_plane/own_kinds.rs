@@ -145,7 +145,7 @@ fn kubectl_explains_stages_and_windows() {
     let story = Story::new(peaceful(), "explained");
     for (field, expected) in [
         ("pace.soak", "stay ready before the next one follows"),
-        ("pace.order", "What none of them finds comes last"),
+        ("pace.order", "workloads that no selector matches come last"),
         ("pace.maxConcurrent", "under way at once"),
         ("window.schedule", "minute, hour, day of month"),
         ("window.timeZone", "Europe/Berlin"),
