@@ -4,11 +4,12 @@ mod pod_log;
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, data, deployment, label, ours, pod, uid};
 use crate::bed::{Story, eventually, peaceful, rough, same};
-use pod_log::{Request, evictions, pod_writes, until_looked_again};
+use pod_log::{Request, evictions, pod_writes, until_looked_again, until_looked_again_or_next};
 
 const APPLIED: &str = "copyrator.dev/applied";
 const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
@@ -163,8 +164,10 @@ fn pods_of_an_operator_are_deleted_one_by_one() {
         let mut gone = before.keys().filter(|name| story.admin().get("Pod", &story.home, name).is_none());
         gone.next().cloned().ok_or_else(|| "all are there".to_owned())
     });
-    until_looked_again(&story);
-    assert_eq!(uids(&story).len(), 1, "the next went before another had come");
+    // On a busy machine the minute may be over before the log has been read.
+    let waited = until_looked_again_or_next(&story);
+    let is_patient = waited.is_none_or(|waited| waited >= SignedDuration::from_secs(59));
+    assert!(is_patient, "the next went {waited:?} after the first, and another had not come");
     make(&gone);
     let other = before.keys().find(|name| **name != gone).unwrap();
     eventually("the other goes", || {
