@@ -4,7 +4,7 @@
 //! (`tests/manifests/evolution.rs`). [`crate::validate`] checks what a schema cannot express.
 
 #![allow(clippy::duplicated_attributes, reason = "kube's derive takes one printcolumn list for each column")]
-#![allow(unreachable_pub, reason = "derives write types of their own, with the place of ours")]
+#![allow(unreachable_pub, reason = "derives generate private types with the spans of ours")]
 
 mod condition;
 mod monitor;
