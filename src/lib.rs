@@ -31,7 +31,7 @@ pub mod testing {
         access::{AskError, Authorizer},
         act::outcome::Outcome,
         cli::Cli,
-        cluster::{Target, client},
+        cluster::{Target, WriteClient, clients},
         observe::{
             content::Contents,
             watch::{Intake, Observer, Requests},

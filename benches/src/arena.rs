@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use copyrator::testing::{Target, client};
+use copyrator::testing::{Target, clients};
 use devcluster::{Component, Options};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{Api, Client};
@@ -223,5 +223,5 @@ pub(crate) fn counts(request: &Request) -> bool {
 
 pub(crate) async fn connect(kubeconfig: &Path) -> Outcome<Client> {
     let target = Target { kubeconfig: Some(kubeconfig.to_owned()), ..Target::default() };
-    Ok(client(&target, &std::sync::Arc::default()).await?)
+    Ok(clients(&target, &std::sync::Arc::default()).await?.1.client())
 }

@@ -103,6 +103,7 @@ pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Op
 /// Maintains the CA while we lead. Clones share their memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
+    client: Client,
     writer: Writer,
     namespace: String,
     times: Times,
@@ -124,9 +125,10 @@ struct Memory {
 }
 
 impl CaKeeper {
-    /// Writes through `writer`, and reports problems beside a usable CA to `told`.
-    pub(crate) fn new(writer: Writer, config: &Config, told: Condition) -> Self {
+    /// Reads through `client`, writes through `writer`, and reports problems beside a usable CA to `told`.
+    pub(crate) fn new(client: Client, writer: Writer, config: &Config, told: Condition) -> Self {
         Self {
+            client,
             writer,
             namespace: config.namespace.clone(),
             times: config.certificate_times,
@@ -160,7 +162,7 @@ impl CaKeeper {
             return self.remember_mounted(mounted::authorities(dir), now);
         }
         self.memory().again = self.times.propagation;
-        let Some(secret) = read(self.writer.reader(), &self.namespace).await? else {
+        let Some(secret) = read(&self.client, &self.namespace).await? else {
             // Somebody deleted the Secret while we run, and so wants another CA: the remembered one is not
             // written again.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
@@ -253,7 +255,7 @@ impl CaKeeper {
         let next = match written {
             Ok(_) => next,
             Err(CaError::Api { source, .. }) if is_conflict(&source) => {
-                let secret = read(self.writer.reader(), &self.namespace).await?;
+                let secret = read(&self.client, &self.namespace).await?;
                 let torn = |source| CaError::Torn { namespace: self.namespace.clone(), source };
                 decode(&secret.unwrap_or_default()).map_err(torn)?
             }
@@ -273,7 +275,7 @@ impl CaKeeper {
 
     /// The CA bundles of both configurations, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
-        Ok(live_hooks(self.writer.reader()).await?.carried())
+        Ok(live_hooks(&self.client).await?.carried())
     }
 
     /// Takes over from another leader. It may have made the hooks trust other CAs, whose leaves are still

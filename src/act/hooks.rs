@@ -15,7 +15,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
     core::ClusterResourceScope,
 };
@@ -91,6 +91,7 @@ impl Configuration for MutatingWebhookConfiguration {}
 /// Maintains the webhook configurations. Clones share what they remember.
 #[derive(Clone)]
 pub(crate) struct HookWriter {
+    client: Client,
     writer: Writer,
     endpoint: Endpoint,
     own_namespace: String,
@@ -103,9 +104,10 @@ pub(crate) struct HookWriter {
 }
 
 impl HookWriter {
-    /// Writes through `writer`, and reports the state to `condition`; to `stamps`, if a hook must stamp
+    /// Reads and makes dry runs through `client`, writes through `writer`, and reports the state to `condition`; to `stamps`, if a hook must stamp
     /// authors; to `ca`, if there is a problem with the CA.
     pub(crate) fn new(
+        client: Client,
         writer: Writer,
         config: &Config,
         condition: Condition,
@@ -115,7 +117,8 @@ impl HookWriter {
         // A process that does not lead has no hooks to maintain.
         condition.holds();
         Self {
-            ca: CaKeeper::new(writer.clone(), config, ca),
+            ca: CaKeeper::new(client.clone(), writer.clone(), config, ca),
+            client,
             writer,
             endpoint: config.endpoint.clone(),
             own_namespace: config.namespace.clone(),
@@ -167,7 +170,7 @@ impl HookWriter {
         self.still_leads()?;
         let bundle = self.ca.keep(now).await?;
         let owner = self.owner().await?;
-        let mut live = live_hooks(self.writer.reader()).await?;
+        let mut live = live_hooks(&self.client).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
             // Existing hooks only count if somebody answers them.
             if live.validating.as_ref().is_some_and(has_canary) {
@@ -190,7 +193,7 @@ impl HookWriter {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
-            live = live_hooks(self.writer.reader()).await?;
+            live = live_hooks(&self.client).await?;
         }
         // Existing hooks are written only while they are the same objects. If a user deletes them meanwhile
         // to switch the webhook off, a write would create them again without a call having arrived.
@@ -287,12 +290,12 @@ impl HookWriter {
     async fn echo(&self, which: Canary, now: SystemTime) -> Result<Echo, HookError> {
         self.still_leads()?;
         let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
-        Ok(canary::send(self.writer.reader(), &self.own_namespace, which, &token).await)
+        Ok(canary::send(&self.client, &self.own_namespace, which, &token).await)
     }
 
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
         let Some(name) = &self.owner_cluster_role else { return Ok(None) };
-        let api: Api<ClusterRole> = Api::all(self.writer.reader().clone());
+        let api: Api<ClusterRole> = Api::all(self.client.clone());
         let role =
             api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
         Ok(role.owner_ref(&()))

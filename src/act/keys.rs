@@ -9,7 +9,7 @@ use super::{
     leader::WRITE_TIMEOUT,
     writer::{WriteError, Writer},
 };
-use crate::{digest::DigestKey, marks::KEY_SECRET, serve::Condition};
+use crate::{cluster::WriteClient, digest::DigestKey, marks::KEY_SECRET, serve::Condition};
 
 const KEY: &str = "key";
 
@@ -74,16 +74,17 @@ pub(crate) fn passing_digest_key() -> Result<DigestKey, KeyError> {
     random().map(|bytes| DigestKey::new(&bytes))
 }
 
-/// Reads the key, and creates it if there is none.
+/// Reads the key, and creates it if there is none: without the lease, since a process that does not lead needs it, too.
 ///
 /// # Errors
 /// The Secret can be neither read nor created, or contains no key.
-pub(crate) async fn digest_key(client: &Client, namespace: &str) -> Result<DigestKey, KeyError> {
+pub(crate) async fn digest_key(client: &WriteClient, namespace: &str) -> Result<DigestKey, KeyError> {
+    let client = client.client();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed = |verb| {
         move |source| KeyError::Api { verb, namespace: namespace.to_owned(), source: Box::new(source) }
     };
-    if let Some(key) = stored_digest_key(client, namespace).await? {
+    if let Some(key) = stored_digest_key(&client, namespace).await? {
         return Ok(key);
     }
     match api.create(&PostParams::default(), &holding(&random()?)).await {
@@ -99,15 +100,17 @@ pub(crate) async fn digest_key(client: &Client, namespace: &str) -> Result<Diges
 /// Maintains the Secret while we lead. Clones share the condition.
 #[derive(Clone)]
 pub(crate) struct KeyKeeper {
+    client: Client,
     writer: Writer,
     namespace: String,
     told: Condition,
 }
 
 impl KeyKeeper {
-    /// Writes through `writer`; reports to `told` if the Secret contains another key than the one in use.
-    pub(crate) fn new(writer: Writer, namespace: &str, told: Condition) -> Self {
-        Self { writer, namespace: namespace.to_owned(), told }
+    /// Reads through `client` and writes through `writer`; reports to `told` if the Secret contains another key than
+    /// the one in use.
+    pub(crate) fn new(client: Client, writer: Writer, namespace: &str, told: Condition) -> Self {
+        Self { client, writer, namespace: namespace.to_owned(), told }
     }
 
     /// Stops reporting: another replica maintains the Secret now.
@@ -165,7 +168,7 @@ impl KeyKeeper {
     }
 
     async fn stored(&self) -> Result<Option<DigestKey>, KeyError> {
-        let reading = stored_digest_key(self.writer.reader(), &self.namespace);
+        let reading = stored_digest_key(&self.client, &self.namespace);
         tokio::time::timeout(WRITE_TIMEOUT, reading).await.unwrap_or_else(|_| Err(self.late()))
     }
 
@@ -258,8 +261,8 @@ mod tests {
         let secret = Arc::default();
         let (may, readiness) =
             (Arc::new(May(AtomicBool::new(false))), Readiness::new(CancellationToken::new()));
-        let writer = Writer::new(server(&secret), may.clone());
-        let keeper = KeyKeeper::new(writer, "ours", readiness.remark("digestKey"));
+        let writer = Writer::new(WriteClient::of(server(&secret)), may.clone());
+        let keeper = KeyKeeper::new(server(&secret), writer, "ours", readiness.remark("digestKey"));
         let key = DigestKey::new(&[7; DigestKey::LENGTH]);
         keeper.keep(&key).await.unwrap();
         assert_eq!(*secret.lock().unwrap(), None, "it was written without the lease");

@@ -6,10 +6,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter as Controller},
-};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter as Controller};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -18,6 +15,7 @@ use prometheus_client::{
 
 use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
 use crate::{
+    cluster::WriteClient,
     explain::failed,
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
@@ -46,11 +44,12 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Publishes through `client`, with `host` as the reporting instance.
-    pub(crate) fn new(client: Client, host: &str, world: Arc<RwLock<World>>) -> Self {
+    /// Publishes through `client`, with `host` as the reporting instance: also what was done just before the lease was
+    /// lost.
+    pub(crate) fn new(client: &WriteClient, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
         Self {
-            recorder: Recorder::new(client, controller),
+            recorder: Recorder::new(client.client(), controller),
             world,
             restarts: Restarts::default(),
             writes: Family::default(),

@@ -7,11 +7,12 @@ use super::{
     leader::{LeaderCheck, WRITE_TIMEOUT},
     outcome::Outcome,
 };
+use crate::cluster::WriteClient;
 
 /// Writes to the API server while this process leads. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    client: Client,
+    client: WriteClient,
     lead: LeaderCheck,
 }
 
@@ -31,7 +32,7 @@ pub enum WriteError {
 
 impl Writer {
     /// Writes through `client` while `lead` holds.
-    pub(crate) fn new(client: Client, lead: LeaderCheck) -> Self {
+    pub(crate) fn new(client: WriteClient, lead: LeaderCheck) -> Self {
         Self { client, lead }
     }
 
@@ -46,7 +47,7 @@ impl Writer {
         if !self.lead.is_leader() {
             return Err(WriteError::NotLeading);
         }
-        match tokio::time::timeout(WRITE_TIMEOUT, request(self.client.clone())).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, request(self.client.client())).await {
             Ok(answer) => answer.map_err(|error| WriteError::Api(Box::new(error))),
             Err(_) => Err(WriteError::Timeout),
         }
@@ -55,11 +56,6 @@ impl Writer {
     /// Whether this process is the leader, for work that is only worth doing then.
     pub(super) fn is_leader(&self) -> bool {
         self.lead.is_leader()
-    }
-
-    /// The client for reads before a write, and for dry runs, which store nothing.
-    pub(super) fn reader(&self) -> &Client {
-        &self.client
     }
 }
 
@@ -111,7 +107,7 @@ mod tests {
             }),
             "default",
         );
-        let writer = Writer::new(silent, Arc::new(For(AtomicUsize::new(1))));
+        let writer = Writer::new(WriteClient::of(silent), Arc::new(For(AtomicUsize::new(1))));
         let delete = |client: Client| async move {
             Api::<ConfigMap>::default_namespaced(client).delete("app", &Default::default()).await
         };

@@ -12,7 +12,7 @@ use kube::{
 };
 use tower::{ServiceBuilder, layer::layer_fn};
 
-use super::{answers::ObserveOverload, target::Target, throttle::Throttle};
+use super::{answers::ObserveOverload, read_only::reads_only, target::Target, throttle::Throttle};
 
 /// How long any request may wait for the head of its answer (a watch's head comes at once). It is a last
 /// resort: calls that must be faster have their own limits.
@@ -56,15 +56,45 @@ pub enum ClientError {
     Build(#[source] Box<kube::Error>),
 }
 
-/// A client with our User-Agent, whose answers tell the throttle how busy the API server is.
-///
-/// Kube's stock stack lacks `TCP_NODELAY`, so that the first request on each new connection waits some 40 ms
-/// for a delayed acknowledgement (measured), and it retries inside the call while a worker waits. This one
-/// does neither.
+/// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
+/// so a function that takes a plain one cannot write, whoever calls it.
+#[derive(Clone)]
+pub struct WriteClient(Client);
+
+impl WriteClient {
+    /// The client, for one request or for a component of kube that makes them.
+    pub fn client(&self) -> Client {
+        self.0.clone()
+    }
+
+    /// A client of tests, which have no cluster.
+    #[cfg(test)]
+    pub(crate) fn of(client: Client) -> Self {
+        Self(client)
+    }
+}
+
+/// A client that reads: it asks access reviews and makes dry runs, too, and refuses everything else.
 ///
 /// # Errors
 /// There is no usable configuration.
-pub async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
+pub(crate) async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
+    Ok(clients(target, throttle).await?.0)
+}
+
+/// A client that reads and one that writes, over the same connections and with our User-Agent. Their answers tell the
+/// throttle how busy the API server is.
+///
+/// Kube's stock stack lacks `TCP_NODELAY`, so that the first request on each new connection waits some 40 ms
+/// for a delayed acknowledgement (measured), and it retries inside the call while a worker waits. These
+/// do neither.
+///
+/// # Errors
+/// There is no usable configuration.
+pub async fn clients(
+    target: &Target,
+    throttle: &Arc<Throttle>,
+) -> Result<(Client, WriteClient), ClientError> {
     let mut config = target.config().await?;
     config.headers.push((
         http::header::USER_AGENT,
@@ -94,7 +124,11 @@ fn with_address(address: &str, error: tower::BoxError) -> tower::BoxError {
     }
 }
 
-fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::Result<Client> {
+fn build(
+    config: Config,
+    patience: Duration,
+    throttle: &Arc<Throttle>,
+) -> kube::Result<(Client, WriteClient)> {
     let address = config.cluster_url.to_string();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -113,5 +147,7 @@ fn build(config: Config, patience: Duration, throttle: &Arc<Throttle>) -> kube::
         .map_err(move |error: tower::BoxError| with_address(&address, error))
         .timeout(patience)
         .service(http);
-    Ok(Client::new(service, config.default_namespace))
+    let reading = ServiceBuilder::new().filter(reads_only).service(service.clone());
+    let reads = Client::new(reading, config.default_namespace.clone());
+    Ok((reads, WriteClient(Client::new(service, config.default_namespace))))
 }

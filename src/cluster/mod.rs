@@ -1,14 +1,15 @@
-//! The connection to the API server: which cluster, with which identity, by which client, and how many
-//! requests at once.
+//! The connection to the API server: which cluster, with which identity, by which client, whether that
+//! client can write, and how many requests at once.
 
 mod answers;
 mod client;
+mod read_only;
 mod target;
 mod throttle;
 
 pub(crate) use answers::is_refusal;
-pub(crate) use client::ClientError;
-pub use client::client;
+pub(crate) use client::{ClientError, client};
+pub use client::{WriteClient, clients};
 pub use target::Target;
 pub(crate) use target::{Identity, Impersonated, Trust};
 pub(crate) use throttle::Throttle;

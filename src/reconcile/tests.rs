@@ -20,7 +20,7 @@ use crate::{
     act::{keys::KeyKeeper, leader::IsLeader},
     api::ConfigMonitorSpec,
     authority::Question,
-    cluster::Target,
+    cluster::{Target, WriteClient},
     config::Config,
     digest::{DigestKey, Fingerprint, KeyPrint},
     hooks::Endpoint,
@@ -183,7 +183,7 @@ fn web() -> WorkloadKey {
 
 fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
     let client = server.client();
-    let writer = Writer::new(client.clone(), Arc::new(Always));
+    let writer = Writer::new(WriteClient::of(client.clone()), Arc::new(Always));
     let contents = Arc::new(Contents::new(client.clone()));
     let config = Config {
         cluster: Target::default(),
@@ -225,13 +225,20 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         account: "us".into(),
         contents,
         restarter: Restarter::new(writer.clone()),
-        hooks: HookWriter::new(writer.clone(), &config, hooks.clone(), hooks.clone(), hooks.clone()),
-        digest_key: KeyKeeper::new(writer.clone(), "copyrator", hooks),
+        hooks: HookWriter::new(
+            client.clone(),
+            writer.clone(),
+            &config,
+            hooks.clone(),
+            hooks.clone(),
+            hooks.clone(),
+        ),
+        digest_key: KeyKeeper::new(client.clone(), writer.clone(), "copyrator", hooks),
         writer,
         authorizer: oracle.clone(),
         trusted_writers: TrustedWriters::default(),
         definitions: Definitions::new(client.clone()),
-        reporter: Reporter::new(client, "host", world),
+        reporter: Reporter::new(&WriteClient::of(client), "host", world),
         lag: Lag::default(),
         tallies: Arc::default(),
         scan_wanted: Notify::new(),

@@ -24,6 +24,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::cluster::WriteClient;
+
 pub(crate) use decide::{LeaseTimings, ObservedLease, State, Step, holder};
 pub(crate) use leadership::{Leader, Leadership};
 
@@ -65,7 +67,7 @@ impl Elector {
     /// # Errors
     /// [`LeaseError::Random`].
     pub(crate) fn new(
-        client: kube::Client,
+        client: &WriteClient,
         namespace: &str,
         name: &str,
         host: &str,
@@ -76,7 +78,7 @@ impl Elector {
         let [a, b, c, d, suffix @ ..] = random;
         let (leadership, leader) = Leader::channel();
         let elector = Self {
-            api: Api::namespaced(client, namespace),
+            api: Api::namespaced(client.client(), namespace),
             name: name.to_owned(),
             identity: format!("{host}_{:08x}", u32::from_be_bytes(suffix)),
             terms,

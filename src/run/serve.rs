@@ -31,7 +31,7 @@ use crate::{
         writer::Writer,
     },
     admit::Parties,
-    cluster::{ClientError, Throttle, client},
+    cluster::{ClientError, Throttle, WriteClient, clients},
     config::Config,
     model::{Settings, Store, World},
     names::NamespacedName,
@@ -98,7 +98,7 @@ pub(crate) enum ServeError {
 pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
     let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
-    let client = client(&config.cluster, &throttle).await?;
+    let (client, writes) = clients(&config.cluster, &throttle).await?;
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new(stop.clone());
     let readiness = Readiness::new(stop.clone());
@@ -117,9 +117,10 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     tell_completeness(&mut tasks, &world, &readiness);
     tell_older_definitions(&mut tasks, &client, &readiness);
     if config.reconciler {
-        let parts = Reconciling { client: &client, config: &config, world: &world, queue: &queue };
+        let parts =
+            Reconciling { client: &client, writes: &writes, config: &config, world: &world, queue: &queue };
         reconcile(&mut tasks, parts, &readiness, &mut metrics)?;
-        load_digest_key(&mut tasks, &client, &config, &world, requests);
+        load_digest_key(&mut tasks, &writes, &config, &world, requests);
     }
     if config.webhook {
         answer(&mut tasks, &client, &config, &world, &readiness, &mut metrics).await?;
@@ -154,6 +155,7 @@ fn lease(config: &Config) -> String {
 
 struct Reconciling<'a> {
     client: &'a Client,
+    writes: &'a WriteClient,
     config: &'a Config,
     world: &'a Arc<RwLock<World>>,
     queue: &'a Arc<Queue>,
@@ -165,17 +167,12 @@ fn reconcile(
     readiness: &Readiness,
     metrics: &mut Registry,
 ) -> Result<(), ServeError> {
-    let Reconciling { client, config, world, queue } = parts;
-    let (elector, leader): (Elector, Leader) = Elector::new(
-        client.clone(),
-        &config.namespace,
-        &lease(config),
-        &config.host,
-        LeaseTimings::default(),
-    )?;
-    let writer = Writer::new(client.clone(), Arc::new(leader.clone()));
+    let Reconciling { client, writes, config, world, queue } = parts;
+    let (elector, leader): (Elector, Leader) =
+        Elector::new(writes, &config.namespace, &lease(config), &config.host, LeaseTimings::default())?;
+    let writer = Writer::new(writes.clone(), Arc::new(leader.clone()));
     let contents = Arc::new(Contents::new(client.clone()));
-    let reporter = Reporter::new(client.clone(), &config.host, world.clone());
+    let reporter = Reporter::new(writes, &config.host, world.clone());
     // A process with both roles only gets calls once it is ready, so its readiness must not depend on the
     // hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
@@ -198,13 +195,19 @@ fn reconcile(
         account: reconciler_user(config),
         restarter: Restarter::new(writer.clone()),
         hooks: HookWriter::new(
+            client.clone(),
             writer.clone(),
             config,
             hooks,
             readiness.remark("authors"),
             readiness.remark("ca"),
         ),
-        digest_key: KeyKeeper::new(writer.clone(), &config.namespace, readiness.remark("digestKey")),
+        digest_key: KeyKeeper::new(
+            client.clone(),
+            writer.clone(),
+            &config.namespace,
+            readiness.remark("digestKey"),
+        ),
         writer,
         definitions,
         authorizer,
@@ -233,7 +236,7 @@ fn reconcile(
 /// Reads the key of digests, or creates it; until then nothing is decided.
 fn load_digest_key(
     tasks: &mut Tasks,
-    client: &Client,
+    client: &WriteClient,
     config: &Config,
     world: &Arc<RwLock<World>>,
     requests: Arc<Requester>,

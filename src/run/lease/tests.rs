@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn candidate(&self, host: &str, terms: LeaseTimings) -> (Elector, Leader) {
-        Elector::new(self.client(), "default", "copyrator", host, terms).unwrap()
+        Elector::new(&WriteClient::of(self.client()), "default", "copyrator", host, terms).unwrap()
     }
 
     fn holder(&self) -> Option<String> {
