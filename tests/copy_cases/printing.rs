@@ -36,7 +36,7 @@ pub fn state(plan: &SlotPlan) -> Option<String> {
         }
         SlotState::Blocked(problem) => {
             let message: String = problem.message.chars().take_while(|c| *c != ':').collect();
-            format!("Blocked {} ({message})", problem.reason)
+            format!("Blocked {} ({message})", problem.reason.as_str())
         }
         SlotState::Braked(until) => format!("Braked until {}", until.as_second()),
         SlotState::Leaving(Some(after)) => format!("Leaving at {}", after.as_second()),

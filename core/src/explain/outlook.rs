@@ -12,15 +12,13 @@ use serde::Serialize;
 
 use super::difference::Difference;
 use crate::{
-    api::Problem,
     marks::CopyMarks,
     model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
     plan::copy::{
-        CopyAction, CopyWrite, SlotPlan, SlotState,
+        CopyAction, CopyProblem, CopyWrite, SlotPlan, SlotState,
         claims::{Claim, Inert, authority, claims_on, unseen_source},
         copies::is_anothers,
-        rule_status::{duplicate, served_by_another},
         targets::{is_named, takes_copies},
     },
 };
@@ -76,10 +74,12 @@ pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Out
         for claim in &claims {
             if plan.rule.as_ref() == Some(claim.rule) {
                 let others = claim.duplicates.iter();
-                all.extend(others.map(|other| refused(claim, slot, other, duplicate(slot, claim, other))));
+                all.extend(
+                    others.map(|other| refused(claim, other, CopyProblem::duplicate(slot, claim, other))),
+                );
             } else {
-                let problem = served_by_another(slot, plan.rule.as_ref());
-                all.push(refused(claim, slot, &claim.source, problem));
+                let problem = CopyProblem::served_by_another(slot, plan.rule.as_ref());
+                all.push(refused(claim, &claim.source, problem));
             }
         }
     }
@@ -87,13 +87,13 @@ pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Out
     all
 }
 
-fn refused(claim: &Claim<'_>, slot: &ObjectKey, source: &ObjectKey, problem: Problem) -> Outlook {
+fn refused(claim: &Claim<'_>, source: &ObjectKey, problem: CopyProblem) -> Outlook {
     Outlook {
         course: Course::Refuse,
         rule: Some(claim.rule.clone()),
-        slot: slot.clone(),
+        slot: problem.slot,
         source: Some(source.named()),
-        reason: problem.reason,
+        reason: problem.reason.as_str().to_owned(),
         message: problem.message,
         difference: None,
         at: None,
@@ -125,7 +125,9 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     let unwanted = || marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
     Some(match (&plan.action, &plan.state) {
         (None, SlotState::Nothing) => return None,
-        (_, SlotState::Blocked(problem)) => outlook(Course::Refuse, &problem.reason, problem.message.clone()),
+        (_, SlotState::Blocked(problem)) => {
+            outlook(Course::Refuse, problem.reason.as_str(), problem.message.clone())
+        }
         (Some(CopyAction::Write(write)), _) => written(world, slot, write, outlook),
         (Some(CopyAction::Unmark(_)), _) => {
             outlook(Course::Change, "WantedAgain", "it is wanted again: its removal mark goes".into())

@@ -8,7 +8,7 @@ use crate::{
     explain::{Course, Outlook},
     marks::write_time,
     names::NamespacedName,
-    plan::copy::{HELD, let_go},
+    plan::copy::{ProblemReason, let_go},
 };
 
 /// The state of a copy, the worst first.
@@ -104,7 +104,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
 /// A note about held copies, with both ways out.
 pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Option<String> {
     let definition = survey.world.definition()?;
-    let number = rows.iter().filter(|row| row.reason == HELD).count();
+    let number = rows.iter().filter(|row| row.reason == ProblemReason::Held.as_str()).count();
     let are = match number {
         0 => return None,
         1 => "1 copy is".to_owned(),

@@ -10,13 +10,14 @@ use super::{
     demand::{too_many, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
+    problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
     spread::{braked, follows, too_large},
 };
 use crate::{
-    api::{ConflictPolicy, Problem},
+    api::ConflictPolicy,
     marks::Proof,
-    model::{Deletion, ForeignField, ObjectFacts, World},
+    model::{Deletion, ForeignField, ObjectFacts, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -52,7 +53,7 @@ pub enum SlotState {
     /// that keeps changing spreads more and more slowly.
     Braked(Timestamp),
     /// A foreign object occupies the slot, or the last write was refused.
-    Blocked(Problem),
+    Blocked(CopyProblem),
     /// The rule that claims the slot writes nothing at present.
     Inert(Inert),
     /// An orphaned copy, and when it will be deleted.
@@ -274,11 +275,11 @@ fn plan_wanted(
             if (existing.is_none() || take_over.is_some())
                 && let Some(copies) = too_many(world, claim.rule, claim.compiled)
             {
-                let message = too_many_said(world, copies);
-                return plan(SlotState::Blocked(problem(slot, "TooMany", &message)));
+                let problem = CopyProblem::new(slot, ProblemReason::TooMany, too_many_said(world, copies));
+                return plan(SlotState::Blocked(problem));
             }
             if let Some(message) = too_large(world, claim, print) {
-                let state = SlotState::Blocked(problem(slot, "TooLarge", &message));
+                let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
                 // Namespaces come and go without an event for the slots in other namespaces.
                 return SlotPlan {
                     action: unmark(existing.filter(|_| take_over.is_none())),
@@ -329,7 +330,7 @@ fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
 enum Verdict {
     InOrder,
     Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>>, anew: bool },
-    Blocked(Problem),
+    Blocked(CopyProblem),
     Unknown,
 }
 
@@ -375,7 +376,7 @@ fn judge_foreign(
     facts: &ObjectFacts,
     intent: &Intent,
 ) -> Verdict {
-    let blocked = |message: &str| Verdict::Blocked(problem(slot, "Conflict", message));
+    let blocked = |message: &str| Verdict::Blocked(CopyProblem::fault(slot, WriteFault::Conflict, message));
     if policy == ConflictPolicy::Refuse {
         return blocked(
             "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
@@ -408,7 +409,7 @@ fn judge_foreign(
 
 /// An object whose deletion takes long: a write to it would not last, and nothing can be created in its
 /// place.
-fn terminating(slot: &ObjectKey, deletion: &Deletion) -> Problem {
+fn terminating(slot: &ObjectKey, deletion: &Deletion) -> CopyProblem {
     let kept = match deletion.finalizers.as_slice() {
         [] => "something".to_owned(),
         names => format!("finalizer {}", names.join(", ")),
@@ -420,15 +421,5 @@ fn terminating(slot: &ObjectKey, deletion: &Deletion) -> Problem {
          '{{\"metadata\":{{\"finalizers\":null}}}}'); the copy is made anew once the object is gone",
         deletion.since, slot.namespace, slot.name
     );
-    problem(slot, "Terminating", &message)
-}
-
-/// The problem of one slot, for a status.
-pub(super) fn problem(slot: &ObjectKey, reason: &str, message: &str) -> Problem {
-    Problem {
-        namespace: slot.namespace.to_string(),
-        name: slot.name.to_string(),
-        reason: reason.into(),
-        message: message.into(),
-    }
+    CopyProblem::new(slot, ProblemReason::Terminating, message)
 }

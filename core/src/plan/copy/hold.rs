@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    copies::{CopyWrite, problem},
+    copies::CopyWrite,
     guard::judged_by,
     intent::Intent,
+    problem::{CopyProblem, ProblemReason},
 };
 use crate::{
-    api::Problem,
     model::{Attempt, ObjectFacts, Repairs, World, WriteFault},
     names::ObjectKey,
     plan::at_after,
@@ -37,7 +37,7 @@ pub(super) fn held(
     existing: Option<&ObjectFacts>,
     intent: &Intent,
     now: Timestamp,
-) -> Option<(Problem, Timestamp)> {
+) -> Option<(CopyProblem, Timestamp)> {
     let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
     if let Some(last) = refused.filter(|last| now < last.retry_at && last.retry_at <= at_after(now, AGAIN)) {
         return Some((refused_problem(slot, last), last.retry_at));
@@ -87,14 +87,15 @@ pub(super) fn last_attempt<'w>(
 }
 
 /// The problem that the last attempt ended with, and when the next one is.
-pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> Problem {
-    match last.reason {
+pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> CopyProblem {
+    let message = match last.reason {
         // Tried again soon.
-        WriteFault::Failed | WriteFault::Forbidden => problem(slot, last.reason.as_str(), &last.message),
+        WriteFault::Failed | WriteFault::Forbidden => last.message.clone(),
         WriteFault::Refused | WriteFault::RefusedByPolicy | WriteFault::TooLarge | WriteFault::Conflict => {
-            problem(slot, last.reason.as_str(), &tried_again(&last.message))
+            tried_again(&last.message)
         }
-    }
+    };
+    CopyProblem::fault(slot, last.reason, message)
 }
 
 /// A refusal, with a note of how often the write is tried again.
@@ -127,7 +128,7 @@ pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
     now.duration_since(repairs.from.max(repairs.made_at)) > CALM
 }
 
-fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> Problem {
+fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
     let managers = existing.and_then(|facts| facts.ownership.as_deref()).map(|owned| owned.others.join(", "));
     let who = managers.filter(|names| !names.is_empty());
     let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
@@ -135,7 +136,7 @@ fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> Problem {
         "{who} changes or removes this copy again and again, so that it is put right more and more slowly: have the \
          other one leave it alone, or exclude the namespace"
     );
-    problem(slot, "Contested", &message)
+    CopyProblem::new(slot, ProblemReason::Contested, message)
 }
 
 #[cfg(test)]

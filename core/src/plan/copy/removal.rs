@@ -13,20 +13,18 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     claims::{Inert, inert, proof},
-    copies::{CopyAction, SlotPlan, SlotState, Version, is_anothers, problem},
+    copies::{CopyAction, SlotPlan, SlotState, Version, is_anothers},
     hold::AGAIN,
+    problem::{CopyProblem, ProblemReason},
     targets::was_asked_about,
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
-    model::{Definition, ObjectFacts, World},
+    model::{Definition, ObjectFacts, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
 
-/// Reason of orphaned copies that stay, because their rules may have been deleted together with the
-/// CustomResourceDefinition.
-pub const HELD: &str = "Held";
 /// When to look again after a watch of our own kinds has failed.
 const IN_DOUBT: Duration = Duration::from_secs(5);
 /// How old the API server's yes may be for a deletion.
@@ -65,8 +63,8 @@ pub(super) fn plan_unwanted(
     let rule = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = rule else {
         if let Some(definition) = unseen_under(world, &marks.rule, facts) {
-            let held = SlotState::Blocked(problem(slot, HELD, &held(&marks.rule, definition)));
-            return SlotPlan { rule: Some(marks.rule.clone()), ..plan(held) };
+            let problem = CopyProblem::new(slot, ProblemReason::Held, held(&marks.rule, definition));
+            return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
         }
         return leave(own_word, facts, &marks.rule, marks.remove_after, now);
     };
@@ -131,7 +129,7 @@ fn allowed(
                  somebody write the rule who may"
             );
             SlotPlan {
-                state: SlotState::Blocked(problem(slot, "Forbidden", &message)),
+                state: SlotState::Blocked(CopyProblem::fault(slot, WriteFault::Forbidden, message)),
                 action: None,
                 recheck: known.map(|known| at_after(known.asked, AGAIN)),
                 ..plan

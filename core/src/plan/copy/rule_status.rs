@@ -12,10 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    claims::{Claim, Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
-    copies::{SlotState, plan_claimed, plan_slot, problem},
+    claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
+    copies::{SlotState, plan_claimed, plan_slot},
     copy_cache::CopyCache,
     demand::{too_many, too_many_said},
+    problem::{CopyProblem, ProblemReason},
     spread::is_large,
     targets::{bounds, can_grow, unseen},
 };
@@ -72,12 +73,14 @@ pub fn rule_report(
         let too_many = too_many(world, rule, compiled);
         if let Some(copies) = too_many {
             let message = too_many_said(world, copies);
-            count.add(Problem { reason: TOO_MANY.into(), message, ..Problem::default() });
+            count.add(ProblemReason::TooMany, Problem { message, ..Problem::default() });
         }
-        unseen(world, compiled)
-            .into_iter()
-            .filter_map(|name| not_seen(world, name))
-            .for_each(|it| count.add(it));
+        for namespace in unseen(world, compiled) {
+            if let Some((reason, message)) = world.unseen(namespace) {
+                let problem = Problem { namespace: namespace.to_owned(), message, ..Problem::default() };
+                count.add(ProblemReason::Unseen(reason), problem);
+            }
+        }
         count.absent_sources = absent_sources(world, rule, compiled);
         let absent = absent_targets(world, compiled);
         count.is_nowhere = names_only(compiled, &absent);
@@ -99,7 +102,7 @@ pub fn rule_report(
             }
             // A copy that an earlier spec has left, and that may not be deleted.
             if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
-                count.problems.push(problem);
+                count.problems.push(problem.into());
             }
         }
         for slot in slots {
@@ -107,14 +110,14 @@ pub fn rule_report(
             let claims = claims_on(world, &slot);
             let plan = plan_claimed(world, &slot, &claims, &mut alike, now);
             if let Some((reason, why)) = plan.needs.iter().find_map(|need| unread(world, need)) {
-                count.block(problem(&slot, reason.as_str(), why));
+                count.block(CopyProblem::fault(&slot, *reason, why));
                 continue;
             }
             if !plan.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
                 return None;
             }
             if plan.rule.as_ref() != Some(rule) {
-                count.block(served_by_another(&slot, plan.rule.as_ref()));
+                count.block(CopyProblem::served_by_another(&slot, plan.rule.as_ref()));
                 continue;
             }
             match plan.state {
@@ -127,7 +130,10 @@ pub fn rule_report(
                 _ => {}
             }
             for claim in claims.iter().filter(|claim| claim.rule == rule) {
-                claim.duplicates.iter().for_each(|other| count.add(duplicate(&slot, claim, other)));
+                for other in &claim.duplicates {
+                    let problem = CopyProblem::duplicate(&slot, claim, other);
+                    count.add(problem.reason, problem.into());
+                }
             }
         }
         if let Some(copies) = too_many {
@@ -144,17 +150,6 @@ pub fn rule_report(
     Some((status(world, rule, facts, count, now), tally))
 }
 
-/// A target namespace of the rule that cannot be read.
-fn not_seen(world: &World, namespace: &str) -> Option<Problem> {
-    let (reason, message) = world.unseen(namespace)?;
-    Some(Problem {
-        namespace: namespace.to_owned(),
-        reason: reason.as_str().into(),
-        message,
-        ..Problem::default()
-    })
-}
-
 /// Why what is needed could not be read the last time, if it could not.
 fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
@@ -163,12 +158,10 @@ fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)>
     }
 }
 
-/// Reason of `Degraded` for a rule with too many copies.
-const TOO_MANY: &str = "TooMany";
-
 /// Whether a status says that its rule would have too many copies.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
-    let is_so = |one: &Condition| one.type_ == "Degraded" && one.status == "True" && one.reason == TOO_MANY;
+    let reason = ProblemReason::TooMany.as_str();
+    let is_so = |one: &Condition| one.type_ == "Degraded" && one.status == "True" && one.reason == reason;
     status.conditions.iter().any(is_so)
 }
 
@@ -219,21 +212,26 @@ struct Count {
 
 impl Count {
     /// Counts a problem, and keeps it while there are few.
-    fn add(&mut self, problem: Problem) {
-        match ["Conflict", "OtherRule", "DuplicateName", "Contested"].contains(&&*problem.reason) {
+    fn add(&mut self, reason: ProblemReason, problem: Problem) {
+        match reason.is_conflict() {
             true => self.conflicting += 1,
             false => self.failed += 1,
         }
         if self.problems.len() < WORST_PROBLEMS {
-            self.problems.push(problem);
+            self.problems.push(Problem { reason: reason.as_str().into(), ..problem });
         }
     }
 
     /// Counts a slot that a problem blocks.
-    fn block(&mut self, problem: Problem) {
+    fn block(&mut self, problem: CopyProblem) {
         self.hindered += 1;
-        self.forbidden += usize::from(problem.reason == "Forbidden");
-        self.add(problem);
+        self.forbidden += usize::from(problem.reason == ProblemReason::Fault(WriteFault::Forbidden));
+        self.add(problem.reason, problem.into());
+    }
+
+    /// Whether our own account lacks a right for every copy that should exist.
+    fn is_forbidden(&self) -> bool {
+        self.desired > 0 && self.forbidden == self.desired
     }
 
     fn tally(&self, is_inert: bool) -> Tally {
@@ -255,6 +253,7 @@ fn status(
     let mut status = facts.status.clone().unwrap_or_default();
     let (generation, now) = (facts.generation, Time(now));
     let authority = authority(world, rule, facts);
+    let is_forbidden = count.is_forbidden();
     let (mut problems, mut problem_count) = (count.problems, count.conflicting + count.failed);
     if let Err(found) = &facts.compiled {
         problems.splice(0..0, found.iter().cloned());
@@ -309,9 +308,7 @@ fn status(
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
         (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (None, _) if count.desired > 0 && count.forbidden == count.desired => {
-            (false, "Forbidden", first_problem)
-        }
+        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem),
         (None, _) if pending > 0 => (true, "Copying", copying()),
         (None, _) => {
             let absent = count.absent_targets.as_deref();
@@ -329,7 +326,7 @@ fn status(
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
-        || (stopped.is_none() && ready.1 == "Forbidden");
+        || (stopped.is_none() && is_forbidden);
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     // Named objects that do not exist yet are waited for.
     let reconciling = match stopped {
@@ -378,23 +375,6 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
         true => format!("{was}; that he may read in other namespaces is asked again every 20 s"),
         false => was,
     }
-}
-
-/// The problem of a slot whose copy belongs to another rule.
-pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Problem {
-    let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
-    let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
-    problem(slot, "OtherRule", &message)
-}
-
-/// The problem of a slot to which the rule would copy another object, too.
-pub fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Problem {
-    let message = format!(
-        "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
-         {{namespace}}",
-        claim.source
-    );
-    problem(slot, "DuplicateName", &message)
 }
 
 /// What is under way: copies that are being written, and copies that wait for their source to stop changing.

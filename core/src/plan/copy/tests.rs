@@ -113,7 +113,7 @@ fn written(plan: &SlotPlan) -> &CopyWrite {
 fn blocked(plan: &SlotPlan) -> &str {
     assert_eq!(plan.action, None);
     let SlotState::Blocked(problem) = &plan.state else { panic!("nothing is in the way: {plan:?}") };
-    &problem.reason
+    problem.reason.as_str()
 }
 
 #[test]

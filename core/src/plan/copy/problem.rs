@@ -1,0 +1,117 @@
+//! Why a slot does not have the copy that a rule declares: the reasons of problems in a rule's status.
+
+use super::claims::Claim;
+use crate::{
+    api::Problem,
+    model::{Unseen, WriteFault},
+    names::{NamespacedName, ObjectKey},
+};
+
+/// What keeps one slot from having the copy that a rule declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyProblem {
+    /// The slot.
+    pub slot: ObjectKey,
+    /// The kind of problem.
+    pub reason: ProblemReason,
+    /// What is wrong, and what to do about it. Never a Secret's value.
+    pub message: String,
+}
+
+/// The kinds of problems of copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemReason {
+    /// A read or a write failed, or is known to be refused.
+    Fault(WriteFault),
+    /// Another rule has the slot.
+    OtherRule,
+    /// Another source of the same rule has the slot.
+    DuplicateName,
+    /// Another writer changes or deletes the copy again and again.
+    Contested,
+    /// The object in the slot is being deleted, and a finalizer keeps it.
+    Terminating,
+    /// The rule has more copies than one rule may have.
+    TooMany,
+    /// An orphaned copy stays: its rule may have been deleted together with the CustomResourceDefinition.
+    Held,
+    /// The namespace of the slot is not read.
+    Unseen(Unseen),
+}
+
+impl ProblemReason {
+    /// The word for statuses and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fault(fault) => fault.as_str(),
+            Self::OtherRule => "OtherRule",
+            Self::DuplicateName => "DuplicateName",
+            Self::Contested => "Contested",
+            Self::Terminating => "Terminating",
+            Self::TooMany => "TooMany",
+            Self::Held => "Held",
+            Self::Unseen(unseen) => unseen.as_str(),
+        }
+    }
+
+    /// Whether somebody else claims or writes the slot; every other problem counts as a failure.
+    pub(super) fn is_conflict(self) -> bool {
+        match self {
+            Self::Fault(WriteFault::Conflict) | Self::OtherRule | Self::DuplicateName | Self::Contested => {
+                true
+            }
+            Self::Fault(
+                WriteFault::Forbidden
+                | WriteFault::Failed
+                | WriteFault::Refused
+                | WriteFault::RefusedByPolicy
+                | WriteFault::TooLarge,
+            )
+            | Self::Terminating
+            | Self::TooMany
+            | Self::Held
+            | Self::Unseen(_) => false,
+        }
+    }
+}
+
+impl CopyProblem {
+    /// The problem of one slot.
+    pub(super) fn new(slot: &ObjectKey, reason: ProblemReason, message: impl Into<String>) -> Self {
+        Self { slot: slot.clone(), reason, message: message.into() }
+    }
+
+    /// A read or write of the slot that failed or is known to be refused.
+    pub(super) fn fault(slot: &ObjectKey, fault: WriteFault, message: impl Into<String>) -> Self {
+        Self::new(slot, ProblemReason::Fault(fault), message)
+    }
+
+    /// The copy in this slot belongs to another rule.
+    pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
+        let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
+        let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
+        Self::new(slot, ProblemReason::OtherRule, message)
+    }
+
+    /// The rule would copy another object to this slot, too.
+    pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
+        let message = format!(
+            "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
+             {{namespace}}",
+            claim.source
+        );
+        Self::new(slot, ProblemReason::DuplicateName, message)
+    }
+}
+
+/// As a status lists it.
+impl From<CopyProblem> for Problem {
+    fn from(problem: CopyProblem) -> Self {
+        Self {
+            namespace: problem.slot.namespace.to_string(),
+            name: problem.slot.name.to_string(),
+            reason: problem.reason.as_str().into(),
+            message: problem.message,
+        }
+    }
+}
