@@ -24,12 +24,7 @@ impl NamespacedName {
     /// name cannot contain a colon.
     pub fn annotated(&self) -> Option<ObjectKey> {
         let (kind, name) = self.name.split_once(':')?;
-        let kind = match kind {
-            "configmap" => Kind::ConfigMap,
-            "secret" => Kind::Secret,
-            _ => return None,
-        };
-        Some(ObjectKey::new(kind, self.namespace.clone(), name))
+        Some(ObjectKey::new(Kind::named(kind)?, self.namespace.clone(), name))
     }
 
     /// Reads `namespace/name`; `None` without exactly one slash.
@@ -64,11 +59,10 @@ impl ObjectKey {
 
     /// The name of the rule that this object's own annotations declare: `configmap:NAME` or `secret:NAME`.
     pub fn annotation_rule(&self) -> NamespacedName {
-        let kind = match self.kind {
-            Kind::ConfigMap => "configmap",
-            Kind::Secret => "secret",
-        };
-        NamespacedName::new(self.namespace.clone(), format!("{kind}:{}", self.name))
+        NamespacedName::new(
+            self.namespace.clone(),
+            format!("{}:{}", self.kind.resource().singular(), self.name),
+        )
     }
 
     /// The same name without the kind.

@@ -177,7 +177,7 @@ impl CopyWriter {
             }
         }
         let entry = json!({
-            "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1",
+            "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": slot.kind.resource().api_version,
             "fieldsType": "FieldsV1", "fieldsV1": owned,
         });
         let path = |field| PointerBuf::from_tokens(["metadata", field]);

@@ -45,8 +45,8 @@ fn object<'c>(
         };
     }
     let mut body = json!({
-        "apiVersion": "v1",
-        "kind": slot.kind.to_string(),
+        "apiVersion": slot.kind.resource().api_version,
+        "kind": slot.kind.resource().kind,
         "metadata": {
             "name": &*slot.name,
             "namespace": &*slot.namespace,

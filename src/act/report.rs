@@ -224,7 +224,7 @@ impl Reporter {
     pub(super) fn about_workload(&self, key: &WorkloadKey) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         ObjectReference {
-            api_version: Some("apps/v1".into()),
+            api_version: Some(key.kind.resource().api_version.into()),
             kind: Some(key.kind.to_string()),
             namespace: Some(key.namespace.to_string()),
             name: Some(key.name.to_string()),
@@ -236,7 +236,7 @@ impl Reporter {
 
 pub(super) fn about_object(key: &ObjectKey) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".into()),
+        api_version: Some(key.kind.resource().api_version.into()),
         kind: Some(key.kind.to_string()),
         namespace: Some(key.namespace.to_string()),
         name: Some(key.name.to_string()),

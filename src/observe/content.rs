@@ -200,7 +200,7 @@ impl Contents {
     /// Reads an object. A large one waits for its turn once its first bytes are here; the connection holds
     /// back the rest.
     async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
-        let path = format!("/api/v1/namespaces/{}/{}/{}", key.namespace, plural(key.kind), key.name);
+        let path = format!("{}/{}", key.kind.resource().path(Some(&key.namespace)), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
         let request =
             Request::get(path).body(Vec::new()).map_err(|error| failed(kube::Error::HttpError(error)))?;
@@ -269,13 +269,6 @@ impl Content {
             keys: self.values.iter().map(|(key, value)| (key.clone(), print(value))).collect(),
             annotations: self.annotations.clone(),
         }
-    }
-}
-
-pub(super) fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::ConfigMap => "configmaps",
-        Kind::Secret => "secrets",
     }
 }
 

@@ -9,9 +9,9 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::content::{Content, ContentError, FETCH_TIMEOUT, decode, plural};
+use super::content::{Content, ContentError, FETCH_TIMEOUT, decode};
 use crate::{
-    api::PolicyKind,
+    api::{PolicyKind, ResourceType},
     intake::object::CONFIG_MAPS,
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
     names::{Kind, ObjectKey},
@@ -62,21 +62,14 @@ pub(crate) async fn page(
     from: Option<&str>,
 ) -> Result<Page, ContentError> {
     let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGED_BY_VALUE}"));
-    let text = fetched(client, plural(kind), namespace, params, most, from).await?;
-    let list: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural(kind)))?;
+    let text = fetched(client, kind.resource(), namespace, params, most, from).await?;
+    let list: List<'_> =
+        serde_json::from_str(&text).map_err(|_| ContentError::Pages(kind.resource().plural))?;
     let copy = |item: &&RawValue| {
         let NameOnly { metadata } = serde_json::from_str(item.get()).ok()?;
         Some((ObjectKey::new(kind, metadata.namespace, metadata.name), decode(kind, item.get())?))
     };
     Ok(Page { copies: list.items.iter().filter_map(copy).collect(), next: list.next() })
-}
-
-fn plural_of(kind: PolicyKind) -> &'static str {
-    match kind {
-        PolicyKind::ConfigMap => plural(Kind::ConfigMap),
-        PolicyKind::Secret => plural(Kind::Secret),
-        PolicyKind::Namespace => "namespaces",
-    }
 }
 
 /// Objects as the API server writes them, with content. It has no `Debug`, so it cannot reach a formatter.
@@ -98,7 +91,8 @@ impl Objects {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {
             let fields = item.get().trim_start().strip_prefix('{')?;
-            Some(format!(r#"{{"apiVersion":"v1","kind":"{:?}",{fields}"#, self.kind))
+            let ResourceType { api_version, kind, .. } = self.kind.resource();
+            Some(format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}",{fields}"#))
         })
     }
 }
@@ -116,27 +110,27 @@ pub(crate) async fn listed(
 ) -> Result<Objects, ContentError> {
     let field_selector = (kind == PolicyKind::ConfigMap).then(|| CONFIG_MAPS.to_owned());
     let params = ListParams { field_selector, ..ListParams::default() };
-    let text = fetched(client, plural_of(kind), None, params, most, from).await?;
-    let read: List<'_> = serde_json::from_str(&text).map_err(|_| ContentError::Pages(plural_of(kind)))?;
+    let text = fetched(client, kind.resource(), None, params, most, from).await?;
+    let read: List<'_> =
+        serde_json::from_str(&text).map_err(|_| ContentError::Pages(kind.resource().plural))?;
     let next = read.next();
     Ok(Objects { kind, next, text })
 }
 
 async fn fetched(
     client: &Client,
-    plural: &'static str,
+    resource: ResourceType,
     namespace: Option<&str>,
     params: ListParams,
     most: u32,
     from: Option<&str>,
 ) -> Result<String, ContentError> {
     let params = ListParams { continue_token: from.map(str::to_owned), ..params.limit(most) };
-    let failed = |source| ContentError::Page { kind: plural, source: Box::new(source) };
-    let place = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
-    let request = Request::new(format!("/api/v1/{place}{plural}")).list(&params);
+    let failed = |source| ContentError::Page { kind: resource.plural, source: Box::new(source) };
+    let request = Request::new(resource.path(namespace)).list(&params);
     let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
     let text = tokio::time::timeout(FETCH_TIMEOUT, client.request_text(request));
-    text.await.map_err(|_| ContentError::Pages(plural))?.map_err(failed)
+    text.await.map_err(|_| ContentError::Pages(resource.plural))?.map_err(failed)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Reconciler {
                 Some(_) => world.namespaces().keys().cloned().map(Some).collect(),
             }
         };
-        for kind in [Kind::ConfigMap, Kind::Secret] {
+        for kind in Kind::ALL {
             for place in &places {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {

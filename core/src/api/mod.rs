@@ -9,6 +9,7 @@
 mod condition;
 mod monitor;
 mod policy;
+mod resource;
 mod rule;
 mod span;
 
@@ -22,6 +23,7 @@ pub use policy::{
     ExistingViolation, FailurePolicy, Format, LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
     WarnAbove, WhileInUse,
 };
+pub use resource::ResourceType;
 pub use rule::{
     ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus,
     DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,

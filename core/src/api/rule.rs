@@ -107,10 +107,7 @@ pub enum CopyKind {
 
 impl fmt::Display for CopyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-        })
+        f.write_str(self.resource().kind)
     }
 }
 

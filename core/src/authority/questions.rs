@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+
 use super::Subject;
 use crate::{
-    api::{ConfigMonitorSpec, CopyratorRuleSpec, StrategyType, WorkloadKind},
+    api::{ConfigMonitorSpec, CopyratorRuleSpec, ResourceType, StrategyType, WorkloadKind},
     names::Kind,
 };
 
@@ -40,8 +42,8 @@ pub fn rule_questions_within(
     within: Option<&BTreeSet<String>>,
 ) -> Vec<Question> {
     let mut questions = Vec::new();
-    let mut ask = |verb, kind, name, namespace: &str| {
-        questions.push(question(subject, verb, "", resource(kind), name, namespace));
+    let mut ask = |verb, kind: Kind, name, namespace: &str| {
+        questions.push(question(subject, verb, kind.resource(), name, namespace));
     };
     let source = &spec.source;
     let own = [namespace.to_owned()];
@@ -68,29 +70,26 @@ pub fn rule_questions_within(
 
 /// May the subject delete copies of this kind in a namespace? The empty name means all namespaces.
 pub fn deletion(subject: &Subject, kind: Kind, namespace: &str) -> Question {
-    question(subject, "delete", "", resource(kind), None, namespace)
+    question(subject, "delete", kind.resource(), None, namespace)
 }
 
 /// What a monitor of `namespace` needs: to restart in the way that it declares.
 pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Subject) -> Vec<Question> {
-    let ask = |verb, group, resource, name| question(subject, verb, group, resource, name, namespace);
+    let ask = |verb, resource, name| question(subject, verb, resource, name, namespace);
+    let pods = ResourceType::of::<Pod>();
     let mut questions = match spec.strategy.type_ {
         StrategyType::Evict => {
-            vec![Question { subresource: Some("eviction"), ..ask("create", "", "pods", None) }]
+            vec![Question { subresource: Some("eviction"), ..ask("create", pods, None) }]
         }
-        StrategyType::Delete => vec![ask("delete", "", "pods", None)],
+        StrategyType::Delete => vec![ask("delete", pods, None)],
         StrategyType::Rollout => {
             let names = spec.workloads.as_ref().and_then(|workloads| workloads.names.as_ref());
             match names {
                 Some(names) => names
                     .iter()
-                    .map(|workload| {
-                        ask("patch", "apps", workloads(workload.kind), Some(workload.name.clone()))
-                    })
+                    .map(|workload| ask("patch", workload.kind.resource(), Some(workload.name.clone())))
                     .collect(),
-                None => [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet]
-                    .map(|kind| ask("patch", "apps", workloads(kind), None))
-                    .into(),
+                None => WorkloadKind::ALL.map(|kind| ask("patch", kind.resource(), None)).into(),
             }
         }
     };
@@ -101,12 +100,13 @@ pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Su
 
 /// May the subject list namespaces, that is, know which exist?
 pub fn listing_namespaces(subject: &Subject) -> Question {
-    question(subject, "list", "", "namespaces", None, "")
+    question(subject, "list", ResourceType::of::<Namespace>(), None, "")
 }
 
 /// May a writer act as the ServiceAccount that the spec names?
 pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Question {
-    question(writer, "impersonate", "", "serviceaccounts", Some(account.to_owned()), namespace)
+    let accounts = ResourceType::of::<ServiceAccount>();
+    question(writer, "impersonate", accounts, Some(account.to_owned()), namespace)
 }
 
 /// The namespaces that copies can go to; the empty name, which means all, where the targets can grow.
@@ -127,16 +127,15 @@ fn target_namespaces(spec: &CopyratorRuleSpec) -> Vec<String> {
 fn question(
     subject: &Subject,
     verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
+    resource: ResourceType,
     name: Option<String>,
     namespace: &str,
 ) -> Question {
     Question {
         subject: subject.clone(),
         verb,
-        group,
-        resource,
+        group: resource.group,
+        resource: resource.plural,
         subresource: None,
         name,
         namespace: namespace.into(),
@@ -148,21 +147,6 @@ fn is_literal(entry: &str) -> bool {
     let mut problems = Vec::new();
     let globs = crate::validate::Globs::compile("", &[entry.to_owned()], &mut problems);
     problems.is_empty() && globs.literals().is_some()
-}
-
-fn resource(kind: Kind) -> &'static str {
-    match kind {
-        Kind::ConfigMap => "configmaps",
-        Kind::Secret => "secrets",
-    }
-}
-
-fn workloads(kind: WorkloadKind) -> &'static str {
-    match kind {
-        WorkloadKind::Deployment => "deployments",
-        WorkloadKind::StatefulSet => "statefulsets",
-        WorkloadKind::DaemonSet => "daemonsets",
-    }
 }
 
 #[cfg(test)]

@@ -34,15 +34,11 @@ impl<'p> Needs<'p> {
 
 /// The resources of a policy's kinds.
 fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
-    policy.match_.kinds.iter().map(|kind| match kind {
-        PolicyKind::ConfigMap => "configmaps",
-        PolicyKind::Secret => "secrets",
-        PolicyKind::Namespace => NAMESPACES,
-    })
+    policy.match_.kinds.iter().map(|kind| kind.resource().plural)
 }
 
 /// The only resource without a namespace.
-pub(super) const NAMESPACES: &str = "namespaces";
+pub(super) const NAMESPACES: &str = PolicyKind::Namespace.resource().plural;
 
 /// The resources whose writes a policy judges. No workload uses a namespace, and no rule copies one.
 pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {

@@ -175,7 +175,7 @@ fn is_refused(rule: &RuleFacts) -> bool {
 /// The kinds of objects that a workload restarts for by its own annotation.
 fn asked_kinds(facts: &WorkloadFacts) -> impl Iterator<Item = Kind> {
     let text = facts.restart.as_deref().map_or("false", str::trim);
-    [Kind::ConfigMap, Kind::Secret].into_iter().filter(move |kind| match text {
+    Kind::ALL.into_iter().filter(move |kind| match text {
         "false" => false,
         "true" => facts.references.iter().any(|reference| reference.kind == *kind),
         listed => listed

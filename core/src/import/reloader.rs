@@ -270,7 +270,7 @@ pub(super) fn ignored(object: &AnnotatedObject) -> Option<MonitorDraft> {
     let told = format!(
         "the monitors that are made here leave it out; kubectl annotate {} {} -n {} copyrator.dev/restart=false says it for \
          every other",
-        object.kind.to_string().to_lowercase(),
+        object.kind.resource().singular(),
         object.name,
         object.namespace
     );

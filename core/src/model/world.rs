@@ -181,14 +181,12 @@ impl World {
         &'w self,
         namespace: &'w Arc<str>,
     ) -> impl Iterator<Item = (&'w WorkloadKey, &'w WorkloadFacts)> {
-        [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet].into_iter().flat_map(
-            move |kind| {
-                let from = WorkloadKey { kind, namespace: namespace.clone(), name: "".into() };
-                self.workloads()
-                    .range(from..)
-                    .take_while(move |(key, _)| key.kind == kind && key.namespace == *namespace)
-            },
-        )
+        WorkloadKind::ALL.into_iter().flat_map(move |kind| {
+            let from = WorkloadKey { kind, namespace: namespace.clone(), name: "".into() };
+            self.workloads()
+                .range(from..)
+                .take_while(move |(key, _)| key.kind == kind && key.namespace == *namespace)
+        })
     }
 
     /// The record of ours that somebody removed from a workload; its facts still have it.

@@ -113,7 +113,7 @@ pub fn not_declared(object: &ObjectKey) -> Problem {
 /// The command that makes an object's annotations count.
 pub fn labelling(object: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = object;
-    let kind = kind.to_string().to_lowercase();
+    let kind = kind.resource().singular();
     format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
 }
 

@@ -58,13 +58,14 @@ pub(in crate::cli) fn objects_in(
     for document in documents {
         let text =
             |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let kind = match (text("/apiVersion"), text("/kind")) {
-            ("v1", "ConfigMap") => Kind::ConfigMap,
-            ("v1", "Secret") => Kind::Secret,
-            _ => {
-                others.push(document);
-                continue;
-            }
+        let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+        let is_one = |known: &Kind| {
+            let known = known.resource();
+            known.api_version == api_version && known.kind == kind
+        };
+        let Some(kind) = Kind::ALL.into_iter().find(is_one) else {
+            others.push(document);
+            continue;
         };
         let home = Some(text("/metadata/namespace")).filter(|it| !it.is_empty()).unwrap_or(namespace);
         let object = ObjectKey::new(kind, home, text("/metadata/name"));
@@ -121,11 +122,7 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
 
 /// Reads the whole object; only keys and digests of it are kept.
 async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Refusal> {
-    let plural = match object.kind {
-        Kind::ConfigMap => "configmaps",
-        Kind::Secret => "secrets",
-    };
-    let path = format!("/api/v1/namespaces/{}/{plural}/{}", object.namespace, object.name);
+    let path = format!("{}/{}", object.kind.resource().path(Some(&object.namespace)), object.name);
     let unread = |why: String| ("Unread", format!("cannot read {object}, to compare: {why}"));
     let request = Request::get(path).body(Vec::new()).map_err(|error| unread(error.to_string()))?;
     match client.request_text(request).await {

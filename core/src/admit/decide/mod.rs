@@ -174,12 +174,11 @@ impl WriteCase<'_> {
 }
 
 fn policy_kind(review: &Review<'_>) -> Option<PolicyKind> {
-    match (&*review.kind.group, &*review.kind.version, &*review.kind.kind) {
-        ("", "v1", "ConfigMap") => Some(PolicyKind::ConfigMap),
-        ("", "v1", "Secret") => Some(PolicyKind::Secret),
-        ("", "v1", "Namespace") => Some(PolicyKind::Namespace),
-        _ => None,
-    }
+    let asked = &review.kind;
+    PolicyKind::ALL.into_iter().find(|kind| {
+        let known = kind.resource();
+        known.kind == asked.kind && known.version == asked.version && known.group == asked.group
+    })
 }
 
 /// The object as it would be and as it is; one of them is missing on CREATE and DELETE.

@@ -196,8 +196,7 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
         .filter(|(_, monitor)| monitor.compiled.as_ref().is_ok_and(|it| watches(it, kind, name, keys)))
         .filter_map(|(name, monitor)| watching(world, name, monitor))
         .collect();
-    let kinds = [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
-    let workloads = kinds.into_iter().flat_map(|workload| {
+    let workloads = WorkloadKind::ALL.into_iter().flat_map(|workload| {
         let from = WorkloadKey { kind: workload, namespace: Arc::from(namespace), name: Arc::from("") };
         world
             .workloads()

@@ -226,7 +226,7 @@ pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&
         Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
         Err(_) => {
             let namespaces = namespaces_meant(rule, facts);
-            let kinds = [Kind::ConfigMap, Kind::Secret].into_iter();
+            let kinds = Kind::ALL.into_iter();
             let places = kinds.flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
             places
                 .flat_map(|(kind, namespace)| world.objects_in(kind, namespace))

@@ -414,7 +414,7 @@ fn terminating(slot: &ObjectKey, deletion: &Deletion) -> CopyProblem {
         [] => "something".to_owned(),
         names => format!("finalizer {}", names.join(", ")),
     };
-    let kind = slot.kind.to_string().to_lowercase();
+    let kind = slot.kind.resource().singular();
     let message = format!(
         "the object here was deleted at {}, and {kept} keeps it, with the content that it had: have the controller \
          behind the finalizer finish, or take the finalizers off (kubectl -n {} patch {kind} {} --type merge -p \

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::copies::CopyWrite;
 use crate::{
-    api::Action,
+    api::{Action, ResourceType},
     model::{PolicyFacts, World},
     names::{Kind, ObjectKey},
     plan::policy::scan::{is_exempt, speaks_of_copies},
@@ -124,14 +124,9 @@ fn request(world: &World, slot: &ObjectKey, is_update: bool, account: &str) -> R
         format!("{accounts}:{}", world.settings().own_namespace),
         "system:authenticated".into(),
     ];
-    let (group, version) = (String::new(), "v1".to_owned());
-    let name = slot.kind.to_string();
-    let resource = RequestResource {
-        group: group.clone(),
-        version: version.clone(),
-        resource: name.to_lowercase() + "s",
-    };
-    let kind = RequestKind { group, version, kind: name };
+    let ResourceType { group, version, kind, plural, .. } = slot.kind.resource();
+    let resource = RequestResource { group: group.into(), version: version.into(), resource: plural.into() };
+    let kind = RequestKind { group: group.into(), version: version.into(), kind: kind.into() };
     RequestFacts {
         operation: if is_update { "UPDATE" } else { "CREATE" }.into(),
         request_kind: kind.clone(),

@@ -89,12 +89,7 @@ pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>
 /// The object that one word of the annotation names.
 pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
     let (kind, name) = word.trim().split_once('/')?;
-    let kind = match kind.to_ascii_lowercase().as_str() {
-        "configmap" => Kind::ConfigMap,
-        "secret" => Kind::Secret,
-        _ => return None,
-    };
-    (!name.is_empty()).then_some((kind, name))
+    Kind::named(kind).filter(|_| !name.is_empty()).map(|kind| (kind, name))
 }
 
 /// The workloads that restart when this object changes, or might: suspended and unauthorized monitors count

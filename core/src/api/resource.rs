@@ -1,0 +1,122 @@
+//! What the API server calls the kinds that our own kinds speak of: the only place where group, version and
+//! plural of each are written.
+
+use k8s_openapi::{
+    Resource,
+    api::{
+        apps::v1::{DaemonSet, Deployment, StatefulSet},
+        core::v1::{ConfigMap, Namespace, Secret},
+    },
+};
+
+use super::{CopyKind, PolicyKind, WorkloadKind};
+
+/// A type of resource, by its names in the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceType {
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// The version, such as `v1`.
+    pub version: &'static str,
+    /// Group and version as a manifest has them, such as `apps/v1`.
+    pub api_version: &'static str,
+    /// The kind, such as `ConfigMap`.
+    pub kind: &'static str,
+    /// The plural in URLs, roles and webhook rules, such as `configmaps`.
+    pub plural: &'static str,
+}
+
+impl ResourceType {
+    /// The names of a type of `k8s-openapi`.
+    pub const fn of<K: Resource>() -> Self {
+        Self {
+            group: K::GROUP,
+            version: K::VERSION,
+            api_version: K::API_VERSION,
+            kind: K::KIND,
+            plural: K::URL_PATH_SEGMENT,
+        }
+    }
+
+    /// The name in lower case, as commands take it: `configmap`.
+    pub fn singular(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
+    /// The URL of the objects in one namespace, or of all: `/api/v1/namespaces/shop/configmaps`.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        let within = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+        format!("/{root}/{}/{within}{}", self.api_version, self.plural)
+    }
+}
+
+impl CopyKind {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
+
+    /// Its names in the API.
+    pub const fn resource(self) -> ResourceType {
+        match self {
+            Self::ConfigMap => ResourceType::of::<ConfigMap>(),
+            Self::Secret => ResourceType::of::<Secret>(),
+        }
+    }
+
+    /// The kind whose name this is, whatever its case: `configmap` as well as `ConfigMap`.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.resource().kind.eq_ignore_ascii_case(word))
+    }
+}
+
+impl PolicyKind {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::Namespace];
+
+    /// Its names in the API.
+    pub const fn resource(self) -> ResourceType {
+        match self {
+            Self::ConfigMap => ResourceType::of::<ConfigMap>(),
+            Self::Secret => ResourceType::of::<Secret>(),
+            Self::Namespace => ResourceType::of::<Namespace>(),
+        }
+    }
+}
+
+impl WorkloadKind {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Deployment, Self::StatefulSet, Self::DaemonSet];
+
+    /// Its names in the API.
+    pub const fn resource(self) -> ResourceType {
+        match self {
+            Self::Deployment => ResourceType::of::<Deployment>(),
+            Self::StatefulSet => ResourceType::of::<StatefulSet>(),
+            Self::DaemonSet => ResourceType::of::<DaemonSet>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_made_of_group_version_namespace_and_plural() {
+        assert_eq!(CopyKind::Secret.resource().path(Some("shop")), "/api/v1/namespaces/shop/secrets");
+        assert_eq!(PolicyKind::Namespace.resource().path(None), "/api/v1/namespaces");
+        assert_eq!(
+            WorkloadKind::DaemonSet.resource().path(Some("shop")),
+            "/apis/apps/v1/namespaces/shop/daemonsets"
+        );
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name_in_any_case() {
+        for kind in CopyKind::ALL {
+            assert_eq!(CopyKind::named(&kind.to_string()), Some(kind));
+            assert_eq!(CopyKind::named(&kind.resource().singular()), Some(kind));
+        }
+        assert_eq!(CopyKind::named("configmaps"), None, "that is the plural");
+    }
+}
