@@ -1,13 +1,19 @@
 //! Rules and monitors that annotations of an object declare: what there is to say of them becomes Events on
 //! the object, and what was granted is written there.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Again, Reconciler, now};
+use super::{
+    Again,
+    context::{Context, now},
+    metrics::Tallies,
+    pace::StatusPace,
+    status::note_room,
+};
 use crate::{
-    act::outcome::Outcome,
+    act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
     api::ConfigMonitorStatus,
     digest::DigestKey,
     explain::monitor_status,
@@ -28,28 +34,39 @@ struct Grant {
     identity: String,
 }
 
-impl Reconciler {
-    pub(super) async fn annotated_status(
-        &self,
-        key: &Key,
-        rule: &NamespacedName,
-        source: &ObjectKey,
-    ) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+/// Reconciles what is said of rules and monitors that annotations declare.
+pub(super) struct AnnotatedHandler {
+    context: Context,
+    pace: Arc<StatusPace>,
+    copies: CopyWriter,
+    reporter: Reporter,
+    tallies: Arc<Tallies>,
+}
+
+impl AnnotatedHandler {
+    pub(super) fn new(
+        context: Context,
+        pace: Arc<StatusPace>,
+        copies: CopyWriter,
+        reporter: Reporter,
+        tallies: Arc<Tallies>,
+    ) -> Self {
+        Self { context, pace, copies, reporter, tallies }
+    }
+
+    pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName, source: &ObjectKey) -> Again {
         let (report, uid) = {
-            let world = self.world();
+            let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
-                return self.forget_status(key);
+                return self.pace.forget(key);
             };
             (rule_report(&world, rule, now()), facts.uid.clone())
         };
         let Some((after, tally)) = report else { return Again::OnChange };
         self.tallies.set(rule, Some(tally));
         let (before, grant) = {
-            let world = &mut *self.world_mut();
+            let world = &mut *self.context.world_mut();
             let grant = world.rules().get(rule).and_then(|facts| {
                 let bounds = bounds(world, rule, facts.compiled.as_ref().ok()?);
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written, &bounds);
@@ -64,27 +81,19 @@ impl Reconciler {
             };
             (before.unwrap_or_default(), grant)
         };
-        self.note_room(rule, Some(&before), Some(&after));
+        note_room(&self.context, rule, Some(&before), Some(&after));
         self.tell(key, source, news((&before).into(), (&after).into()), grant).await
     }
 
-    pub(super) async fn annotated_monitor_status(
-        &self,
-        key: &Key,
-        monitor: &NamespacedName,
-        object: &ObjectKey,
-    ) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+    pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName, object: &ObjectKey) -> Again {
         let (after, uid) = {
-            let world = self.world();
-            let Some(facts) = world.monitors().get(monitor) else { return self.forget_status(key) };
+            let world = self.context.world();
+            let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
             (monitor_status(&world, monitor, now()), facts.uid.clone())
         };
         let Some(after) = after else { return Again::OnChange };
         let (before, grant) = {
-            let world = &mut *self.world_mut();
+            let world = &mut *self.context.world_mut();
             let grant = world.monitors().get(monitor).and_then(|facts| {
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written);
                 grant(world, object, is_proven, &facts.annotations, (&after.conditions, &after.identity))
@@ -107,7 +116,7 @@ impl Reconciler {
 
     async fn tell(&self, key: &Key, object: &ObjectKey, news: Vec<News<'_>>, grant: Option<Grant>) -> Again {
         for news in news {
-            self.told(key);
+            self.pace.told(key);
             self.reporter.news(object, news).await;
         }
         match grant {
@@ -119,7 +128,7 @@ impl Reconciler {
     async fn write_grant(&self, key: &Key, source: &ObjectKey, grant: Grant) -> Again {
         match self.copies.grant(source, &grant.version, &grant.proof).await {
             Outcome::Done => {
-                self.told(key);
+                self.pace.told(key);
                 let message = format!("{} may do what the annotations declare", grant.identity);
                 self.reporter.news(source, News { warns: false, reason: "Allowed", message }).await;
                 Again::OnChange
@@ -133,7 +142,7 @@ impl Reconciler {
             }
             // Nothing is lost: the author of the annotations is asked again after the next start.
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
-                self.told(key);
+                self.pace.told(key);
                 tracing::warn!(%source, %message, "what was granted could not be written");
                 Again::Refused
             }

@@ -3,24 +3,36 @@
 
 use jiff::Timestamp;
 
-use super::{Again, Reconciler, now};
+use super::context::{Context, now};
 use crate::{
-    act::{outcome::Outcome, restart::RestartOutcome, restart_report::Why},
+    act::{outcome::Outcome, report::Reporter, restart::RestartOutcome, restart_report::Why},
+    api::ConfigMonitorStatus,
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
+    plan::restart::{Cause, Failure, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
 };
 
 /// Changes that nobody was told of yet.
 pub(super) type News = Vec<Cause>;
 
-impl Reconciler {
+/// Tells people why something restarts, and of what keeps it from restarting.
+#[derive(Clone)]
+pub(super) struct Announcer {
+    context: Context,
+    reporter: Reporter,
+}
+
+impl Announcer {
+    pub(super) fn new(context: Context, reporter: Reporter) -> Self {
+        Self { context, reporter }
+    }
+
     /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the
     /// restart, after which it is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
         if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
             return (Why::default(), News::new());
         }
-        let world = self.world();
+        let world = self.context.world();
         let inputs = world.workloads().get(workload).map(|facts| Inputs::of(&world, workload, facts));
         let asked_by = inputs.map(|inputs| {
             let monitors = inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.name));
@@ -45,7 +57,7 @@ impl Reconciler {
     pub(super) async fn announce(&self, first: &WorkloadKey, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {
-                let mut restarting = restarting_for(&self.world(), &cause.object, now());
+                let mut restarting = restarting_for(&self.context.world(), &cause.object, now());
                 restarting.retain(|other| other != first);
                 let keys = cause.keys_said();
                 let note = match restarting.len() {
@@ -75,9 +87,9 @@ impl Reconciler {
     }
 
     /// Tells the writer of a workload's annotation that it says nothing.
-    pub(super) async fn tell_misspelt(&self, workload: &WorkloadKey) {
+    pub(super) async fn misspelt(&self, workload: &WorkloadKey) {
         let what = {
-            let world = self.world();
+            let world = self.context.world();
             let facts = world.workloads().get(workload).filter(|_| world.settings().annotations);
             facts.and_then(misspelt)
         };
@@ -85,9 +97,31 @@ impl Reconciler {
     }
 
     /// The same of a ConfigMap's or Secret's annotations that look like ours.
-    pub(super) async fn tell_misspelt_annotations(&self, object: &ObjectKey) -> Again {
-        let what = self.world().misspelt(object).cloned();
+    pub(super) async fn misspelt_annotations(&self, object: &ObjectKey) {
+        let what = self.context.world().misspelt(object).cloned();
         self.reporter.misspelt_annotations(object, what).await;
-        Again::OnChange
+    }
+
+    /// Tells of each workload that has failed and so stops others, once. A process that begins to lead takes
+    /// for told what the status says already.
+    pub(super) async fn stage_failures(
+        &self,
+        monitor: &NamespacedName,
+        before: Option<&ConfigMonitorStatus>,
+        failed: Vec<(WorkloadKey, String)>,
+    ) {
+        let mut told = self.context.world().memory().monitor(monitor).failures_told.clone();
+        if told.is_empty() {
+            let said = before.map_or(&[][..], |status| &status.problems);
+            let is_said = |key: &WorkloadKey| {
+                said.iter().any(|one| one.reason == Failure::STAGE_FAILED && *one.name == *key.name)
+            };
+            told.extend(failed.iter().map(|(workload, _)| workload).filter(|key| is_said(key)).cloned());
+        }
+        let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
+        self.context.world_mut().memory_mut().at_monitor(monitor, |memory| memory.failures_told = now_told);
+        for (workload, sentence) in failed.into_iter().filter(|(workload, _)| !told.contains(workload)) {
+            self.reporter.stage_failed(monitor, &workload, sentence).await;
+        }
     }
 }

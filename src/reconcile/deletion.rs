@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Reconciler, now};
 use crate::{
     access::{AskError, Authorizer},
     authority::{Identity, Question, TrustedWriters, deletion, refusal},
@@ -96,18 +95,5 @@ impl DeletionInquiry {
         for (place, answer) in answers {
             world.note_deletion(&self.rule, (&self.uid, self.generation), (self.kind, place), answer);
         }
-    }
-}
-
-impl Reconciler {
-    pub(super) async fn fetch_deletion(
-        &self,
-        of: (&NamespacedName, Kind, &Arc<str>),
-    ) -> Result<(), AskError> {
-        let inquiry = DeletionInquiry::new(&self.world(), of, &self.trusted_writers, now());
-        let Some(inquiry) = inquiry else { return Ok(()) };
-        let answers = inquiry.ask(&*self.authorizer, now()).await?;
-        inquiry.keep(answers, &mut self.world_mut());
-        Ok(())
     }
 }

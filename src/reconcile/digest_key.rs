@@ -2,20 +2,36 @@
 
 use std::time::Duration;
 
-use super::{Again, Reconciler};
+use super::{Again, context::Context};
+use crate::act::keys::KeyKeeper;
 
 /// How often it is looked for where nobody tells that it is gone.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-impl Reconciler {
-    pub(super) async fn keep_digest_key(&self) -> Again {
-        let Some(key) = self.world().key().cloned() else { return Again::OnChange };
-        match self.digest_key.keep(&key).await {
+/// Reconciles the Secret with the key.
+pub(super) struct DigestKeyHandler {
+    context: Context,
+    keeper: KeyKeeper,
+}
+
+impl DigestKeyHandler {
+    pub(super) fn new(context: Context, keeper: KeyKeeper) -> Self {
+        Self { context, keeper }
+    }
+
+    pub(super) async fn handle(&self) -> Again {
+        let Some(key) = self.context.world().key().cloned() else { return Again::OnChange };
+        match self.keeper.keep(&key).await {
             Ok(()) => Again::After(LOOK_EVERY),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the key of digests is not kept");
                 Again::Backoff(None)
             }
         }
+    }
+
+    /// Another process keeps it now.
+    pub(super) fn rest(&self) {
+        self.keeper.rest();
     }
 }

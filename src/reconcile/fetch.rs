@@ -1,12 +1,22 @@
 //! Fetches what a plan lacks into the world.
 
-use super::{Reconciler, now};
+use std::sync::Arc;
+
+use kube::Client;
+
+use super::{
+    asker::Asker,
+    context::{Context, now},
+};
 use crate::{
     access::AskError,
     act::outcome::lacking,
     model::WriteFault,
     names::ObjectKey,
-    observe::{content::ContentError, pods},
+    observe::{
+        content::{ContentError, Contents},
+        pods,
+    },
     plan::{Need, copy::claims::is_copied},
 };
 
@@ -29,7 +39,19 @@ pub(super) enum FetchError {
     Ask(#[from] AskError),
 }
 
-impl Reconciler {
+/// Fetches content, pods and answers about rights.
+pub(super) struct Fetcher {
+    context: Context,
+    client: Client,
+    contents: Arc<Contents>,
+    asker: Arc<Asker>,
+}
+
+impl Fetcher {
+    pub(super) fn new(context: Context, client: Client, contents: Arc<Contents>, asker: Arc<Asker>) -> Self {
+        Self { context, client, contents, asker }
+    }
+
     pub(super) async fn fetch(&self, needs: &[Need]) -> Result<Fetched, FetchError> {
         let mut fetched = Fetched::All;
         for need in needs {
@@ -42,20 +64,22 @@ impl Reconciler {
                     }
                 }
                 Need::Pods(workload) => {
-                    let Some(facts) = self.world().workloads().get(workload).cloned() else { continue };
+                    let Some(facts) = self.context.world().workloads().get(workload).cloned() else {
+                        continue;
+                    };
                     let seen = pods::of_workload(&self.client, workload, &facts, now()).await?;
-                    self.world_mut().set_pods(workload, seen);
+                    self.context.world_mut().set_pods(workload, seen);
                 }
                 Need::SelectedPods(monitor) => {
-                    let selector = self.world().monitors().get(monitor).and_then(|facts| {
+                    let selector = self.context.world().monitors().get(monitor).and_then(|facts| {
                         facts.spec.workloads.as_ref().and_then(|workloads| workloads.pod_selector.clone())
                     });
                     let Some(selector) = selector else { continue };
                     let seen = pods::of_selector(&self.client, monitor, &selector, now()).await?;
-                    self.world_mut().set_selected_pods(monitor, seen);
+                    self.context.world_mut().set_selected_pods(monitor, seen);
                 }
                 Need::Deletion(rule, kind, namespace) => {
-                    self.fetch_deletion((rule, *kind, namespace)).await?;
+                    self.asker.deletion((rule, *kind, namespace)).await?;
                 }
             }
         }
@@ -65,8 +89,8 @@ impl Reconciler {
     /// What cannot be read is a problem of the rules that copy it, until it can.
     fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
         let Some(error) = error else {
-            if self.world().memory().source(object).unread.is_some() {
-                self.world_mut().memory_mut().at_source(object, |source| source.unread = None);
+            if self.context.world().memory().source(object).unread.is_some() {
+                self.context.world_mut().memory_mut().at_source(object, |source| source.unread = None);
             }
             return;
         };
@@ -79,13 +103,13 @@ impl Reconciler {
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
             (WriteFault::Failed, format!("{error}{cause}"))
         });
-        self.world_mut().memory_mut().at_source(object, |source| source.unread = Some(why));
+        self.context.world_mut().memory_mut().at_source(object, |source| source.unread = Some(why));
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
         let (wanted, key, is_copied) = {
-            let world = self.world();
+            let world = self.context.world();
             let Some(facts) = world.object(object) else { return Ok(true) };
             let Some(key) = world.key().cloned() else { return Ok(false) };
             (facts.resource_version.clone(), key, is_copied(&world, object, facts))
@@ -101,7 +125,7 @@ impl Reconciler {
             Err(ContentError::Gone(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let mut world = self.world_mut();
+        let mut world = self.context.world_mut();
         world.set_fingerprint(object, print);
         Ok(world.fingerprint(object).is_some())
     }

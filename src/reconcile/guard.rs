@@ -1,6 +1,8 @@
 //! A copy is judged by the policies that speak of it before it is written.
 
-use super::{Reconciler, now};
+use std::sync::Arc;
+
+use super::context::{Context, now};
 use crate::{
     act::{
         manifest::{as_it_is, manifest},
@@ -8,21 +10,33 @@ use crate::{
     },
     model::WriteFault,
     names::ObjectKey,
-    observe::content::ContentError,
+    observe::content::{ContentError, Contents},
     plan::copy::{CopyWrite, Guards, judged_by},
 };
 
-impl Reconciler {
+/// Judges copies before they are written.
+pub(super) struct CopyGuard {
+    context: Context,
+    contents: Arc<Contents>,
+    /// The user name that writes copies.
+    account: String,
+}
+
+impl CopyGuard {
+    pub(super) fn new(context: Context, contents: Arc<Contents>, account: String) -> Self {
+        Self { context, contents, account }
+    }
+
     /// What comes of a write that must not be made: a policy refuses what the copy would be, or it cannot be
     /// judged now.
-    pub(super) async fn refused_by_policy(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {
+    pub(super) async fn refusal(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {
         let (guards, by) = {
-            let world = self.world();
+            let world = self.context.world();
             (Guards::of(&world, slot, write, &self.account)?, judged_by(&world, slot))
         };
         let refused = self.judged(slot, write, guards).await.err();
         // A policy that has changed meanwhile would not say so again.
-        if refused.is_some() && judged_by(&self.world(), slot) != by {
+        if refused.is_some() && judged_by(&self.context.world(), slot) != by {
             return Some(Outcome::Stale);
         }
         refused
@@ -43,7 +57,7 @@ impl Reconciler {
             None => None,
             Some(version) => {
                 let content = self.contents.fetch(slot).await.map_err(lost)?;
-                let facts = self.world().object(slot).cloned().ok_or(Outcome::Stale)?;
+                let facts = self.context.world().object(slot).cloned().ok_or(Outcome::Stale)?;
                 if facts.resource_version != version.resource_version
                     || content.resource_version != version.resource_version
                 {

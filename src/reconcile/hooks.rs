@@ -2,15 +2,17 @@
 //! says it is in force while nobody asks us about writes.
 
 use std::{
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
-use super::{Again, Lane, Reconciler};
+use kube::Client;
+
+use super::{Again, Lane, context::Context};
 use crate::{
     act::{
         certificates::CaError,
-        hooks::{CANARY_AGAIN, HookError},
+        hooks::{CANARY_AGAIN, HookError, HookWriter},
     },
     api::ConfigPolicySpec,
     hooks::{WarningScope, off},
@@ -29,10 +31,28 @@ struct Wanted {
     spec: ConfigPolicySpec,
 }
 
-impl Reconciler {
-    pub(super) async fn keep_hooks(&self) -> Again {
+/// Reconciles the webhook configurations, and what is known of them.
+pub(super) struct HooksHandler {
+    context: Context,
+    client: Client,
+    hooks: HookWriter,
+    /// Which writes the hooks were last to tell the consequences of.
+    warned: Mutex<Option<WarningScope>>,
+}
+
+impl HooksHandler {
+    pub(super) fn new(context: Context, client: Client, hooks: HookWriter) -> Self {
+        Self { context, client, hooks, warned: Mutex::default() }
+    }
+
+    /// Another process keeps them now.
+    pub(super) fn rest(&self) {
+        self.hooks.rest();
+    }
+
+    pub(super) async fn handle(&self) -> Again {
         let (wanted, warned) = {
-            let world = self.world();
+            let world = self.context.world();
             let valid = world.policies().iter().filter(|(_, facts)| facts.compiled.is_ok());
             let wanted = valid.map(|(name, facts)| Wanted {
                 name: name.clone(),
@@ -70,9 +90,9 @@ impl Reconciler {
         if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
             return;
         }
-        let one = WarningScope::of_one(&self.world(), key);
+        let one = WarningScope::of_one(&self.context.world(), key);
         if self.warned().as_ref().is_some_and(|warned| !warned.covers(&one)) {
-            self.queue.add(Key::Hooks, Lane::Change);
+            self.context.queue().add(Key::Hooks, Lane::Change);
         }
     }
 
@@ -105,7 +125,7 @@ impl Reconciler {
             },
         };
         let hooks = self.hooks.wanted(policies);
-        let world = &mut *self.world_mut();
+        let world = &mut *self.context.world_mut();
         for Wanted { name, uid, generation, spec } in wanted {
             let off = match &live {
                 Ok(LiveHooks { validating, mutating }) => {
@@ -115,7 +135,7 @@ impl Reconciler {
             };
             let seen = HookCoverage { uid: uid.clone(), generation: *generation, off };
             if world.set_hooked(name, seen) {
-                self.queue.add(Key::Policy(name.clone()), Lane::Change);
+                self.context.queue().add(Key::Policy(name.clone()), Lane::Change);
             }
         }
     }

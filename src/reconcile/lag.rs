@@ -20,7 +20,7 @@ const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 /// Copies that are not what they should be, and since when that is known.
 #[derive(Debug)]
-pub(crate) struct Lag {
+pub(super) struct Lag {
     late: Mutex<HashMap<ObjectKey, Instant>>,
     seconds: Histogram,
 }
@@ -33,13 +33,13 @@ impl Default for Lag {
 
 impl Lag {
     /// Adds the histogram to a registry.
-    pub(crate) fn register(&self, registry: &mut Registry) {
+    pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Seconds from when a change was seen until a copy was written";
         registry.register("copy_lag_seconds", help, self.seconds.clone());
     }
 
     /// Forgets all: somebody else leads.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.lock().clear();
     }
 

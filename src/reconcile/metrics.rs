@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Error,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use prometheus_client::{
@@ -12,9 +12,8 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::queue::Queue;
+use super::context::{Context, now};
 use crate::{
-    model::World,
     names::NamespacedName,
     plan::{copy::Tally, restart::under_way},
 };
@@ -23,7 +22,7 @@ const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
 #[derive(Debug, Default)]
-pub(crate) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
+pub(super) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
 
 impl Tallies {
     /// Keeps a rule's numbers, or none where it is gone.
@@ -35,7 +34,7 @@ impl Tallies {
     }
 
     /// Forgets all: somebody else leads.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.lock().clear();
     }
 
@@ -48,23 +47,20 @@ impl Tallies {
 /// rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
 /// bound.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
-    /// The queue.
-    pub queue: Arc<Queue>,
-    /// The copies of each rule.
-    pub tallies: Arc<Tallies>,
-    /// The restarts.
-    pub world: Arc<RwLock<World>>,
+pub(super) struct Snapshot {
+    context: Context,
+    tallies: Arc<Tallies>,
 }
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let ((depths, running), ages) = (self.queue.depth(), self.queue.ages());
+        let queue = self.context.queue();
+        let ((depths, running), ages) = (queue.depth(), queue.ages());
         let ages = ages.map(|age| age.as_secs_f64());
         by_lane(&mut encoder, "queue_depth", "Keys that wait", depths.map(|depth| depth as f64))?;
         by_lane(&mut encoder, "queue_oldest_seconds", "How long the first key has waited", ages)?;
         gauge(&mut encoder, "in_flight", "Keys that are being looked at", running)?;
-        let throttle = self.queue.throttle();
+        let throttle = queue.throttle();
         let help = "How many keys are looked at together at most, new namespaces aside";
         gauge(&mut encoder, "in_flight_limit", help, throttle.limit())?;
         let busy = ConstCounter::new(throttle.times_busy());
@@ -89,11 +85,15 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
+    pub(super) fn new(context: Context, tallies: Arc<Tallies>) -> Self {
+        Self { context, tallies }
+    }
+
     /// A process that does not lead sees rollouts too, and counts none: otherwise there would seem to be one
     /// for each replica.
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let rolling = if self.queue.is_open() { under_way(&world, super::now()).len() } else { 0 };
+        let world = self.context.world();
+        let rolling = if self.context.queue().is_open() { under_way(&world, now()).len() } else { 0 };
         gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
         let open = world.memory().workloads().filter(|(_, memory)| memory.circuit_open).count();
         let help = "Workloads that do not become ready after restarts, and are left alone";

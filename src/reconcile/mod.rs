@@ -1,9 +1,12 @@
-//! key → world → plan → act → when to look again. Every file here is glue: what to do is decided in
-//! [`crate::plan`], how it is done in [`crate::act`].
+//! key → world → plan → fetch what it lacks → act → remember → when to look again. Each kind of key has a handler
+//! with what it needs; every file here is glue: what to do is decided in [`crate::plan`], how it is done in
+//! [`crate::act`].
 
 mod annotated;
 mod announce;
+mod asker;
 pub(crate) mod authority;
+mod context;
 pub(crate) mod deletion;
 mod digest_key;
 mod fetch;
@@ -12,83 +15,83 @@ mod hooks;
 mod lag;
 mod metrics;
 mod monitor;
+mod pace;
 mod queue;
-mod requests;
 mod restart;
 mod rule;
 mod scan;
+mod selected_pods;
 mod settle;
 mod slot;
 mod source_index;
-mod stage;
+mod stamps;
 mod status;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod workload;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{convert::Infallible, sync::Arc};
 
-use jiff::Timestamp;
 use kube::Client;
-use tokio::{sync::Notify, time::Instant};
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::{Decided, about_rule};
-pub(crate) use lag::Lag;
-pub(crate) use metrics::{Snapshot, Tallies};
+pub(crate) use context::Context;
 pub(crate) use queue::{Again, Lane, NEW_NAMESPACE_LANE, Queue};
-pub(crate) use requests::Requester;
 
+use self::{
+    annotated::AnnotatedHandler,
+    announce::Announcer,
+    asker::Asker,
+    context::now,
+    digest_key::DigestKeyHandler,
+    fetch::Fetcher,
+    guard::CopyGuard,
+    hooks::HooksHandler,
+    lag::Lag,
+    metrics::{Snapshot, Tallies},
+    monitor::MonitorHandler,
+    pace::StatusPace,
+    rule::RuleHandler,
+    scan::Scanner,
+    selected_pods::SelectedPods,
+    settle::Planner,
+    slot::SlotHandler,
+    source_index::SourceIndexHandler,
+    stamps::StampCheck,
+    status::StatusHandler,
+    verify::Verifier,
+    workload::WorkloadHandler,
+};
 use crate::{
     access::Authorizer,
     act::{
-        copies::CopyWriter,
-        hooks::HookWriter,
-        keys::KeyKeeper,
-        report::Reporter,
-        restart::Restarter,
-        stamp_guard::{is_guarded, rules_are_guarded},
+        copies::CopyWriter, hooks::HookWriter, keys::KeyKeeper, report::Reporter, restart::Restarter,
         writer::Writer,
     },
     authority::TrustedWriters,
-    hooks::WarningScope,
-    model::{Authority, World},
-    names::NamespacedName,
     observe::{content::Contents, crds::Definitions},
     plan::{
         Key,
         copy::{is_calm, is_over},
-        everything,
     },
 };
 
-/// What every reconciling worker shares.
-pub(crate) struct Reconciler {
-    /// The cluster.
+/// What handlers work with, as the process wires it.
+pub(crate) struct Handles {
+    /// Reads.
     pub client: Client,
-    /// What is known of it.
-    pub world: Arc<RwLock<World>>,
-    /// What is to be looked at.
-    pub queue: Arc<Queue>,
-    /// Content, for fingerprints and for writes.
-    pub contents: Arc<Contents>,
-    /// Writes statuses and the index of sources.
+    /// Writes.
     pub writer: Writer,
-    /// Writes copies.
-    pub copies: CopyWriter,
-    /// The user name that it writes them with.
+    /// The user name that it writes with.
     pub account: String,
-    /// Writes restarts.
-    pub restarter: Restarter,
-    /// Writes hooks.
+    /// Writes the hooks.
     pub hooks: HookWriter,
     /// Puts the key of digests back.
     pub digest_key: KeyKeeper,
-    /// Are our own kinds there to stay?
+    /// Whether our own kinds are there to stay.
     pub definitions: Definitions,
     /// Asks whose rights suffice.
     pub authorizer: Arc<dyn Authorizer>,
@@ -96,155 +99,228 @@ pub(crate) struct Reconciler {
     pub trusted_writers: TrustedWriters,
     /// Tells people and metrics.
     pub reporter: Reporter,
-    /// How long copies lag behind.
-    pub lag: Lag,
-    /// Copies in numbers.
-    pub tallies: Arc<Tallies>,
-    /// Somebody wants what is there held against the policies once more.
-    pub scan_wanted: Notify,
-    /// When each status was last written.
-    pub status_written: Mutex<HashMap<Key, Instant>>,
-    /// Which writes the hooks were last to tell the consequences of.
-    pub warned: Mutex<Option<WarningScope>>,
+}
+
+/// Looks at keys: gives each to its handler. Workers share it.
+pub(crate) struct Reconciler {
+    context: Context,
+    contents: Arc<Contents>,
+    slots: SlotHandler,
+    rules: RuleHandler,
+    workloads: WorkloadHandler,
+    monitors: MonitorHandler,
+    statuses: StatusHandler,
+    annotated: AnnotatedHandler,
+    source_index: SourceIndexHandler,
+    hooks: HooksHandler,
+    digest_key: DigestKeyHandler,
+    announcer: Announcer,
+    scanner: Scanner,
+    verifier: Verifier,
+    stamps: StampCheck,
+    pace: Arc<StatusPace>,
+    lag: Arc<Lag>,
+    tallies: Arc<Tallies>,
 }
 
 impl Reconciler {
+    /// Looks at the keys of `context`, with these handles.
+    pub(crate) fn new(context: Context, handles: Handles) -> Self {
+        let Handles {
+            client,
+            writer,
+            account,
+            hooks,
+            digest_key,
+            definitions,
+            authorizer,
+            trusted_writers,
+            reporter,
+        } = handles;
+        let shared = || context.clone();
+        let contents = Arc::new(Contents::new(client.clone()));
+        let asker = Arc::new(Asker::new(shared(), authorizer, trusted_writers));
+        let fetcher = Fetcher::new(shared(), client.clone(), contents.clone(), asker.clone());
+        let planner = Arc::new(Planner::new(shared(), fetcher));
+        let pace = Arc::new(StatusPace::new(shared()));
+        let (lag, tallies) = (Arc::new(Lag::default()), Arc::new(Tallies::default()));
+        let announcer = Announcer::new(shared(), reporter.clone());
+        let copies = CopyWriter::new(writer.clone(), contents.clone());
+        let restarter = Restarter::new(writer.clone());
+        let pods = SelectedPods::new(
+            shared(),
+            planner.clone(),
+            restarter.clone(),
+            copies.clone(),
+            writer.clone(),
+            announcer.clone(),
+            reporter.clone(),
+        );
+        Self {
+            slots: SlotHandler::new(
+                shared(),
+                planner.clone(),
+                CopyGuard::new(shared(), contents.clone(), account),
+                copies.clone(),
+                definitions,
+                reporter.clone(),
+                lag.clone(),
+            ),
+            rules: RuleHandler::new(shared(), asker.clone()),
+            workloads: WorkloadHandler::new(
+                shared(),
+                planner,
+                restarter,
+                announcer.clone(),
+                reporter.clone(),
+            ),
+            monitors: MonitorHandler::new(shared(), asker, pods),
+            statuses: StatusHandler::new(
+                shared(),
+                pace.clone(),
+                writer.clone(),
+                announcer.clone(),
+                reporter.clone(),
+                tallies.clone(),
+            ),
+            annotated: AnnotatedHandler::new(shared(), pace.clone(), copies, reporter, tallies.clone()),
+            source_index: SourceIndexHandler::new(shared(), pace.clone(), contents.clone(), writer),
+            hooks: HooksHandler::new(shared(), client.clone(), hooks),
+            digest_key: DigestKeyHandler::new(shared(), digest_key),
+            announcer,
+            scanner: Scanner::new(shared(), client.clone()),
+            verifier: Verifier::new(shared(), client.clone()),
+            stamps: StampCheck::new(shared(), client),
+            pace,
+            lag,
+            tallies,
+            contents,
+            context,
+        }
+    }
+
+    /// Adds what is known of keys, copies and restarts to a registry.
+    pub(crate) fn register(&self, metrics: &mut Registry) {
+        self.lag.register(metrics);
+        let snapshot = Snapshot::new(self.context.clone(), self.tallies.clone());
+        metrics.register_collector(Box::new(snapshot));
+    }
+
     /// Looks at keys until told to stop; the one it is at is finished first.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
+        let queue = self.context.queue();
         loop {
             let key = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                key = self.queue.next() => key,
+                key = queue.next() => key,
             };
             let again = self.look_at(&key).await;
-            self.queue.done(&key, again);
+            queue.done(&key, again);
         }
     }
 
-    /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
-    pub(crate) fn sweep(&self) {
-        let keys = everything(&self.world());
-        self.queue.sweep(keys);
+    /// Lets workers take keys: this process leads.
+    pub(crate) fn open(&self) {
+        self.context.queue().open();
     }
 
-    /// Looks whether stamps on annotations are kept honest; where they are from now on, every object that
-    /// asks for copies or restarts by annotation is looked at again. Says whether they are, so that there is
-    /// no hurry to look again.
+    /// Keeps workers from taking further keys.
+    pub(crate) fn close(&self) {
+        self.context.queue().close();
+    }
+
+    /// Another process decides now, and remembers and reports for itself.
+    pub(crate) fn lose_lease(&self) {
+        self.close();
+        self.hooks.rest();
+        self.digest_key.rest();
+        self.tallies.clear();
+        self.lag.clear();
+        self.context.world_mut().memory_mut().lose_lease();
+    }
+
+    /// Looks at everything: at the start of leading, and in the sweep.
+    pub(crate) fn sweep(&self) {
+        self.context.sweep();
+    }
+
+    /// Compares every copy with its source by content, and has those looked at that differ.
+    pub(crate) async fn verify(&self) {
+        self.verifier.verify().await;
+    }
+
+    /// Holds what is there against the policies whenever somebody asks for it, until dropped.
+    pub(crate) async fn scan(&self) -> Infallible {
+        self.scanner.run().await
+    }
+
+    /// Looks whether stamps are kept honest, and says whether they are.
     ///
     /// # Errors
     /// Why it cannot be seen.
     pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
-        let (annotations, unhooked, own_namespace) = {
-            let world = self.world();
-            (
-                world.settings().annotations,
-                world.namespace_scope().is_some(),
-                world.settings().own_namespace.clone(),
-            )
-        };
-        if !annotations && !unhooked {
-            return Ok(true);
-        }
-        let guarded = (!unhooked || rules_are_guarded(&self.client, &own_namespace).await?)
-            && (!annotations || is_guarded(&self.client, &own_namespace).await?);
-        let world = &mut *self.world_mut();
-        if !world.set_stamps_guarded(guarded) {
-            return Ok(guarded);
-        }
-        if !guarded {
-            let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
-            tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
-        }
-        let counts = |of: &&NamespacedName| unhooked || of.annotated().is_some();
-        // What was refused for it is asked at once.
-        let is_refused = |known: &Authority| known.answer.is_err();
-        for rule in world.rules().keys().filter(counts).cloned().collect::<Vec<_>>() {
-            world.forget_rule_authority(&rule, is_refused);
-            self.queue.add(Key::Rule(rule), Lane::Change);
-        }
-        for monitor in world.monitors().keys().filter(counts).cloned().collect::<Vec<_>>() {
-            world.forget_monitor_authority(&monitor, is_refused);
-            self.queue.add(Key::Monitor(monitor), Lane::Change);
-        }
-        Ok(guarded)
+        self.stamps.look().await
     }
 
     /// Drops what nothing under way can be using any more.
     pub(crate) fn expire(&self) {
         self.contents.expire();
         let now = now();
-        let world = &mut *self.world_mut();
+        let world = &mut *self.context.world_mut();
         world.forget_old_fingerprints();
         world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
         world.forget_deletions(deletion::KEPT_FOR, now);
     }
 
-    /// Another process decides now, and remembers for itself.
-    pub(crate) fn forget_waits(&self) {
-        self.world_mut().memory_mut().lose_lease();
-    }
-
     async fn look_at(&self, key: &Key) -> Again {
-        if !self.world().is_complete() {
-            // Nothing is decided on incomplete knowledge; completion looks at everything.
+        if !self.is_to_look_at(key) {
             return Again::OnChange;
         }
-        let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
-        if self.world().settings().only_rule.is_some() && !is_the_rules {
-            // A process that serves one rule leaves the rest to a process that serves everything.
-            return Again::OnChange;
+        self.hooks.see_warned(key);
+        if let Some(wait) = self.pace.too_soon(key) {
+            return Again::After(wait);
         }
-        if self.is_out_of_sight(key) {
-            return Again::OnChange;
-        }
-        self.see_warned(key);
         match key {
-            Key::Slot(slot) => self.slot(slot).await,
-            Key::Rule(rule) => self.rule(rule).await,
+            Key::Slot(slot) => self.slots.handle(slot).await,
+            Key::Rule(rule) => self.rules.handle(rule).await,
             Key::RuleStatus(rule) => match rule.annotated() {
-                Some(source) => self.annotated_status(key, rule, &source).await,
-                None => self.rule_status(key, rule).await,
+                Some(source) => self.annotated.rule(key, rule, &source).await,
+                None => self.statuses.rule(key, rule).await,
             },
-            Key::Workload(workload) => self.workload(workload).await,
-            Key::Monitor(monitor) => self.monitor(monitor).await,
+            Key::Workload(workload) => self.workloads.handle(workload).await,
+            Key::Monitor(monitor) => self.monitors.handle(monitor).await,
             Key::MonitorStatus(monitor) => match monitor.annotated() {
-                Some(object) => self.annotated_monitor_status(key, monitor, &object).await,
-                None => self.monitor_status(key, monitor).await,
+                Some(object) => self.annotated.monitor(key, monitor, &object).await,
+                None => self.statuses.monitor(key, monitor).await,
             },
-            Key::Policy(name) => self.policy_status(key, name).await,
-            Key::Misspelt(object) => self.tell_misspelt_annotations(object).await,
-            Key::Scan => {
-                self.scan_wanted.notify_one();
+            Key::Policy(name) => self.statuses.policy(key, name).await,
+            Key::Misspelt(object) => {
+                self.announcer.misspelt_annotations(object).await;
                 Again::OnChange
             }
-            Key::SourceIndex => self.publish_sources(key).await,
-            Key::Hooks => self.keep_hooks().await,
-            Key::DigestKey => self.keep_digest_key().await,
+            Key::Scan => {
+                self.scanner.request();
+                Again::OnChange
+            }
+            Key::SourceIndex => self.source_index.handle(key).await,
+            Key::Hooks => self.hooks.handle().await,
+            Key::DigestKey => self.digest_key.handle().await,
         }
     }
 
-    /// What is not seen is left as it is, until its namespace comes into sight: then everything is looked at.
-    /// Hooks, policies and the webhook's index belong to the whole cluster, and are not for a process that
-    /// looks at some of it; the key of digests is our own.
-    fn is_out_of_sight(&self, key: &Key) -> bool {
-        let world = self.world();
-        let of_ours = *key == Key::DigestKey;
-        world.namespace_scope().is_some()
-            && !of_ours
-            && key.namespace().is_none_or(|namespace| !world.sees(namespace))
+    /// Nothing is decided on incomplete knowledge; completion looks at everything. A process that serves one rule
+    /// leaves the rest to a process that serves everything. And what is not seen is left as it is, until its
+    /// namespace comes into sight: then everything is looked at. Hooks, policies and the webhook's index belong to
+    /// the whole cluster, and are not for a process that looks at some of it; the key of digests is our own.
+    fn is_to_look_at(&self, key: &Key) -> bool {
+        let world = self.context.world();
+        let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
+        let is_seen = || {
+            world.namespace_scope().is_none()
+                || *key == Key::DigestKey
+                || key.namespace().is_some_and(|namespace| world.sees(namespace))
+        };
+        world.is_complete() && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()
     }
-
-    fn world(&self) -> RwLockReadGuard<'_, World> {
-        self.world.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn world_mut(&self) -> RwLockWriteGuard<'_, World> {
-        self.world.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The wall clock; the only place of this folder that reads it.
-fn now() -> Timestamp {
-    Timestamp::now()
 }

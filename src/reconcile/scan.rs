@@ -1,12 +1,17 @@
 //! What is there already, held against the policies: read page by page while nothing more urgent waits,
 //! judged, and dropped.
 
-use std::{convert::Infallible, sync::PoisonError, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use futures::FutureExt as _;
-use tokio::time::Instant;
+use kube::Client;
+use tokio::{sync::Notify, time::Instant};
 
-use super::{Lane, Reconciler, now, verify::GIVES_WAY_IN_ALL};
+use super::{
+    Lane,
+    context::{Context, now},
+    verify::{GIVES_WAY_IN_ALL, give_way},
+};
 use crate::{
     api::PolicyKind,
     model::Bytes,
@@ -46,24 +51,40 @@ enum ScanError {
     Panic(PolicyKind),
 }
 
-impl Reconciler {
+/// Holds what is there against the policies.
+pub(super) struct Scanner {
+    context: Context,
+    client: Client,
+    wanted: Notify,
+}
+
+impl Scanner {
+    pub(super) fn new(context: Context, client: Client) -> Self {
+        Self { context, client, wanted: Notify::new() }
+    }
+
+    /// Has everything looked at once more.
+    pub(super) fn request(&self) {
+        self.wanted.notify_one();
+    }
+
     /// Looks at what policies speak of whenever somebody asks for it, until dropped.
-    pub(crate) async fn scan(&self) -> Infallible {
+    pub(super) async fn run(&self) -> Infallible {
         let (mut ended, mut last) = (Instant::now(), Ok(Duration::ZERO));
         loop {
-            self.scan_wanted.notified().await;
-            while ended.elapsed() < rest(last, is_unscanned(&self.world())) {
+            self.wanted.notified().await;
+            while ended.elapsed() < rest(last, is_unscanned(&self.context.world())) {
                 tokio::time::sleep(STEP).await;
             }
             // This scan answers all requests made until now.
-            self.scan_wanted.notified().now_or_never();
+            self.wanted.notified().now_or_never();
             let mut busy = Duration::ZERO;
             last = match self.scan_once(&mut busy).await {
                 Ok(()) => Ok(busy),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "what is there could not be held against the policies");
-                    self.scan_wanted.notify_one();
+                    self.request();
                     Err(busy)
                 }
             };
@@ -73,7 +94,7 @@ impl Reconciler {
 
     /// Adds to `busy` how long it took, without the pauses.
     async fn scan_once(&self, busy: &mut Duration) -> Result<(), ScanError> {
-        let mut scan = Scan::begin(&self.world());
+        let mut scan = Scan::begin(&self.context.world());
         let mut seen = 0;
         for kind in scan.kinds() {
             let (mut next, mut most) = (None, FIRST_PAGE);
@@ -83,7 +104,7 @@ impl Reconciler {
                 // minutes.
                 if list_begun.elapsed() < GIVES_WAY_IN_ALL {
                     tokio::time::sleep(pause).await;
-                    self.give_way().await;
+                    give_way(&self.context).await;
                 }
                 let begun = Instant::now();
                 let page = self.page_of(kind, most, next.as_deref()).await?;
@@ -112,9 +133,9 @@ impl Reconciler {
             "what is there was held against the policies"
         );
         let told: Vec<_> = standing.keys().cloned().collect();
-        self.world_mut().set_scan_results(standing);
+        self.context.world_mut().set_scan_results(standing);
         for name in told {
-            self.queue.add(Key::Policy(name), Lane::Change);
+            self.context.queue().add(Key::Policy(name), Lane::Change);
         }
         Ok(())
     }
@@ -139,10 +160,10 @@ impl Reconciler {
     /// An object that cannot be read is left out: its readers will say so. Judging can take half a second for
     /// each policy, and nothing else may wait for it; it ends by its own budget.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
-        let world = self.world.clone();
+        let context = self.context.clone();
         let work = move || {
             if let Ok(object) = Candidate::decode(kind, &text) {
-                let judges = scan.judges_of(&world.read().unwrap_or_else(PoisonError::into_inner), &object);
+                let judges = scan.judges_of(&context.world(), &object);
                 scan.judge(&judges, &object, now());
             }
             scan

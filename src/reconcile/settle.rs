@@ -6,9 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Reconciler,
-    fetch::{FetchError, Fetched},
-    now,
+    context::{Context, now},
+    fetch::{FetchError, Fetched, Fetcher},
 };
 use crate::{
     model::World,
@@ -63,18 +62,28 @@ pub(super) enum Unplanned<P> {
     Failed(P, FetchError),
 }
 
-impl Reconciler {
+/// Plans, and fetches what plans lack.
+pub(super) struct Planner {
+    context: Context,
+    fetcher: Fetcher,
+}
+
+impl Planner {
+    pub(super) fn new(context: Context, fetcher: Fetcher) -> Self {
+        Self { context, fetcher }
+    }
+
     /// A plan that lacks nothing.
     pub(super) async fn planned<P: Plan>(
         &self,
         plan: impl Fn(&World, Timestamp) -> P,
     ) -> Result<P, Unplanned<P>> {
         for _ in 0..ROUNDS {
-            let plan = plan(&self.world(), now());
+            let plan = plan(&self.context.world(), now());
             if plan.needs().is_empty() {
                 return Ok(plan);
             }
-            match self.fetch(plan.needs()).await {
+            match self.fetcher.fetch(plan.needs()).await {
                 Ok(Fetched::All) => {}
                 Ok(Fetched::Ahead) => return Err(Unplanned::Soon),
                 Err(error) => return Err(Unplanned::Failed(plan, error)),

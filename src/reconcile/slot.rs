@@ -1,17 +1,20 @@
 //! One slot: plan, fetch what is lacking, write, remember what became of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Again, Lane, Reconciler,
+    Again, Lane,
     authority::{STANDING_ANSWER, can_be_withdrawn},
-    now,
-    settle::{SOON, Unplanned},
+    context::{Context, now},
+    guard::CopyGuard,
+    lag::Lag,
+    settle::{Planner, SOON, Unplanned},
 };
 use crate::{
-    act::outcome::Outcome,
+    act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
     model::WriteFault,
     names::{NamespacedName, ObjectKey},
+    observe::crds::Definitions,
     plan::{
         Key, at_after,
         copy::{AGAIN, CopyAction, SlotPlan, attempted, claims::claims_on, plan_slot, repaired, spread},
@@ -23,9 +26,33 @@ const WHEN_INTACT: Duration = Duration::from_secs(30);
 /// How long a status waits for further news of its rule.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
-impl Reconciler {
-    pub(super) async fn slot(&self, slot: &ObjectKey) -> Again {
-        let plan = match self.planned(|world, now| plan_slot(world, slot, now)).await {
+/// Reconciles copies.
+pub(super) struct SlotHandler {
+    context: Context,
+    planner: Arc<Planner>,
+    guard: CopyGuard,
+    copies: CopyWriter,
+    /// Whether our own kinds are there to stay.
+    definitions: Definitions,
+    reporter: Reporter,
+    lag: Arc<Lag>,
+}
+
+impl SlotHandler {
+    pub(super) fn new(
+        context: Context,
+        planner: Arc<Planner>,
+        guard: CopyGuard,
+        copies: CopyWriter,
+        definitions: Definitions,
+        reporter: Reporter,
+        lag: Arc<Lag>,
+    ) -> Self {
+        Self { context, planner, guard, copies, definitions, reporter, lag }
+    }
+
+    pub(super) async fn handle(&self, slot: &ObjectKey) -> Again {
+        let plan = match self.planner.planned(|world, now| plan_slot(world, slot, now)).await {
             Ok(plan) => plan,
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Failed(plan, error)) => {
@@ -36,10 +63,10 @@ impl Reconciler {
         };
         if let Some(rule) = self.rule_to_ask_again(&plan) {
             // Before everything else: all of the rule's slots wait for it.
-            self.queue.add(Key::Rule(rule), Lane::NewNamespace);
+            self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
             return Again::After(SOON);
         }
-        self.lag.planned(slot, &plan, self.queue.waited(&Key::Slot(slot.clone())));
+        self.lag.planned(slot, &plan, self.context.queue().waited(&Key::Slot(slot.clone())));
         let again = self.carry_out(slot, &plan).await;
         self.tell_rules(slot, &plan);
         again
@@ -50,7 +77,7 @@ impl Reconciler {
     fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<NamespacedName> {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
-        let world = self.world();
+        let world = self.context.world();
         world.rules().get(&rule).filter(|facts| can_be_withdrawn(&rule, facts))?;
         let asked = world.rule_authority(&rule)?.asked;
         (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
@@ -60,7 +87,7 @@ impl Reconciler {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
             if plan.recheck.is_none() {
-                self.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
+                self.context.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
@@ -71,7 +98,7 @@ impl Reconciler {
             return Again::After(WHEN_INTACT);
         }
         let refused = match action {
-            CopyAction::Write(write) => self.refused_by_policy(slot, write).await,
+            CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
         let outcome = match refused {
@@ -98,7 +125,7 @@ impl Reconciler {
 
     async fn missing_definition(&self) -> Option<String> {
         let (rules_gone, listed_under) = {
-            let world = self.world();
+            let world = self.context.world();
             (world.rules_gone(), world.definition().cloned())
         };
         self.definitions.missing(rules_gone, listed_under.as_ref()).await
@@ -107,7 +134,7 @@ impl Reconciler {
     /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything
     /// new.
     fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) -> bool {
-        let mut world = self.world_mut();
+        let mut world = self.context.world_mut();
         let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
         let CopyAction::Write(write) = action else { return true };
         let digest = &write.intent.marks.digest;
@@ -145,12 +172,12 @@ impl Reconciler {
     /// The rules that this slot matters to will want to say so.
     fn tell_rules(&self, slot: &ObjectKey, plan: &SlotPlan) {
         let rules: Vec<_> = {
-            let world = self.world();
+            let world = self.context.world();
             let claiming = claims_on(&world, slot).into_iter().map(|claim| claim.rule.clone());
             claiming.chain(plan.rule.clone()).collect()
         };
         for rule in rules {
-            self.queue.add_by(Key::RuleStatus(rule), STATUS_AFTER);
+            self.context.queue().add_by(Key::RuleStatus(rule), STATUS_AFTER);
         }
     }
 }

@@ -1,25 +1,42 @@
 //! The index of annotated sources: published where it differs from what is there.
 
-use super::{Again, Reconciler};
+use std::sync::Arc;
+
+use super::{Again, context::Context, pace::StatusPace};
 use crate::{
     act::{
         outcome::Outcome,
         source_index::{Version, write_source_index},
+        writer::Writer,
     },
-    observe::content::{Content, ContentError},
+    observe::content::{Content, ContentError, Contents},
     plan::{
         Key,
         copy::{SourceIndex, source_index_key},
     },
 };
 
-impl Reconciler {
-    pub(super) async fn publish_sources(&self, key: &Key) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+/// Reconciles the ConfigMap with the index.
+pub(super) struct SourceIndexHandler {
+    context: Context,
+    pace: Arc<StatusPace>,
+    contents: Arc<Contents>,
+    writer: Writer,
+}
+
+impl SourceIndexHandler {
+    pub(super) fn new(
+        context: Context,
+        pace: Arc<StatusPace>,
+        contents: Arc<Contents>,
+        writer: Writer,
+    ) -> Self {
+        Self { context, pace, contents, writer }
+    }
+
+    pub(super) async fn handle(&self, key: &Key) -> Again {
         let (at, index) = {
-            let world = self.world();
+            let world = self.context.world();
             (source_index_key(&world), SourceIndex::of(&world))
         };
         let live = match self.contents.fetch(&at).await {
@@ -39,7 +56,7 @@ impl Reconciler {
             .map(|live| Version { uid: live.uid.clone(), resource_version: live.resource_version.clone() });
         match write_source_index(&self.writer, &at, version.as_ref(), &index).await {
             Outcome::Done => {
-                self.told(key);
+                self.pace.told(key);
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,

@@ -1,23 +1,26 @@
-//! Statuses: written when they differ from what is there, and at most every two seconds an object.
+//! Statuses: written when they differ from what is there.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::sync::Arc;
 
 use kube::Resource;
 use serde::Serialize;
-use tokio::time::Instant;
 
-use super::{Again, Lane, Reconciler, now};
+use super::{
+    Again, Lane,
+    announce::Announcer,
+    context::{Context, now},
+    metrics::Tallies,
+    pace::StatusPace,
+};
 use crate::{
     act::{
         outcome::Outcome,
+        report::Reporter,
         status::{StatusOf, write_status},
+        writer::Writer,
     },
     api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus},
     explain::monitor_report,
-    model::{Authority, Declared},
     names::NamespacedName,
     plan::{
         Key,
@@ -27,20 +30,34 @@ use crate::{
     },
 };
 
-const AT_MOST_EVERY: Duration = Duration::from_secs(2);
-/// When to see whether the API server has answered what an object may do.
-const FOR_AN_ANSWER: Duration = Duration::from_millis(200);
+/// Reconciles the statuses of rules, monitors and policies.
+pub(super) struct StatusHandler {
+    context: Context,
+    pace: Arc<StatusPace>,
+    writer: Writer,
+    announcer: Announcer,
+    reporter: Reporter,
+    tallies: Arc<Tallies>,
+}
 
-impl Reconciler {
-    pub(super) async fn rule_status(&self, key: &Key, rule: &NamespacedName) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+impl StatusHandler {
+    pub(super) fn new(
+        context: Context,
+        pace: Arc<StatusPace>,
+        writer: Writer,
+        announcer: Announcer,
+        reporter: Reporter,
+        tallies: Arc<Tallies>,
+    ) -> Self {
+        Self { context, pace, writer, announcer, reporter, tallies }
+    }
+
+    pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName) -> Again {
         let (uid, before, after) = {
-            let world = self.world();
+            let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
-                return self.forget_status(key);
+                return self.pace.forget(key);
             };
             let (status, tally) = rule_report(&world, rule, now()).unzip();
             if tally.is_some() {
@@ -48,7 +65,7 @@ impl Reconciler {
             }
             (facts.uid.clone(), facts.status.clone(), status)
         };
-        self.note_room(rule, before.as_ref(), after.as_ref());
+        note_room(&self.context, rule, before.as_ref(), after.as_ref());
         let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
         let news = said(&after).filter(|_| said(&before).is_none());
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
@@ -59,26 +76,10 @@ impl Reconciler {
         again
     }
 
-    /// A rule that came to too many copies and does not any more makes those that are lacking.
-    pub(super) fn note_room(
-        &self,
-        rule: &NamespacedName,
-        before: Option<&CopyratorRuleStatus>,
-        after: Option<&CopyratorRuleStatus>,
-    ) {
-        if before.is_some_and(says_too_many) && after.is_some_and(|after| !says_too_many(after)) {
-            let slots = slots_to_check(&self.world(), rule);
-            slots.into_iter().for_each(|slot| self.queue.add(slot, Lane::Change));
-        }
-    }
-
-    pub(super) async fn monitor_status(&self, key: &Key, monitor: &NamespacedName) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+    pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName) -> Again {
         let (uid, before, report) = {
-            let world = self.world();
-            let Some(facts) = world.monitors().get(monitor) else { return self.forget_status(key) };
+            let world = self.context.world();
+            let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
             // What its pods run with is written elsewhere, and nothing to compare.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
@@ -88,18 +89,15 @@ impl Reconciler {
         let (after, failed) = report.map(|report| (report.status, report.stage_failed)).unzip();
         let (again, is_written) = self.write::<ConfigMonitor, _>(key, of, before.clone(), after).await;
         if let Some(failed) = failed.filter(|_| is_written) {
-            self.tell_of_failures(monitor, before.as_ref(), failed).await;
+            self.announcer.stage_failures(monitor, before.as_ref(), failed).await;
         }
         again
     }
 
-    pub(super) async fn policy_status(&self, key: &Key, name: &Arc<str>) -> Again {
-        if let Some(wait) = self.too_soon(key) {
-            return Again::After(wait);
-        }
+    pub(super) async fn policy(&self, key: &Key, name: &Arc<str>) -> Again {
         let (uid, before, after) = {
-            let world = self.world();
-            let Some(facts) = world.policies().get(name) else { return self.forget_status(key) };
+            let world = self.context.world();
+            let Some(facts) = world.policies().get(name) else { return self.pace.forget(key) };
             (facts.uid.clone(), facts.status.clone(), policy_status(&world, name, now()))
         };
         let of = StatusOf { namespace: None, name, uid: &uid };
@@ -123,7 +121,7 @@ impl Reconciler {
         };
         let again = match write_status::<K>(&self.writer, of, &after).await {
             Outcome::Done => {
-                self.told(key);
+                self.pace.told(key);
                 return (Again::OnChange, true);
             }
             Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
@@ -140,42 +138,17 @@ impl Reconciler {
         };
         (again, false)
     }
-
-    /// Something was said about this key: the next word waits.
-    pub(super) fn told(&self, key: &Key) {
-        let mut written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.insert(key.clone(), Instant::now());
-    }
-
-    /// How long a status waits: for two seconds since it was last written, and for the answer where the API
-    /// server is being asked what its object may do. Else the status would say for two seconds that nobody
-    /// knows, with copies there.
-    pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
-        if self.unanswered(key).is_some_and(|asking| self.queue.is_at(&asking)) {
-            return Some(FOR_AN_ANSWER);
-        }
-        let written = self.status_written.lock().unwrap_or_else(PoisonError::into_inner);
-        AT_MOST_EVERY.checked_sub(written.get(key)?.elapsed()).filter(|wait| !wait.is_zero())
-    }
-
-    /// The key that asks what the object of a status may do, while that is not known.
-    fn unanswered(&self, key: &Key) -> Option<Key> {
-        let world = self.world();
-        match key {
-            Key::RuleStatus(rule) => is_unanswered(world.rules().get(rule)?, world.rule_authority(rule))
-                .then(|| Key::Rule(rule.clone())),
-            Key::MonitorStatus(of) => is_unanswered(world.monitors().get(of)?, world.monitor_authority(of))
-                .then(|| Key::Monitor(of.clone())),
-            _ => None,
-        }
-    }
-
-    pub(super) fn forget_status(&self, key: &Key) -> Again {
-        self.status_written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        Again::OnChange
-    }
 }
 
-fn is_unanswered<S, C, T>(facts: &Declared<S, C, T>, known: Option<&Authority>) -> bool {
-    !known.is_some_and(|known| known.uid == facts.uid && known.generation == facts.generation)
+/// A rule that came to too many copies and does not any more makes those that are lacking.
+pub(super) fn note_room(
+    context: &Context,
+    rule: &NamespacedName,
+    before: Option<&CopyratorRuleStatus>,
+    after: Option<&CopyratorRuleStatus>,
+) {
+    if before.is_some_and(says_too_many) && after.is_some_and(|after| !says_too_many(after)) {
+        let slots = slots_to_check(&context.world(), rule);
+        slots.into_iter().for_each(|slot| context.queue().add(slot, Lane::Change));
+    }
 }

@@ -3,13 +3,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    convert::Infallible,
+    sync::{Mutex, RwLock},
 };
 
 use futures::{FutureExt, future::BoxFuture};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ use crate::{
     hooks::Endpoint,
     intake::{watched::Watched, workload::Workload},
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{Authority, Declared, ObjectFacts, Store},
+    model::{Authority, Declared, ObjectFacts, Store, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     serve::readiness::Readiness,
     validate::CompiledMonitor,
@@ -184,7 +185,6 @@ fn web() -> WorkloadKey {
 fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
     let client = server.client();
     let writer = Writer::new(WriteClient::of(client.clone()), Arc::new(Always));
-    let contents = Arc::new(Contents::new(client.clone()));
     let config = Config {
         cluster: Target::default(),
         webhook: false,
@@ -217,14 +217,9 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
     };
     let hooks = Readiness::new(CancellationToken::new()).require("hooks");
     let world = Arc::new(RwLock::new(world));
-    Reconciler {
+    let handles = Handles {
         client: client.clone(),
-        world: world.clone(),
-        queue: Arc::default(),
-        copies: CopyWriter::new(writer.clone(), contents.clone()),
         account: "us".into(),
-        contents,
-        restarter: Restarter::new(writer.clone()),
         hooks: HookWriter::new(
             client.clone(),
             writer.clone(),
@@ -238,13 +233,9 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         authorizer: oracle.clone(),
         trusted_writers: TrustedWriters::default(),
         definitions: Definitions::new(client.clone()),
-        reporter: Reporter::new(&WriteClient::of(client), "host", world),
-        lag: Lag::default(),
-        tallies: Arc::default(),
-        scan_wanted: Notify::new(),
-        status_written: Mutex::default(),
-        warned: Mutex::default(),
-    }
+        reporter: Reporter::new(&WriteClient::of(client), "host", world.clone()),
+    };
+    Reconciler::new(Context::new(world, Arc::default()), handles)
 }
 
 #[tokio::test]
@@ -253,13 +244,17 @@ async fn an_account_is_asked_about_anew_before_anything_restarts() {
     for (answer, restarts) in [(None, false), (Some(false), false), (Some(true), true)] {
         let (server, oracle) = (Server::default(), Arc::new(Oracle(Mutex::new(answer))));
         let reconciler = reconciler(&server, &oracle, world(spec.clone(), "old"));
-        reconciler.queue.open();
-        assert!(matches!(reconciler.workload(&web()).await, Again::After(_)));
-        assert_eq!(reconciler.queue.next().await, Key::Monitor(monitor_name()), "it asks, once for all");
+        reconciler.context.queue().open();
+        assert!(matches!(reconciler.workloads.handle(&web()).await, Again::After(_)));
+        assert_eq!(
+            reconciler.context.queue().next().await,
+            Key::Monitor(monitor_name()),
+            "it asks, once for all"
+        );
         assert!(server.patched().is_empty());
-        let again = reconciler.monitor(&monitor_name()).await;
+        let again = reconciler.monitors.handle(&monitor_name()).await;
         assert_eq!(matches!(again, Again::Backoff(_)), answer.is_none(), "{answer:?}: {again:?}");
-        reconciler.workload(&web()).await;
+        reconciler.workloads.handle(&web()).await;
         assert_eq!(!server.patched().is_empty(), restarts, "{answer:?}");
     }
     // And before pods go that it finds itself.
@@ -268,10 +263,10 @@ async fn an_account_is_asked_about_anew_before_anything_restarts() {
     spec["strategy"] = json!({"type": "Delete"});
     let (server, oracle) = (Server::default(), Arc::new(Oracle::default()));
     let reconciler = reconciler(&server, &oracle, world(spec, "old"));
-    assert!(matches!(reconciler.monitor(&monitor_name()).await, Again::Backoff(_)));
+    assert!(matches!(reconciler.monitors.handle(&monitor_name()).await, Again::Backoff(_)));
     assert!(server.patched().is_empty(), "recorded");
     *oracle.0.lock().unwrap() = Some(true);
-    reconciler.monitor(&monitor_name()).await;
+    reconciler.monitors.handle(&monitor_name()).await;
     assert_eq!(server.patched().len(), 1);
 }
 
@@ -281,9 +276,12 @@ async fn a_restart_that_met_another_writer_comes_back() {
     let spec = json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}]});
     let reconciler = reconciler(&server, &oracle, world(spec, "old"));
     server.patches.lock().unwrap().push_back(409);
-    assert_eq!(reconciler.workload(&web()).await, Again::Backoff(None));
-    assert!(reconciler.world().memory().workload(&web()).attempt.is_none(), "a conflict is no refusal");
-    assert_eq!(reconciler.workload(&web()).await, Again::OnChange);
+    assert_eq!(reconciler.workloads.handle(&web()).await, Again::Backoff(None));
+    assert!(
+        reconciler.context.world().memory().workload(&web()).attempt.is_none(),
+        "a conflict is no refusal"
+    );
+    assert_eq!(reconciler.workloads.handle(&web()).await, Again::OnChange);
     let patched = server.patched();
     let managers: Vec<&str> = patched.iter().map(|(manager, _)| manager.as_str()).collect();
     assert_eq!(managers, ["copyrator-restart", "copyrator-restart"]);
@@ -302,12 +300,12 @@ async fn what_pods_run_with_is_recorded_apart_from_the_status() {
     let (server, oracle) = (Server::default(), Arc::new(Oracle::default()));
     let reconciler = reconciler(&server, &oracle, world(spec, "old"));
     server.patches.lock().unwrap().push_back(409);
-    assert_eq!(reconciler.monitor(&monitor_name()).await, Again::Backoff(None));
+    assert_eq!(reconciler.monitors.handle(&monitor_name()).await, Again::Backoff(None));
     assert!(
-        reconciler.world().monitors()[&monitor_name()].status.is_none(),
+        reconciler.context.world().monitors()[&monitor_name()].status.is_none(),
         "what was not written is not known"
     );
-    assert_eq!(reconciler.monitor(&monitor_name()).await, Again::OnChange);
+    assert_eq!(reconciler.monitors.handle(&monitor_name()).await, Again::OnChange);
 
     let recorded = server.patched().pop().unwrap();
     assert_eq!(recorded.0, "copyrator-pods");
@@ -317,9 +315,9 @@ async fn what_pods_run_with_is_recorded_apart_from_the_status() {
 
     let status = json!({"podsApplied": applied});
     let status = serde_json::from_value(status).unwrap();
-    reconciler.world_mut().edit_monitor(&monitor_name(), |facts| facts.status = status);
+    reconciler.context.world_mut().edit_monitor(&monitor_name(), |facts| facts.status = status);
     let key = Key::MonitorStatus(monitor_name());
-    reconciler.monitor_status(&key, &monitor_name()).await;
+    reconciler.look_at(&key).await;
     let status = server.patched().pop().unwrap();
     assert_eq!(status.0, "copyrator-status");
     assert!(
@@ -338,16 +336,16 @@ async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
     world.forget_monitor_authority(&monitor_name(), |_| true);
     let reconciler = reconciler(&server, &oracle, world);
     let (asking, status) = (Key::Monitor(monitor_name()), Key::MonitorStatus(monitor_name()));
-    reconciler.queue.open();
-    reconciler.queue.add(asking.clone(), Lane::Change);
+    reconciler.context.queue().open();
+    reconciler.context.queue().add(asking.clone(), Lane::Change);
     for _ in ["waits", "is being looked at"] {
-        assert!(matches!(reconciler.monitor_status(&status, &monitor_name()).await, Again::After(_)));
+        assert!(matches!(reconciler.look_at(&status).await, Again::After(_)));
         assert!(server.patched().is_empty());
-        let _ = reconciler.queue.next().now_or_never();
+        let _ = reconciler.context.queue().next().now_or_never();
     }
-    let again = reconciler.monitor(&monitor_name()).await;
-    reconciler.queue.done(&asking, again);
-    reconciler.monitor_status(&status, &monitor_name()).await;
+    let again = reconciler.monitors.handle(&monitor_name()).await;
+    reconciler.context.queue().done(&asking, again);
+    reconciler.look_at(&status).await;
     let said = server.patched().pop().unwrap().1;
     assert_eq!(said["status"]["conditions"][0]["reason"], "Watching", "{said}");
 }

@@ -3,9 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kube::Client;
 use tokio::time::Instant;
 
-use super::{Lane, Reconciler, now};
+use super::{
+    Lane,
+    context::{Context, now},
+};
 use crate::{
     model::Bytes,
     names::{Kind, ObjectKey},
@@ -26,12 +30,22 @@ pub(super) const GIVES_WAY_IN_ALL: Duration = Duration::from_secs(120);
 /// How long a page gives way to what is more urgent.
 const GIVES_WAY: u32 = 100;
 
-impl Reconciler {
+/// Compares copies with their sources by content.
+pub(super) struct Verifier {
+    context: Context,
+    client: Client,
+}
+
+impl Verifier {
+    pub(super) fn new(context: Context, client: Client) -> Self {
+        Self { context, client }
+    }
+
     /// Compares every copy with its source by content, and has those looked at that differ.
-    pub(crate) async fn verify(&self) {
+    pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
-            let world = self.world();
+            let world = self.context.world();
             match world.namespace_scope() {
                 None => vec![None],
                 Some(_) => world.namespaces().keys().cloned().map(Some).collect(),
@@ -60,7 +74,7 @@ impl Reconciler {
             // A sweep that has given way for long must hurry, or it would begin anew each time and never come
             // to the end.
             if begun.elapsed() < GIVES_WAY_IN_ALL {
-                self.give_way().await;
+                give_way(&self.context).await;
             }
             let page = page(&self.client, kind, namespace, self.page_size(), next.as_deref()).await?;
             seen += page.copies.len();
@@ -74,7 +88,7 @@ impl Reconciler {
 
     /// Whether there is something to do about a copy, by its content; it is looked at then.
     fn differs(&self, slot: &ObjectKey, content: &Content) -> bool {
-        let world = &mut *self.world_mut();
+        let world = &mut *self.context.world_mut();
         let Some(key) = world.key().filter(|_| world.is_complete()) else { return false };
         let print = content.fingerprint(key);
         let is_current = world
@@ -88,27 +102,28 @@ impl Reconciler {
         let plan = plan_slot(world, slot, now());
         let differs = plan.action.is_some() || !plan.needs.is_empty();
         if differs {
-            self.queue.add(Key::Slot(slot.clone()), Lane::Sweep);
+            self.context.queue().add(Key::Slot(slot.clone()), Lane::Sweep);
         } else {
             world.forget_fingerprint(slot);
         }
         differs
     }
 
-    pub(super) async fn give_way(&self) {
-        for _ in 0..GIVES_WAY {
-            tokio::time::sleep(BREATH).await;
-            if self.queue.is_calm() {
-                return;
-            }
-        }
-    }
-
     fn page_size(&self) -> u32 {
-        let world = self.world();
+        let world = self.context.world();
         let sources =
             world.fingerprints().filter(|(key, _)| world.copies_of_source(&key.named()).next().is_some());
         let largest = sources.map(|(_, print)| print.size()).max().unwrap_or_default();
         (PAGE_BYTES.0 / largest.max(1)).clamp(1, PAGE) as u32
+    }
+}
+
+/// Waits while something more urgent does, for a while.
+pub(super) async fn give_way(context: &Context) {
+    for _ in 0..GIVES_WAY {
+        tokio::time::sleep(BREATH).await;
+        if context.queue().is_calm() {
+            return;
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! One workload: plan, fetch what is lacking, restart, remember what became of it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{
-    Again, Lane, Reconciler,
+    Again, Lane,
+    announce::Announcer,
     authority::STANDING_ANSWER,
-    now,
+    context::{Context, now},
     restart::became,
-    settle::{SOON, Unplanned},
+    settle::{Planner, SOON, Unplanned},
 };
 use crate::{
+    act::{report::Reporter, restart::Restarter},
     model::{RestartAttempt, WorkloadFacts, World},
     names::{NamespacedName, WorkloadKey},
     plan::{
@@ -26,10 +28,29 @@ use crate::{
 /// How long a status waits for further news of its monitor.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
-impl Reconciler {
-    pub(super) async fn workload(&self, workload: &WorkloadKey) -> Again {
-        self.tell_misspelt(workload).await;
-        let planned = self.planned(|world, now| {
+/// Reconciles workloads: restarts them, or records what they run with.
+pub(super) struct WorkloadHandler {
+    context: Context,
+    planner: Arc<Planner>,
+    restarter: Restarter,
+    announcer: Announcer,
+    reporter: Reporter,
+}
+
+impl WorkloadHandler {
+    pub(super) fn new(
+        context: Context,
+        planner: Arc<Planner>,
+        restarter: Restarter,
+        announcer: Announcer,
+        reporter: Reporter,
+    ) -> Self {
+        Self { context, planner, restarter, announcer, reporter }
+    }
+
+    pub(super) async fn handle(&self, workload: &WorkloadKey) -> Again {
+        self.announcer.misspelt(workload).await;
+        let planned = self.planner.planned(|world, now| {
             let plan = plan_workload(world, workload, now);
             let facts = world.workloads().get(workload).filter(|_| plan.action.is_some());
             let asking = facts.map(|facts| monitors_to_ask_again(world, workload, facts, now));
@@ -40,7 +61,7 @@ impl Reconciler {
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Failed(_, error)) => {
                 tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
-                let turn = settle_unplanned(&mut self.world_mut(), workload);
+                let turn = settle_unplanned(&mut self.context.world_mut(), workload);
                 self.take_turns(workload, turn).await;
                 self.status_of_monitors(workload);
                 return Again::Backoff(None);
@@ -49,7 +70,7 @@ impl Reconciler {
         if !asking.is_empty() {
             // Before everything else: all of the monitor's workloads wait for it.
             let keys = asking.into_iter().map(Key::Monitor);
-            keys.for_each(|key| self.queue.add(key, Lane::NewNamespace));
+            keys.for_each(|key| self.context.queue().add(key, Lane::NewNamespace));
             return Again::After(SOON);
         }
         let is_restart = plan.action.as_ref().is_some_and(RestartAction::restarts);
@@ -63,16 +84,16 @@ impl Reconciler {
     }
 
     fn status_of_monitors(&self, workload: &WorkloadKey) {
-        let monitors = monitors_reaching(&self.world(), workload);
+        let monitors = monitors_reaching(&self.context.world(), workload);
         for monitor in monitors {
-            self.queue.add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
+            self.context.queue().add_by(Key::MonitorStatus(monitor), STATUS_AFTER);
         }
     }
 
     /// The plan that is carried out, and the facts that it was made on.
     async fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<WorkloadFacts>) {
         let (plan, turn, facts) = {
-            let world = &mut *self.world_mut();
+            let world = &mut *self.context.world_mut();
             let (plan, turn) = reserve(world, workload, now());
             (plan, turn, world.workloads().get(workload).cloned())
         };
@@ -92,26 +113,27 @@ impl Reconciler {
             self.settle(workload, plan, Acted::Nothing).await;
             return wait().map_or(Again::OnChange, Again::After);
         };
-        let (why, news) = self.why(workload, plan);
+        let (why, news) = self.announcer.why(workload, plan);
         let outcome = self.restarter.act(workload, &facts, action).await;
         let label = action.label();
-        let tries = RestartAttempt::tries(self.world().memory().workload(workload).attempt.as_deref(), label);
+        let tries =
+            RestartAttempt::tries(self.context.world().memory().workload(workload).attempt.as_deref(), label);
         let (acted, again) = became(&outcome, label, tries, wait(), now());
         self.settle(workload, plan, acted).await;
         self.reporter.restart(workload, action, &why, &outcome).await;
-        self.announce(workload, news, &outcome).await;
+        self.announcer.announce(workload, news, &outcome).await;
         again
     }
 
     async fn settle(&self, workload: &WorkloadKey, plan: &WorkloadPlan, acted: Acted) {
-        let turn = settle_workload(&mut self.world_mut(), workload, plan, acted, now());
+        let turn = settle_workload(&mut self.context.world_mut(), workload, plan, acted, now());
         self.take_turns(workload, turn).await;
     }
 
     /// Has those looked at whose turn it is; workloads that wait for something else are not looked at.
     async fn take_turns(&self, workload: &WorkloadKey, turn: Turn) {
         let (next, monitors) = {
-            let world = self.world();
+            let world = self.context.world();
             let in_line = turn.in_line.then(|| next_in_line(&world, Some(now())));
             let mut next: Vec<WorkloadKey> = in_line.into_iter().flatten().collect();
             let monitors = match turn.in_order || turn.circuit_opened {
@@ -124,7 +146,7 @@ impl Reconciler {
             (next, monitors)
         };
         for workload in next {
-            self.queue.add(Key::Workload(workload), Lane::Change);
+            self.context.queue().add(Key::Workload(workload), Lane::Change);
         }
         if turn.circuit_opened {
             self.reporter.circuit_open(workload, &monitors).await;

@@ -32,7 +32,7 @@ pub(super) async fn lead(
             term = leader.acquired() => term,
         };
         tracing::info!("leading: looking at everything");
-        reconciler.queue.open();
+        reconciler.open();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut guarding = pin!(guard(&reconciler));
         let mut scanning = pin!(reconciler.scan());
@@ -40,7 +40,7 @@ pub(super) async fn lead(
         loop {
             tokio::select! {
                 () = stop.cancelled() => {
-                    reconciler.queue.close();
+                    reconciler.close();
                     return Ok(());
                 }
                 () = leader.lost(term) => break,
@@ -51,12 +51,7 @@ pub(super) async fn lead(
             }
         }
         tracing::warn!("not leading any more");
-        reconciler.queue.close();
-        reconciler.hooks.rest();
-        reconciler.digest_key.rest();
-        reconciler.tallies.clear();
-        reconciler.lag.clear();
-        reconciler.forget_waits();
+        reconciler.lose_lease();
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use kube::Client;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
-use tokio::{net::TcpListener, sync::Notify};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -23,11 +23,9 @@ use super::{
 use crate::{
     access::{Authorizer, LocalAuthorizer, ReviewAuthorizer},
     act::{
-        copies::CopyWriter,
         hooks::HookWriter,
         keys::{KeyKeeper, digest_key},
         report::Reporter,
-        restart::Restarter,
         writer::Writer,
     },
     admit::Parties,
@@ -36,12 +34,11 @@ use crate::{
     model::{Settings, Store, World},
     names::NamespacedName,
     observe::{
-        content::Contents,
         crds::Definitions,
         served::older_definitions,
         watch::{Observer, Requests},
     },
-    reconcile::{Lag, Queue, Reconciler, Requester, Snapshot, Tallies},
+    reconcile::{Context, Handles, Queue, Reconciler},
     serve::{
         Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
         admin_router, serve_https, serve_plain,
@@ -104,8 +101,8 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let readiness = Readiness::new(stop.clone());
     let mut metrics = Registry::with_prefix("copyrator");
     let world = Arc::new(RwLock::new(world(&config)));
-    let queue = Arc::new(Queue::new(throttle));
-    let requests = Arc::new(Requester { world: world.clone(), queue: queue.clone() });
+    let context = Context::new(world.clone(), Arc::new(Queue::new(throttle)));
+    let requests: Arc<dyn Requests> = Arc::new(context.clone());
     let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
@@ -117,8 +114,7 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     tell_completeness(&mut tasks, &world, &readiness);
     tell_older_definitions(&mut tasks, &client, &readiness);
     if config.reconciler {
-        let parts =
-            Reconciling { client: &client, writes: &writes, config: &config, world: &world, queue: &queue };
+        let parts = Reconciling { client: &client, writes: &writes, config: &config, world: &world, context };
         reconcile(&mut tasks, parts, &readiness, &mut metrics)?;
         load_digest_key(&mut tasks, &writes, &config, &world, requests);
     }
@@ -158,7 +154,7 @@ struct Reconciling<'a> {
     writes: &'a WriteClient,
     config: &'a Config,
     world: &'a Arc<RwLock<World>>,
-    queue: &'a Arc<Queue>,
+    context: Context,
 }
 
 fn reconcile(
@@ -167,33 +163,22 @@ fn reconcile(
     readiness: &Readiness,
     metrics: &mut Registry,
 ) -> Result<(), ServeError> {
-    let Reconciling { client, writes, config, world, queue } = parts;
+    let Reconciling { client, writes, config, world, context } = parts;
     let (elector, leader): (Elector, Leader) =
         Elector::new(writes, &config.namespace, &lease(config), &config.host, LeaseTimings::default())?;
     let writer = Writer::new(writes.clone(), Arc::new(leader.clone()));
-    let contents = Arc::new(Contents::new(client.clone()));
     let reporter = Reporter::new(writes, &config.host, world.clone());
     // A process with both roles only gets calls once it is ready, so its readiness must not depend on the
     // hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
-    let (lag, tallies) = (Lag::default(), Arc::new(Tallies::default()));
-    lag.register(metrics);
-    let snapshot = Snapshot { queue: queue.clone(), tallies: tallies.clone(), world: world.clone() };
-    metrics.register_collector(Box::new(snapshot));
     let (definitions, authorizer): (_, Arc<dyn Authorizer>) = match config.namespaces.is_empty() {
         true => (Definitions::new(client.clone()), Arc::new(ReviewAuthorizer::new(client.clone()))),
         // What works without rights over the cluster.
         false => (Definitions::published(client.clone()), Arc::new(LocalAuthorizer::new(client.clone()))),
     };
-    let reconciler = Arc::new(Reconciler {
+    let handles = Handles {
         client: client.clone(),
-        world: world.clone(),
-        queue: queue.clone(),
-        contents: contents.clone(),
-        copies: CopyWriter::new(writer.clone(), contents),
-        account: reconciler_user(config),
-        restarter: Restarter::new(writer.clone()),
         hooks: HookWriter::new(
             client.clone(),
             writer.clone(),
@@ -209,16 +194,14 @@ fn reconcile(
             readiness.remark("digestKey"),
         ),
         writer,
+        account: reconciler_user(config),
         definitions,
         authorizer,
         trusted_writers: config.trusted_writers.iter().collect(),
         reporter,
-        lag,
-        tallies,
-        scan_wanted: Notify::new(),
-        status_written: Mutex::default(),
-        warned: Mutex::default(),
-    });
+    };
+    let reconciler = Arc::new(Reconciler::new(context, handles));
+    reconciler.register(metrics);
     // The Lease is released only when no worker writes any more.
     let release = CancellationToken::new();
     tasks.spawn(
@@ -239,7 +222,7 @@ fn load_digest_key(
     client: &WriteClient,
     config: &Config,
     world: &Arc<RwLock<World>>,
-    requests: Arc<Requester>,
+    requests: Arc<dyn Requests>,
 ) {
     let (client, namespace, world, stop) =
         (client.clone(), config.namespace.clone(), world.clone(), tasks.shutdown());

@@ -1,0 +1,100 @@
+//! Asks the API server what rules and monitors may do, and lets the world know.
+
+use std::sync::Arc;
+
+use super::{
+    authority::{Decided, about_monitor, about_rule},
+    context::{Context, now},
+    deletion::DeletionInquiry,
+};
+use crate::{
+    access::{AskError, Authorizer},
+    authority::{Bounds, TrustedWriters},
+    model::World,
+    names::{Kind, NamespacedName},
+    plan::copy::targets::bounds,
+};
+
+/// Asks what the world does not know of an identity's rights.
+pub(super) struct Asker {
+    context: Context,
+    authorizer: Arc<dyn Authorizer>,
+    /// Writers of other namespaces' ServiceAccounts that count all the same.
+    trusted_writers: TrustedWriters,
+}
+
+impl Asker {
+    pub(super) fn new(
+        context: Context,
+        authorizer: Arc<dyn Authorizer>,
+        trusted_writers: TrustedWriters,
+    ) -> Self {
+        Self { context, authorizer, trusted_writers }
+    }
+
+    /// Asks whether the rule's identity may do what it declares, unless that is known.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub(super) async fn rule(&self, rule: &NamespacedName) -> Result<(), AskError> {
+        let (inquiry, asked) = {
+            let world = &mut *self.context.world_mut();
+            let asked = named(world, rule);
+            match about_rule(world, rule, &self.trusted_writers, now()) {
+                None | Some(Decided::Known) => return Ok(()),
+                Some(Decided::Answer(authority)) => {
+                    world.note_rule_authority(rule, authority);
+                    return Ok(());
+                }
+                Some(Decided::Ask(inquiry)) => (inquiry, asked),
+            }
+        };
+        let authority = inquiry.ask(&*self.authorizer, now()).await?;
+        let world = &mut *self.context.world_mut();
+        // Nobody was asked about a namespace that has come meanwhile, or come into sight; the rule is looked
+        // at again for that.
+        if named(world, rule) == asked {
+            world.note_rule_authority(rule, authority);
+        }
+        Ok(())
+    }
+
+    /// Asks whether the monitor's identity may restart what it declares, unless that is known.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Result<(), AskError> {
+        let inquiry = {
+            let world = &mut *self.context.world_mut();
+            match about_monitor(world, monitor, &self.trusted_writers, now()) {
+                None | Some(Decided::Known) => return Ok(()),
+                Some(Decided::Answer(authority)) => {
+                    world.note_monitor_authority(monitor, authority);
+                    return Ok(());
+                }
+                Some(Decided::Ask(inquiry)) => inquiry,
+            }
+        };
+        let authority = inquiry.ask(&*self.authorizer, now()).await?;
+        self.context.world_mut().note_monitor_authority(monitor, authority);
+        Ok(())
+    }
+
+    /// Asks whether a rule's identity may delete copies of a kind in a namespace.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub(super) async fn deletion(&self, of: (&NamespacedName, Kind, &Arc<str>)) -> Result<(), AskError> {
+        let inquiry = DeletionInquiry::new(&self.context.world(), of, &self.trusted_writers, now());
+        let Some(inquiry) = inquiry else { return Ok(()) };
+        let answers = inquiry.ask(&*self.authorizer, now()).await?;
+        inquiry.keep(answers, &mut self.context.world_mut());
+        Ok(())
+    }
+}
+
+/// The namespaces that a rule's identity is asked about one by one, as they are now.
+fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
+    let compiled = world.rules().get(rule)?.compiled.as_ref().ok()?;
+    Some(bounds(world, rule, compiled))
+}

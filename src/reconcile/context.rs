@@ -1,0 +1,70 @@
+//! What every handler has: the world, and the queue of what is looked at next. Watches write to both, too.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use jiff::Timestamp;
+
+use super::queue::{Lane, Queue};
+use crate::{
+    model::World,
+    observe::watch::Requests,
+    plan::{Changed, Key, everything},
+};
+
+/// What is known, and what is to be looked at. Clones share both.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    world: Arc<RwLock<World>>,
+    queue: Arc<Queue>,
+}
+
+impl Context {
+    /// Reads and changes this world, and adds to this queue.
+    pub(crate) fn new(world: Arc<RwLock<World>>, queue: Arc<Queue>) -> Self {
+        Self { world, queue }
+    }
+
+    /// What is known, to read. Nothing may be awaited while it is held.
+    pub(super) fn world(&self) -> RwLockReadGuard<'_, World> {
+        self.world.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to change.
+    pub(super) fn world_mut(&self) -> RwLockWriteGuard<'_, World> {
+        self.world.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
+    pub(super) fn sweep(&self) {
+        let keys = everything(&self.world());
+        self.queue.sweep(keys);
+    }
+}
+
+impl Requests for Context {
+    fn request(&self, changed: &Changed, keys: BTreeSet<Key>) {
+        let lane = match changed {
+            Changed::Namespace(_) => Lane::NewNamespace,
+            _ => Lane::Change,
+        };
+        for key in keys {
+            self.queue.add(key, lane);
+        }
+    }
+
+    fn complete(&self) {
+        self.sweep();
+    }
+}
+
+/// The wall clock; the only place of this folder that reads it.
+pub(super) fn now() -> Timestamp {
+    Timestamp::now()
+}

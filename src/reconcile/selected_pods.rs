@@ -1,0 +1,137 @@
+//! Pods without a workload, which a monitor's podSelector finds: plan, fetch what is lacking, record or remove, remember.
+
+use std::sync::Arc;
+
+use super::{
+    Again,
+    announce::Announcer,
+    context::{Context, now},
+    restart::became,
+    settle::{Planner, SOON, Unplanned},
+};
+use crate::{
+    act::{
+        copies::CopyWriter,
+        outcome::Outcome,
+        report::Reporter,
+        restart::Restarter,
+        status::{Version, record_pods},
+        writer::Writer,
+    },
+    model::{RestartAttempt, World},
+    names::{NamespacedName, ObjectKey},
+    plan::{
+        copy,
+        restart::{Acted, RestartState, SelectedPodsAction, plan_selected_pods, settle_pods},
+    },
+};
+
+/// Where it is written down what a monitor's pods run with, and the version of it that a decision was made
+/// on.
+enum Recorded {
+    /// In the monitor's status.
+    InStatus(Version),
+    /// On the object whose annotation declares the monitor.
+    OnObject(ObjectKey, copy::Version),
+}
+
+impl Recorded {
+    fn of(world: &World, monitor: &NamespacedName) -> Option<Self> {
+        match monitor.annotated() {
+            Some(object) => {
+                let version = copy::Version::of(world.object(&object)?);
+                Some(Self::OnObject(object, version))
+            }
+            None => world.monitors().get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
+        }
+    }
+}
+
+/// Reconciles the pods that monitors find themselves.
+pub(super) struct SelectedPods {
+    context: Context,
+    planner: Arc<Planner>,
+    restarter: Restarter,
+    copies: CopyWriter,
+    writer: Writer,
+    announcer: Announcer,
+    reporter: Reporter,
+}
+
+impl SelectedPods {
+    pub(super) fn new(
+        context: Context,
+        planner: Arc<Planner>,
+        restarter: Restarter,
+        copies: CopyWriter,
+        writer: Writer,
+        announcer: Announcer,
+        reporter: Reporter,
+    ) -> Self {
+        Self { context, planner, restarter, copies, writer, announcer, reporter }
+    }
+
+    /// The monitor's authority was settled just now.
+    pub(super) async fn reconcile(&self, monitor: &NamespacedName) -> Again {
+        let planned = self
+            .planner
+            .planned(|world, now| (plan_selected_pods(world, monitor, now), Recorded::of(world, monitor)));
+        let (plan, recorded) = match planned.await {
+            Ok(planned) => planned,
+            Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Failed(_, error)) => {
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");
+                return Again::Backoff(None);
+            }
+        };
+        let settle =
+            |removal| settle_pods(&mut self.context.world_mut(), monitor, &plan.state, removal, now());
+        let wait = plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
+        match (&plan.action, recorded) {
+            (None, _) | (_, None) => {
+                settle(Acted::Nothing);
+                wait.map_or(Again::OnChange, Again::After)
+            }
+            (Some(SelectedPodsAction::Record(label)), Some(recorded)) => {
+                settle(Acted::Nothing);
+                match self.record(monitor, &recorded, label).await {
+                    // No change of a status is an event: what this begins goes on when the watch has brought
+                    // it.
+                    Again::OnChange if plan.state == RestartState::Due => Again::After(SOON),
+                    again => again,
+                }
+            }
+            (Some(SelectedPodsAction::Remove { label, pods, how }), Some(_)) => {
+                let outcome = self.restarter.remove(&monitor.namespace, pods, *how).await;
+                let last = RestartAttempt::tries(
+                    self.context.world().memory().monitor(monitor).attempt.as_deref(),
+                    label,
+                );
+                let (removal, again) = became(&outcome, label, last, wait.or(Some(SOON)), now());
+                settle(removal);
+                let why = self.announcer.why_pods(&plan.causes, plan.due_since, Vec::new());
+                self.reporter.pods(monitor, pods, *how, &why, &outcome).await;
+                self.announcer.announce_pods(&plan.causes, monitor, &outcome).await;
+                again
+            }
+        }
+    }
+
+    /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record
+    /// fails to be written.
+    async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
+        let outcome = match recorded {
+            Recorded::InStatus(version) => record_pods(&self.writer, monitor, version, label).await,
+            Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,
+        };
+        match outcome {
+            Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
+            // Its status was written meanwhile.
+            Outcome::Stale => Again::Backoff(None),
+            outcome => {
+                tracing::warn!(%monitor, outcome = outcome.label(), "cannot record what its pods run with");
+                Again::Backoff(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Whether author annotations are kept honest, tried by dry runs.
+
+use kube::Client;
+
+use super::{Lane, context::Context};
+use crate::{
+    act::stamp_guard::{is_guarded, rules_are_guarded},
+    model::Authority,
+    names::NamespacedName,
+    plan::Key,
+};
+
+/// Tries whether the API server believes a forged stamp.
+pub(super) struct StampCheck {
+    context: Context,
+    client: Client,
+}
+
+impl StampCheck {
+    pub(super) fn new(context: Context, client: Client) -> Self {
+        Self { context, client }
+    }
+
+    /// Looks whether stamps on annotations are kept honest; where they are from now on, every object that
+    /// asks for copies or restarts by annotation is looked at again. Says whether they are, so that there is
+    /// no hurry to look again.
+    ///
+    /// # Errors
+    /// Why it cannot be seen.
+    pub(super) async fn look(&self) -> Result<bool, String> {
+        let (annotations, unhooked, own_namespace) = {
+            let world = self.context.world();
+            (
+                world.settings().annotations,
+                world.namespace_scope().is_some(),
+                world.settings().own_namespace.clone(),
+            )
+        };
+        if !annotations && !unhooked {
+            return Ok(true);
+        }
+        let guarded = (!unhooked || rules_are_guarded(&self.client, &own_namespace).await?)
+            && (!annotations || is_guarded(&self.client, &own_namespace).await?);
+        let world = &mut *self.context.world_mut();
+        if !world.set_stamps_guarded(guarded) {
+            return Ok(guarded);
+        }
+        if !guarded {
+            let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
+            tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
+        }
+        let counts = |of: &&NamespacedName| unhooked || of.annotated().is_some();
+        // What was refused for it is asked at once.
+        let is_refused = |known: &Authority| known.answer.is_err();
+        for rule in world.rules().keys().filter(counts).cloned().collect::<Vec<_>>() {
+            world.forget_rule_authority(&rule, is_refused);
+            self.context.queue().add(Key::Rule(rule), Lane::Change);
+        }
+        for monitor in world.monitors().keys().filter(counts).cloned().collect::<Vec<_>>() {
+            world.forget_monitor_authority(&monitor, is_refused);
+            self.context.queue().add(Key::Monitor(monitor), Lane::Change);
+        }
+        Ok(guarded)
+    }
+}
