@@ -195,8 +195,9 @@ impl HookWriter {
             self.canary(now).await?;
             live = live_hooks(&self.client).await?;
         }
-        // Existing hooks are written only while they are the same objects. If a user deletes them meanwhile
-        // to switch the webhook off, a write would create them again without a call having arrived.
+        // Existing hooks are written only in the version that was read. If a user deletes them meanwhile to switch
+        // the webhook off, a write would create them again without a call having arrived; and a user who has just
+        // said hands off would find the hooks changed once more.
         //
         // Defaults come before requirements, so that no write is refused in between for what a default adds.
         self.keep_one(&mutating, live.mutating).await?;
@@ -211,9 +212,10 @@ impl HookWriter {
         if live.as_ref().is_some_and(|live| says(&as_json(live), &wanted_json)) {
             return Ok(());
         }
-        // With a uid, an apply creates nothing: the API server answers 409 if that object is gone.
+        // With a uid, an apply creates nothing: the API server answers 409 if that object is gone, or has changed.
         let mut same = wanted.clone();
-        same.meta_mut().uid = live.and_then(|live| live.uid());
+        let (uid, version) = live.map(|live| (live.uid(), live.resource_version())).unwrap_or_default();
+        (same.meta_mut().uid, same.meta_mut().resource_version) = (uid, version);
         let written = self.apply(&same).await?;
         if says(&as_json(&written), &wanted_json) {
             return Ok(());
