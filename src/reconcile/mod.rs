@@ -33,6 +33,7 @@ mod workload;
 
 use std::{convert::Infallible, sync::Arc};
 
+use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -78,6 +79,9 @@ use crate::{
         copy::{is_calm, is_over},
     },
 };
+
+/// How long fetching changed content may take, for its keys to be named.
+const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// What handlers work with, as the process wires it.
 pub(crate) struct Handles {
@@ -268,7 +272,7 @@ impl Reconciler {
         self.contents.expire();
         let now = now();
         let world = &mut *self.context.world_mut();
-        world.forget_old_fingerprints();
+        world.forget_old_fingerprints(FETCHED_WITHIN, now);
         world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
         world.forget_deletions(deletion::KEPT_FOR, now);
     }

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{ObjectFacts, World};
 use crate::{
     digest::Fingerprint,
@@ -118,11 +120,15 @@ impl World {
         self.cluster.fingerprints.remove(key);
     }
 
-    /// Drops the fingerprints of earlier versions.
-    pub fn forget_old_fingerprints(&mut self) {
+    /// Drops the fingerprints of earlier versions, but of content that has changed within `newly`: which keys have
+    /// changed is seen once the new content is fetched, and that may take a while.
+    pub fn forget_old_fingerprints(&mut self, newly: SignedDuration, now: Timestamp) {
         let objects = &self.cluster.objects;
         self.cluster.fingerprints.retain(|key, print| {
-            objects.get(key).is_some_and(|facts| facts.resource_version == print.resource_version)
+            objects.get(key).is_some_and(|facts| {
+                facts.resource_version == print.resource_version
+                    || now.duration_since(facts.changed_at) < newly
+            })
         });
     }
 
@@ -156,6 +162,62 @@ fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key
         set.remove(key);
         if set.is_empty() {
             index.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::KeyPrint;
+
+    fn facts(version: &str, changed_at: i64) -> ObjectFacts {
+        ObjectFacts {
+            uid: "u".into(),
+            resource_version: version.into(),
+            labels: Default::default(),
+            deletion: None,
+            owned: false,
+            changed_at: at(changed_at),
+            content_fields: 0,
+            restart: None,
+            marks: None,
+            ownership: None,
+        }
+    }
+
+    fn print(version: &str) -> Fingerprint {
+        let key = KeyPrint { digest: [version.as_bytes()[0]; 16], size: 1, binary: false };
+        Fingerprint {
+            uid: "u".into(),
+            resource_version: version.into(),
+            type_: None,
+            immutable: false,
+            keys: [("k".to_owned(), key)].into(),
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Otherwise nobody would know which key has changed where fetching it takes longer than the time to the next
+    /// cleaning.
+    #[test]
+    fn a_fingerprint_stays_until_the_changed_content_is_fetched() {
+        let key = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let newly = SignedDuration::from_secs(60);
+        for (cleaned_at, named) in [(110, vec!["k"]), (160, vec![])] {
+            let mut world = World::default();
+            world.set_object(key.clone(), Some(facts("1", 10)));
+            world.set_fingerprint(&key, print("1"));
+            world.set_object(key.clone(), Some(facts("2", 100)));
+            world.forget_old_fingerprints(newly, at(cleaned_at));
+            assert!(world.fingerprint(&key).is_none(), "an earlier version says nothing of this one");
+            world.set_fingerprint(&key, print("2"));
+            let changed = world.changed_keys(&key).into_iter().flat_map(|keys| keys.since(at(0)));
+            assert_eq!(changed.collect::<Vec<_>>(), named, "cleaned at {cleaned_at}");
         }
     }
 }
