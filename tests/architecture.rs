@@ -413,6 +413,24 @@ fn every_threat_has_the_tests_that_it_names() {
     assert_none(findings);
 }
 
+/// A story that is renamed would else begin last, and go on alone when all others are through.
+#[test]
+fn every_long_story_is_one() {
+    let folder = root().join("tests/control_plane");
+    let lanes = fs::read_to_string(folder.join("bed/lanes.rs")).unwrap();
+    let named = Regex::new(r#"(?m)^    "([a-z0-9_:]+)::([a-z0-9_]+)",$"#).unwrap();
+    let long: Vec<_> =
+        named.captures_iter(&lanes).map(|found| (found[1].replace("::", "/"), found[2].to_owned())).collect();
+    assert!(long.len() > 5, "{long:?}: this test looks in the wrong place");
+    let is_story = |(file, name): &&(String, String)| {
+        let texts = [format!("{file}.rs"), format!("{file}/mod.rs")]
+            .map(|file| fs::read_to_string(folder.join(file)));
+        texts.iter().flatten().any(|text| text.contains(&format!("\nfn {name}()")))
+    };
+    let gone: Vec<_> = long.iter().filter(|story| !is_story(story)).collect();
+    assert!(gone.is_empty(), "tests/control_plane/bed/lanes.rs names what is no story: {gone:?}");
+}
+
 /// docs/serving.md promises tests, too.
 #[test]
 fn every_promise_of_the_listener_has_the_tests_that_it_names() {
