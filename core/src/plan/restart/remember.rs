@@ -78,6 +78,10 @@ pub fn settle_workload(
         Acted::Nothing => missing_since(world, workload, &plan.state, now),
         _ => world.memory().workload(workload).missing_since,
     };
+    // Until somebody has looked at it, it counts as perhaps due or under way, and others wait for it.
+    let was_unknown = plan.restarted.is_some()
+        && world.memory().workload(workload).restarted.is_none()
+        && is_waited_for(world, workload, now);
     let is_under_way = acted == Acted::Done && plan.action.as_ref().is_some_and(RestartAction::restarts);
     let is_settled = matches!(plan.state, RestartState::Current | RestartState::Unwatched);
     if acted != Acted::Nothing || is_settled {
@@ -99,7 +103,7 @@ pub fn settle_workload(
         memory.waited_for |= plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on);
         let is_through =
             plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
-        let in_order = is_through && std::mem::take(&mut memory.waited_for);
+        let in_order = is_through && (std::mem::take(&mut memory.waited_for) || was_unknown);
         if matches!(acted, Acted::Nothing) {
             memory.attempt.take_if(|_| is_settled);
             memory.restarted.take_if(|_| plan.state == RestartState::Unwatched);
@@ -190,6 +194,12 @@ fn missing_since(
             inputs.is_some_and(|inputs| !inputs.missing.is_empty() || !inputs.absent.is_empty())
         }),
     }
+}
+
+/// Whether somebody of its namespace waits for others of a monitor.
+fn is_waited_for(world: &World, workload: &WorkloadKey, now: Timestamp) -> bool {
+    let mut waiting = world.memory().waiting_for(WaitReason::Stage, now);
+    waiting.any(|(key, _)| key.namespace == workload.namespace && key != workload)
 }
 
 fn is_in_line(waiting: Waiting) -> bool {
@@ -289,6 +299,23 @@ mod tests {
         assert!(!memory.waited_for && turn.in_order);
         let (_, turn) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
         assert_eq!(turn, Turn::default());
+    }
+
+    /// A leader that has just begun takes a restart of a moment ago for one that soaks until it has looked: those that
+    /// were looked at before would wait for minutes.
+    #[test]
+    fn the_first_look_at_a_workload_wakes_those_that_wait_for_it() {
+        let through = LastRestart { content: "c".into(), result: RestartResult::Through };
+        let plan = WorkloadPlan { restarted: Some(through), ..WorkloadPlan::rest(RestartState::Current) };
+        for (reason, wakes) in [(WaitReason::Stage, true), (WaitReason::Window, false)] {
+            let mut world = World::default();
+            let other = WorkloadKey { name: "other".into(), ..key() };
+            world.memory_mut().at_workload(&other, |memory| memory.wait_for(reason, at(8)));
+            for in_order in [wakes, false] {
+                let turn = settle_workload(&mut world, &key(), &plan, Acted::Nothing, at(9));
+                assert_eq!(turn, Turn { in_order, ..Turn::default() }, "{reason:?}");
+            }
+        }
     }
 
     #[test]
