@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restart_report::Restarts};
+use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restarts_reported::Restarts};
 use crate::{
     cluster::WriteClient,
     explain::failed,

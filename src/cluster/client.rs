@@ -12,49 +12,14 @@ use kube::{
 };
 use tower::{ServiceBuilder, layer::layer_fn};
 
-use super::{answers::ObserveOverload, read_only::reads_only, target::Target, throttle::Throttle};
+use super::{
+    answers::ObserveOverload, error::ClientError, read_only::reads_only, target::Target, throttle::Throttle,
+};
 
 /// How long any request may wait for the head of its answer (a watch's head comes at once). It is a last
 /// resort: calls that must be faster have their own limits.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
-
-/// Why no client could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// No kubeconfig, address or in-cluster configuration was found.
-    #[error(
-        "cannot find out where the cluster is: set KUBECONFIG, --kubeconfig or --server, or run in a pod"
-    )]
-    Config(#[source] Box<kube::config::InferConfigError>),
-    /// The kubeconfig cannot be read, or lacks the context.
-    #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]
-    Kubeconfig {
-        /// The context that was asked for, if any.
-        context: Option<String>,
-        /// What kube found wrong.
-        #[source]
-        source: Box<kube::config::KubeconfigError>,
-    },
-    /// The kubeconfig lacks the user that was asked for.
-    #[error("the kubeconfig has no user {name}: kubectl config get-users lists them")]
-    NoSuchUser {
-        /// Name of that user.
-        name: String,
-    },
-    /// The file with the CA certificates cannot be read.
-    #[error("cannot read certificates of authorities from {}", path.display())]
-    Authority {
-        /// The file's path, as given.
-        path: std::path::PathBuf,
-        /// The operating system's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Kube cannot build a client from the configuration.
-    #[error("cannot make a client from the configuration")]
-    Build(#[source] Box<kube::Error>),
-}
 
 /// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
 /// so a function that takes a plain one cannot write, whoever calls it.

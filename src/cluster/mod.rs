@@ -3,13 +3,15 @@
 
 mod answers;
 mod client;
+mod error;
 mod read_only;
 mod target;
 mod throttle;
 
 pub(crate) use answers::is_refusal;
-pub(crate) use client::{ClientError, client};
+pub(crate) use client::client;
 pub use client::{WriteClient, clients};
+pub(crate) use error::ClientError;
 pub use target::Target;
 pub(crate) use target::{Identity, Impersonated, Trust};
 pub(crate) use throttle::Throttle;

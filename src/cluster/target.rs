@@ -10,7 +10,7 @@ use kube::{
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use secrecy::SecretString;
 
-use super::client::ClientError;
+use super::error::ClientError;
 
 /// Which API server to connect to, with which identity and timeout. The kubeconfig supplies what is not set
 /// here.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::leaf::with_causes;
+use super::logging::with_causes;
 use crate::serve::{ClientTrust, Condition};
 
 /// How often the file is read. It is small, and compared with the previous content.

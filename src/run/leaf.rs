@@ -246,16 +246,5 @@ fn subjects(endpoint: &Endpoint) -> (Vec<String>, Vec<IpAddr>) {
     }
 }
 
-/// An error with its causes, in one line.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests;

@@ -35,3 +35,14 @@ pub(crate) fn start_logging(format: LogFormat, filter: &str) {
         tracing::error!(place, "panicked");
     }));
 }
+
+/// An error with its causes, in one line.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

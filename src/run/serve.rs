@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     client_ca::keep_client_ca,
     leading,
-    leaf::{LeafKeeper, Sources, carriers, find, keep_leaf, with_causes},
+    leaf::{LeafKeeper, Sources, carriers, find, keep_leaf},
     lease::{Elector, Leader, LeaseError, LeaseTimings},
+    logging::with_causes,
     namespace_scope::report_unreadable,
     tasks::{Tasks, TasksError, signals},
     watches,

@@ -14,13 +14,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::{
-    AdmitState, PathLabels, ReviewLabels, inquiry,
+    AdmitState, PathLabels, ReviewLabels,
+    fault::{BODY_WITHIN, HandleError},
+    inquiry,
     judge::{Decided, decided},
 };
 use crate::{
     access::AskError,
     admit::{
-        decide::{DecideError, Decision, Purpose, Verdict},
+        decide::{Decision, Purpose, Verdict},
         decode::{BODY_LIMIT, DecodeError, check_content_type},
         respond::respond,
     },
@@ -29,31 +31,6 @@ use crate::{
 
 /// The API server's default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long receiving a body may take. The API server has the whole body before it calls; a slow body would
-/// hold a permit.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
-
-/// Why a request has no verdict.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum HandleError {
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    #[error("the body could not be read")]
-    Body,
-    #[error("the body did not arrive within {} s", BODY_WITHIN.as_secs())]
-    SlowBody,
-    #[error(transparent)]
-    Decide(#[from] DecideError),
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    #[error("the caller's deadline has passed")]
-    Deadline,
-    #[error("too many requests under way")]
-    Shed,
-    #[error("an internal fault; the log and the metric copyrator_admission_panics tell of it")]
-    Panic,
-}
-
 /// Counts a request as in flight, also if its caller hangs up before the answer.
 struct InFlight(Gauge);
 
@@ -94,7 +71,7 @@ pub(super) async fn handle(
         Err(_) => Err(HandleError::Deadline),
     };
     let response = result.unwrap_or_else(|error| {
-        let (status, verdict) = refused(&error);
+        let (status, verdict) = error.answer();
         seen.verdict = verdict;
         match error {
             HandleError::Shed => drop(state.metrics.shed.inc()),
@@ -176,24 +153,6 @@ fn patience(query: Option<&str>) -> Duration {
     let asked = asked.and_then(|text| Span::new(text).get().ok()).filter(|asked| !asked.is_zero());
     let asked = asked.unwrap_or(DEFAULT_TIMEOUT).min(Duration::from_secs(30));
     asked - (asked / 10).clamp(Duration::from_millis(50), Duration::from_millis(500)).min(asked / 2)
-}
-
-fn refused(error: &HandleError) -> (StatusCode, &'static str) {
-    match error {
-        HandleError::Decode(error) => (error.status(), "malformed"),
-        HandleError::Body => (StatusCode::BAD_REQUEST, "malformed"),
-        HandleError::Decide(DecideError::NotReady | DecideError::UnknownNamespace) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "fault")
-        }
-        HandleError::Decide(DecideError::Unreadable { .. } | DecideError::Missing(_)) => {
-            (StatusCode::BAD_REQUEST, "malformed")
-        }
-        HandleError::Ask(_) => (StatusCode::BAD_GATEWAY, "fault"),
-        HandleError::SlowBody => (StatusCode::REQUEST_TIMEOUT, "deadline"),
-        HandleError::Deadline => (StatusCode::GATEWAY_TIMEOUT, "deadline"),
-        HandleError::Shed => (StatusCode::TOO_MANY_REQUESTS, "shed"),
-        HandleError::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "panic"),
-    }
 }
 
 fn plain(status: StatusCode, message: &str) -> Response {

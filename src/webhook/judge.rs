@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{AdmitState, handler::HandleError, shedding::Permit};
+use super::{AdmitState, fault::HandleError, shedding::Permit};
 use crate::{
     admit::{
         decide::{Case, DecideError, Decision, Purpose, Snapshot, Verdict, WriteCase, read},

@@ -2,13 +2,15 @@
 //! and responds. This room asks the API server, counts, and refuses what is too much.
 
 mod budget;
+mod fault;
 mod handler;
 pub(crate) mod inquiry;
 mod judge;
 mod metrics;
 mod shedding;
+mod state;
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use axum::{Router, extract::Path, response::IntoResponse, routing::post};
 use http::StatusCode;
@@ -16,26 +18,9 @@ use http::StatusCode;
 pub use metrics::Metrics;
 pub(crate) use metrics::{PathLabels, ReviewLabels};
 pub use shedding::Shedding;
+pub use state::AdmitState;
 
-use crate::{
-    access::Authorizer,
-    admit::{PATHS, Parties, Purpose},
-    model::World,
-};
-
-/// What the webhook needs to answer.
-pub struct AdmitState {
-    /// What is known of the cluster; watches write it.
-    pub world: Arc<RwLock<World>>,
-    /// Answers what users may do. Only asked about our own kinds and annotations.
-    pub authorizer: Arc<dyn Authorizer>,
-    /// Our own accounts, and the accounts that we trust.
-    pub parties: Arc<Parties>,
-    /// How many requests may be in flight.
-    pub shedding: Shedding,
-    /// The metrics that requests are counted in.
-    pub metrics: Metrics,
-}
+use crate::admit::{PATHS, Purpose};
 
 /// The path that hooks of an earlier version call for one policy: all policies are judged there, as at the
 /// path without a name.

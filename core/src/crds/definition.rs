@@ -4,7 +4,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use serde_json::Value;
 
-use super::{ManifestFile, bounds::bound, rendered};
+use super::{
+    bounds::bound,
+    manifest_file::{ManifestFile, rendered},
+};
 use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule};
 
 pub(super) fn objects() -> impl Iterator<Item = Value> {

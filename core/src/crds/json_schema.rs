@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ManifestFile, definition, rendered};
+use super::{
+    definition,
+    manifest_file::{ManifestFile, rendered},
+};
 use crate::api::{GROUP, VERSION};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";

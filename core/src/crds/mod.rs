@@ -5,24 +5,15 @@
 mod bounds;
 mod definition;
 mod json_schema;
+mod manifest_file;
 mod policy;
 mod version;
-
-use std::fmt::Display;
 
 use serde_json::Value;
 
 pub use json_schema::{json_schema, json_schemas};
+pub use manifest_file::ManifestFile;
 pub use version::{KubeVersion, NoVersion};
-
-/// One file of manifests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestFile {
-    /// Its name without a folder, as in `copyratorrules.yaml`.
-    pub name: String,
-    /// One or more YAML documents.
-    pub text: String,
-}
 
 /// Every file, definitions before policies, in a stable order.
 pub fn files() -> Vec<ManifestFile> {
@@ -40,10 +31,4 @@ pub fn yaml(server: Option<KubeVersion>) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
     let texts: Vec<String> = taken.map(|file| file.text).collect();
     texts.join("---\n")
-}
-
-/// Unwraps the result of rendering. Rendering has no input but this build, and `tests/manifests.rs` renders
-/// everything.
-fn rendered<T, E: Display>(result: Result<T, E>) -> T {
-    result.unwrap_or_else(|error| unreachable!("this build's own manifests do not render: {error}"))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ManifestFile, rendered};
+use super::manifest_file::{ManifestFile, rendered};
 
 /// File name and text, in the order in which they are installed.
 const POLICIES: [(&str, &str); 6] = [

@@ -5,14 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
-    api::admissionregistration::v1::ValidatingWebhook,
+    api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook},
     apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
 };
 
 use super::{
     match_condition::{HookKind, condition},
     needs::{judged, kept},
-    render::{narrow, with_deletions},
 };
 use crate::{
     api::ConfigPolicySpec,
@@ -149,4 +148,19 @@ pub(super) fn selects_for(
 pub(super) fn needed(policy: &ConfigPolicySpec) -> impl Iterator<Item = (&'static str, &'static str)> {
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
     judged(policy).flat_map(writes).chain(kept(policy).map(|resource| ("DELETE", resource)))
+}
+
+/// Keeps only the rules for these resources.
+pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    let Some(rules) = rules else { return };
+    rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
+}
+
+/// Adds DELETE for these resources: the API server asks us about a deletion only where a policy needs it.
+fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
+    for rule in rules.iter_mut().flatten() {
+        if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {
+            rule.operations.get_or_insert_default().push("DELETE".into());
+        }
+    }
 }

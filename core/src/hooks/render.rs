@@ -1,19 +1,16 @@
 //! Renders the files of `webhook-config/` into the objects that the reconciler applies.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::{
     ByteString,
     api::admissionregistration::v1::{
-        MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, ValidatingWebhookConfiguration,
-        WebhookClientConfig,
+        MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration, WebhookClientConfig,
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
 };
 use serde::de::DeserializeOwned;
 
 use super::{
-    groups::{self, LONGEST_CONDITION},
+    groups::{self, LONGEST_CONDITION, narrow},
     match_condition::{HookKind, condition},
     needs::{Needs, adds},
     warning_scope::WarningScope,
@@ -148,21 +145,6 @@ fn embedded<Configuration: DeserializeOwned>(text: &str) -> Configuration {
     serde_saphyr::from_str(text).expect("the embedded webhook configuration is valid")
 }
 
-/// Keeps only the rules for these resources.
-pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
-    let Some(rules) = rules else { return };
-    rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
-}
-
-/// Adds DELETE for these resources: the API server asks us about a deletion only where a policy needs it.
-pub(super) fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
-    for rule in rules.iter_mut().flatten() {
-        if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {
-            rule.operations.get_or_insert_default().push("DELETE".into());
-        }
-    }
-}
-
 fn exempt(selector: Option<&mut LabelSelector>, own_namespace: &str) {
     let requirements = selector.and_then(|selector| selector.match_expressions.as_mut());
     for value in requirements.into_iter().flatten().filter_map(|one| one.values.as_mut()).flatten() {
@@ -194,6 +176,8 @@ fn own(metadata: &mut ObjectMeta, owner: Option<&OwnerReference>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use k8s_openapi::{
         api::admissionregistration::v1::ValidatingWebhook,
         apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,

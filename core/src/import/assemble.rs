@@ -1,90 +1,16 @@
 //! From what each object asks for to rules that can be applied: requests that belong together are joined,
 //! each rule gets its own name, and none is given out that the validator or the schema would refuse.
 
-use kube::core::ObjectMeta;
-use serde::Serialize;
-
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
+use super::imported::{Imported, Made, Proposal};
 use super::monitors::{self, MonitorDraft};
 use super::names::{Names, is_key, is_name, is_namespace};
 use super::targets::{matches, without_system};
 use crate::{
-    api::{
-        ConfigMonitor, ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm,
-    },
+    api::{ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm},
     names::Kind,
     validate::CompiledRule,
 };
-
-/// The result of an import.
-#[derive(Clone, Debug, Default)]
-pub struct Imported {
-    /// Rules first, in order of namespace and name; objects from which nothing was made come last.
-    pub proposals: Vec<Proposal>,
-}
-
-/// A rule or monitor, or why there is none.
-#[derive(Clone, Debug)]
-pub struct Proposal {
-    /// The objects that ask for it, each with the tool that it was written for.
-    pub origins: Vec<Origin>,
-    /// What would differ from the other tool's behaviour, the worst first.
-    pub findings: Vec<Finding>,
-    /// The suspended object, accepted by the validator; `None` where a finding prevents it.
-    pub made: Option<Made>,
-}
-
-/// A rule or monitor that can be applied.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Made {
-    /// A rule, which copies.
-    Rule(CopyratorRule),
-    /// A monitor, which restarts workloads.
-    Monitor(ConfigMonitor),
-}
-
-impl Made {
-    fn metadata(&self) -> &ObjectMeta {
-        match self {
-            Self::Rule(rule) => &rule.metadata,
-            Self::Monitor(monitor) => &monitor.metadata,
-        }
-    }
-
-    /// Namespace and name of the object.
-    pub fn place(&self) -> (&str, &str) {
-        let meta = self.metadata();
-        (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
-    }
-}
-
-impl Imported {
-    /// Whether any part of the input has no equivalent.
-    pub fn lacks_something(&self) -> bool {
-        self.count(Level::NoEquivalent) > 0
-    }
-
-    /// How many findings have this level.
-    pub fn count(&self, level: Level) -> usize {
-        self.proposals.iter().flat_map(|one| &one.findings).filter(|finding| finding.level == level).count()
-    }
-
-    /// How many rules there are.
-    pub fn rules(&self) -> usize {
-        self.made().filter(|one| matches!(one, Made::Rule(_))).count()
-    }
-
-    /// How many monitors there are.
-    pub fn monitors(&self) -> usize {
-        self.made().filter(|one| matches!(one, Made::Monitor(_))).count()
-    }
-
-    /// Everything that can be applied.
-    pub fn made(&self) -> impl Iterator<Item = &Made> {
-        self.proposals.iter().filter_map(|one| one.made.as_ref())
-    }
-}
 
 /// What one object asks for, before it is joined with others.
 pub(super) struct Draft {

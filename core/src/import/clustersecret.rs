@@ -2,7 +2,6 @@
 //! and either data of its own or a Secret to copy from. Values are dropped before they get here.
 
 use super::{
-    Options,
     assemble::{Draft, DraftRule},
     finding::{Origin, Tool, differs, none},
     names::is_name,
@@ -15,6 +14,14 @@ use crate::{
     marks::never_carried,
     names::Kind,
 };
+
+/// The options of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` where the user
+    /// named none.
+    pub source_namespace: Option<String>,
+}
 
 /// What a ClusterSecret asks for.
 pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {

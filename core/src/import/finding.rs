@@ -126,3 +126,8 @@ pub(super) fn none(about: &str, message: impl Into<String>) -> Finding {
 pub(super) fn differs(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::Difference, about: about.into(), message: message.into() }
 }
+
+/// Whether a known tool reads or writes this annotation.
+pub fn is_of_interest(annotation: &str) -> bool {
+    Tool::of_annotation(annotation).is_some()
+}

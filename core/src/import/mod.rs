@@ -7,6 +7,7 @@ mod assemble;
 mod clustersecret;
 mod config_syncer;
 mod finding;
+mod imported;
 mod monitors;
 mod names;
 mod pattern;
@@ -18,23 +19,17 @@ mod replicator;
 mod seed;
 mod seed_monitor;
 mod targets;
+mod texts;
 mod wave;
 mod workload;
 
-pub use assemble::{Imported, Made, Proposal};
-pub use finding::{Finding, Level, Origin, Tool};
+pub use clustersecret::Options;
+pub use finding::{Finding, Level, Origin, Tool, is_of_interest};
+pub use imported::{Imported, Made, Proposal};
 pub use pattern::{Anchoring, globs};
 pub use print::{json, yaml};
-pub use read::{AnnotatedObject, ClusterSecret, ImportInput, SeedRule, is_of_interest};
+pub use read::{AnnotatedObject, ClusterSecret, ImportInput, SeedRule};
 pub use workload::{AnnotatedWorkload, SeedMonitor};
-
-/// The options of the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` where the user
-    /// named none.
-    pub source_namespace: Option<String>,
-}
 
 /// Converts the input to rules and monitors, with every difference in behaviour.
 pub fn import(found: &ImportInput, options: &Options) -> Imported {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    assemble::{Made, Proposal},
     finding::{Finding, Origin, Tool, differs, none},
+    imported::{Made, Proposal},
     names::{Names, is_name, is_namespace},
     workload::AnnotatedWorkload,
 };

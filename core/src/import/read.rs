@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    finding::{Finding, Origin, Tool, none},
+    finding::{Finding, Origin, Tool, is_of_interest, none},
+    texts::{Texts, texts},
     workload::{AnnotatedWorkload, SeedMonitor},
 };
 use crate::{api::WorkloadKind, names::Kind};
-
-pub(super) type Texts = BTreeMap<String, String>;
 
 /// Everything that may ask for copies or restarts, and what is needed to interpret it.
 #[derive(Clone, Debug, Default)]
@@ -87,11 +86,6 @@ pub struct SeedRule {
     pub selector: Option<Texts>,
     /// The field `namespace` or `namespaces`: where the sources are.
     pub sources: Vec<String>,
-}
-
-/// Whether a known tool reads or writes this annotation.
-pub fn is_of_interest(annotation: &str) -> bool {
-    Tool::of_annotation(annotation).is_some()
 }
 
 impl ImportInput {
@@ -223,11 +217,6 @@ impl Meta {
         annotations.retain(|key, _| is_of_interest(key));
         AnnotatedObject { kind, namespace: self.namespace, name: self.name, annotations }
     }
-}
-
-pub(super) fn texts(value: &Value) -> Texts {
-    let pairs = value.as_object().into_iter().flatten();
-    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// A list of texts; `None` where the value is something else.

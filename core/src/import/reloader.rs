@@ -7,8 +7,9 @@ use super::{
     finding::{Finding, Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
     pattern::{Anchoring, globs},
-    read::{AnnotatedObject, ImportInput, Texts},
+    read::{AnnotatedObject, ImportInput},
     targets::matches,
+    texts::Texts,
     workload::AnnotatedWorkload,
 };
 use crate::{

@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::{
-    finding::Tool,
+    finding::{Tool, is_of_interest},
     names::{is_key, is_name},
-    read::{Texts, is_of_interest, texts},
+    texts::{Texts, texts},
 };
 use crate::{api::WorkloadKind, intake::workload::references, model::Reference};
 

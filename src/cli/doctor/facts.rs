@@ -10,9 +10,9 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use super::rights::Right;
 use crate::{
     api::ConfigPolicy,
+    authority::Question,
     crds::KubeVersion,
     model::Definition,
     names::{NamespacedName, ObjectKey},
@@ -61,6 +61,14 @@ impl Unread {
         };
         format!("kubectl auth can-i {} {} {place}", self.verb, self.resource)
     }
+}
+
+/// A right of one of our accounts.
+#[derive(Clone, Debug)]
+pub(super) struct Right {
+    pub(super) question: Question,
+    /// The role that gives it; `None`: the account should not have it.
+    pub(super) role: Option<String>,
 }
 
 /// The state of the CA's Secret.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::{
     facts::{Facts, HeldCopies, Readable},
     finding::{Findings, Id},
-    gather::{list, pages, unread},
+    read::{list, pages, unread},
 };
 use crate::{
     api::CopyratorRule,

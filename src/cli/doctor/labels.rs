@@ -8,7 +8,7 @@ use kube::{Api, Client, api::ListParams, core::NamespaceResourceScope};
 use super::{
     facts::{Facts, Readable},
     finding::{Findings, Id},
-    gather::pages,
+    read::pages,
 };
 use crate::{
     cli::operator::Install,

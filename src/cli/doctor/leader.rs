@@ -8,7 +8,7 @@ use kube::{Api, Client};
 
 use super::{
     facts::{LeaseFacts, Readable},
-    gather::get,
+    read::get,
 };
 use crate::{
     cli::{operator::LEASE, terminal::Console},

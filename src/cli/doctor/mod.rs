@@ -13,6 +13,7 @@ mod hooks;
 mod labels;
 mod leader;
 mod pods;
+mod read;
 mod rights;
 #[cfg(test)]
 mod sound;

@@ -6,7 +6,7 @@ use kube::Client;
 
 use super::{
     chart::{Given, given, question},
-    facts::{Facts, Readable, Unread},
+    facts::{Facts, Readable, Right, Unread},
     finding::{Findings, Id},
 };
 use crate::{
@@ -32,14 +32,6 @@ const HARMFUL: [(&str, &str, &str); 7] = [
     ("bind", "rbac.authorization.k8s.io", "clusterroles"),
     ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
 ];
-
-/// A right of one of our accounts.
-#[derive(Clone, Debug)]
-pub(super) struct Right {
-    pub(super) question: Question,
-    /// The role that gives it; `None`: the account should not have it.
-    pub(super) role: Option<String>,
-}
 
 impl Right {
     fn id(&self) -> Id {

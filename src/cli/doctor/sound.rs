@@ -12,8 +12,8 @@ use kube::Resource as _;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Ca, Facts, LeaseFacts, Pair},
-    rights::{Right, rights},
+    facts::{Ca, Facts, LeaseFacts, Pair, Right},
+    rights::rights,
 };
 use crate::{
     cli::operator::Install,

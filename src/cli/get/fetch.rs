@@ -5,13 +5,21 @@ use kube::{Client, api::ListParams, core::Request as Requests};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Sought;
 use crate::cli::terminal::{Exit, aligned_all, refused::words};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
 /// Asks for a table, which all supported API servers can make.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// A kind that is listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sought {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) in_namespaces: bool,
+}
 
 /// Why nothing can be listed.
 #[derive(Debug, thiserror::Error)]

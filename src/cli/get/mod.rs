@@ -5,7 +5,7 @@ mod fetch;
 use clap::ArgAction;
 use kube::Client;
 
-use self::fetch::{Listed, fetch};
+use self::fetch::{Listed, Sought, fetch};
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, output},
     command,
@@ -23,15 +23,6 @@ enum What {
     Deployments,
     #[value(alias = "service", alias = "svc")]
     Services,
-}
-
-/// A kind that is listed.
-#[derive(Clone, Copy, Debug)]
-struct Sought {
-    api_version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    in_namespaces: bool,
 }
 
 impl What {

@@ -10,14 +10,14 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use self::rows::{Rows, look};
+use self::rows::{ReadFailure, Rows, look};
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
     command,
     operator::{Installed, InstalledArgs},
     standing::{ObjectRow, copies, of_workloads, restarts, sort, table},
     survey::{Selected, read_scope},
-    terminal::{Console, Exit, print, say, with_causes},
+    terminal::{Console, Exit, print, say},
 };
 
 /// Show the state of rules with every copy, of monitors with every workload, and of policies; the worst
@@ -62,18 +62,6 @@ struct Options {
     labels: Option<Labels>,
     installed: Installed,
     timeout: Duration,
-}
-
-/// Why nothing could be read, and the exit code of a command that does not try again.
-struct ReadFailure {
-    why: String,
-    exit: Exit,
-}
-
-impl ReadFailure {
-    fn new(error: &dyn std::error::Error, exit: Exit) -> Self {
-        Self { why: with_causes(error), exit }
-    }
 }
 
 /// The body of machine-readable output.

@@ -20,6 +20,18 @@ use crate::{
     plan::restart::Concern,
 };
 
+/// Why nothing could be read, and the exit code of a command that does not try again.
+pub(super) struct ReadFailure {
+    pub(super) why: String,
+    pub(super) exit: Exit,
+}
+
+impl ReadFailure {
+    pub(super) fn new(error: &dyn std::error::Error, exit: Exit) -> Self {
+        Self { why: with_causes(error), exit }
+    }
+}
+
 /// Everything that a status shows.
 pub(super) struct Rows {
     /// Every object of ours, the worst first.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ReadFailure, rows::Rows};
+use super::rows::{ReadFailure, Rows};
 use crate::cli::terminal::{Exit, say};
 
 /// The pause between two reads; each lists everything.

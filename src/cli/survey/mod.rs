@@ -7,6 +7,7 @@
 mod authority;
 mod content;
 mod declared;
+mod error;
 mod lists;
 mod look;
 mod objects;
@@ -22,58 +23,20 @@ use kube::Client;
 
 pub(super) use authority::AnswerSource;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
+pub(super) use error::SurveyError;
 pub(crate) use look::{look, read_scope};
 pub(super) use objects::{Laid, ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 
-use super::{
-    operator::{Installed, ReadScope},
-    terminal::Exit,
-};
+use super::operator::{Installed, ReadScope};
 use crate::{
-    access::{AskError, CallerAuthorizer},
-    act::keys::KeyError,
+    access::CallerAuthorizer,
     authority::Subject,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    observe::{content::ContentError, listing::ListError},
     plan::{Need, copy::SlotPlan},
 };
-
-/// Why nothing can be shown.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SurveyError {
-    /// A right is missing without which nothing can be planned.
-    #[error("{0}")]
-    Forbidden(String),
-    #[error(transparent)]
-    List(#[from] ListError),
-    #[error("cannot ask the API server who you are")]
-    Who(#[source] AskError),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Content(#[from] ContentError),
-}
-
-impl SurveyError {
-    /// The exit code of the command.
-    pub(super) fn exit(&self) -> Exit {
-        let unanswered = |error: &kube::Error| !matches!(error, kube::Error::Api(_));
-        let unreachable = match self {
-            Self::Forbidden(_) => false,
-            Self::List(error) => matches!(error, ListError::Unreachable(_)),
-            Self::Who(AskError::Failed(error)) => unanswered(error),
-            Self::Who(error) => matches!(error, AskError::TimedOut),
-            Self::Key(KeyError::Api { source, .. }) => unanswered(source),
-            Self::Key(_) => false,
-            Self::Content(ContentError::Fetch { source, .. }) => unanswered(source),
-            Self::Content(_) => false,
-        };
-        if unreachable { Exit::Unreachable } else { Exit::Findings }
-    }
-}
 
 /// The cluster, read once, and what will happen to every copy and workload.
 pub(super) struct Survey {
@@ -315,7 +278,7 @@ impl Survey {
             None => self.selected.is_none(),
         };
         let all = self.outlooks.iter().filter(is_selected);
-        all.filter(|outlook| concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
+        all.filter(|outlook| policies::concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
     }
 
     /// What the reconciler last reported about a slot in the status of its rule, if that is about this very
@@ -328,11 +291,6 @@ impl Survey {
         };
         status.problems.iter().find(is_here)
     }
-}
-
-/// Whether a copy lands in this namespace or belongs to a rule of it; always true without a namespace.
-fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
-    namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }
 
 /// The rules that copy from or to a kind that the caller may not read.

@@ -7,7 +7,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::Client;
 
-use super::{SurveyError, concerns, content::AT_ONCE, lists};
+use super::{SurveyError, content::AT_ONCE, lists};
 use crate::{
     act::manifest::{as_it_is, manifest},
     api::ConfigPolicy,
@@ -15,7 +15,7 @@ use crate::{
     cli::operator::ReadScope,
     intake::AsWritten,
     model::{World, WriteFault},
-    names::ObjectKey,
+    names::{NamespacedName, ObjectKey},
     observe::{
         content::{Content, ContentError, Contents},
         listing::{ListError, list},
@@ -141,4 +141,9 @@ async fn refusal(
     // A copy that cannot be judged is not written either.
     let refusal = guards.refusal(&new.to_string(), old.as_deref(), slot.kind, now);
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
+}
+
+/// Whether a copy lands in this namespace or belongs to a rule of it; always true without a namespace.
+pub(super) fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
+    namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }

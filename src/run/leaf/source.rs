@@ -3,7 +3,6 @@
 use copyrator_certs::{CaSecret, Carried, Certificate};
 use kube::Client;
 
-use super::with_causes;
 use crate::{
     act::certificates::read_ca,
     config::Config,
@@ -11,6 +10,7 @@ use crate::{
         hooks::live_hooks,
         mounted::{self, Mounted},
     },
+    run::logging::with_causes,
 };
 
 /// What the webhook's certificate is made from.

@@ -2,10 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use copyrator_cel::{Environment, Evaluation, EvaluationError, Path, Type, Value, to_value};
+use copyrator_cel::{Environment, Evaluation, Path, Type, Value, to_value};
 
 use super::{
     Candidate, Judgement, RequestFacts, Violation,
+    judgement::Outcome,
     violation::{Part, Subject},
 };
 use crate::{
@@ -109,27 +110,6 @@ impl Expressions {
             judgement.evaluated.insert(expression.source.clone(), outcome);
         }
         true
-    }
-}
-
-/// The result of an expression, shared by all policies that have it.
-pub(super) enum Outcome {
-    Holds,
-    Fails,
-    NoBoolean,
-    Unevaluated(String),
-    TooCostly,
-}
-
-impl From<Result<Value, EvaluationError>> for Outcome {
-    fn from(result: Result<Value, EvaluationError>) -> Self {
-        match result {
-            Ok(Value::Bool(true)) => Self::Holds,
-            Ok(Value::Bool(false)) => Self::Fails,
-            Ok(_) => Self::NoBoolean,
-            Err(EvaluationError::Failed(reason)) => Self::Unevaluated(reason),
-            Err(EvaluationError::TooCostly) => Self::TooCostly,
-        }
     }
 }
 

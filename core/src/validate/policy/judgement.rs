@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use copyrator_cel::{Key, Map, Value, to_value};
+use copyrator_cel::{EvaluationError, Key, Map, Value, to_value};
 use jiff::Timestamp;
 
-use super::{Budget, Candidate, expressions::Outcome, fault::Fault, format};
+use super::{Budget, Candidate, fault::Fault, format};
 use crate::api::Format;
 
 /// The judgement of one version of an object.
@@ -89,6 +89,27 @@ impl<'o> Judgement<'o> {
             Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
         };
         self.as_text.get_or_insert_with(made).clone()
+    }
+}
+
+/// The result of an expression, shared by all policies that have it.
+pub(super) enum Outcome {
+    Holds,
+    Fails,
+    NoBoolean,
+    Unevaluated(String),
+    TooCostly,
+}
+
+impl From<Result<Value, EvaluationError>> for Outcome {
+    fn from(result: Result<Value, EvaluationError>) -> Self {
+        match result {
+            Ok(Value::Bool(true)) => Self::Holds,
+            Ok(Value::Bool(false)) => Self::Fails,
+            Ok(_) => Self::NoBoolean,
+            Err(EvaluationError::Failed(reason)) => Self::Unevaluated(reason),
+            Err(EvaluationError::TooCostly) => Self::TooCostly,
+        }
     }
 }
 

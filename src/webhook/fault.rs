@@ -1,0 +1,56 @@
+//! Why a request has no verdict, and how it is answered then.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::{
+    access::AskError,
+    admit::{decide::DecideError, decode::DecodeError},
+};
+
+/// How long receiving a body may take. The API server has the whole body before it calls; a slow body would
+/// hold a permit.
+pub(super) const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a request has no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandleError {
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error("the body could not be read")]
+    Body,
+    #[error("the body did not arrive within {} s", BODY_WITHIN.as_secs())]
+    SlowBody,
+    #[error(transparent)]
+    Decide(#[from] DecideError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("the caller's deadline has passed")]
+    Deadline,
+    #[error("too many requests under way")]
+    Shed,
+    #[error("an internal fault; the log and the metric copyrator_admission_panics tell of it")]
+    Panic,
+}
+
+impl HandleError {
+    /// The status of the response, and the verdict that is counted.
+    pub(super) fn answer(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Decode(error) => (error.status(), "malformed"),
+            Self::Body => (StatusCode::BAD_REQUEST, "malformed"),
+            Self::Decide(DecideError::NotReady | DecideError::UnknownNamespace) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "fault")
+            }
+            Self::Decide(DecideError::Unreadable { .. } | DecideError::Missing(_)) => {
+                (StatusCode::BAD_REQUEST, "malformed")
+            }
+            Self::Ask(_) => (StatusCode::BAD_GATEWAY, "fault"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "deadline"),
+            Self::Deadline => (StatusCode::GATEWAY_TIMEOUT, "deadline"),
+            Self::Shed => (StatusCode::TOO_MANY_REQUESTS, "shed"),
+            Self::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "panic"),
+        }
+    }
+}
