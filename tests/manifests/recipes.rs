@@ -1,45 +1,136 @@
-//! What CONTRIBUTING.md says under "How to add" is done everywhere: a format, or a reason, that is missing in one of its places.
+//! What CONTRIBUTING.md says under "How to add" is done everywhere: a format, a kind or a reason that one of its places lacks.
 
 use std::fs;
 
-use copyrator::crds;
+use copyrator::{api::ConfigPolicySpec, crds, validate::CompiledPolicy};
 use regex::Regex;
+use serde_json::{Value, json};
 
 use super::{files, path};
 
-/// The values of `spec.data[].format` of a ConfigPolicy.
-fn formats() -> Vec<String> {
-    let policy = crds::manifests()
-        .into_iter()
-        .find(|object| object["spec"]["names"]["kind"] == "ConfigPolicy")
-        .unwrap();
+fn definitions() -> impl Iterator<Item = Value> {
+    crds::manifests().into_iter().filter(|object| object["kind"] == "CustomResourceDefinition")
+}
+
+/// The schema of `spec.data[]` of a ConfigPolicy.
+fn data_rule() -> Value {
+    let policy = definitions().find(|object| object["spec"]["names"]["kind"] == "ConfigPolicy").unwrap();
     let spec = &policy["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let values = spec["properties"]["data"]["items"]["properties"]["format"]["enum"].as_array().unwrap();
+    spec["properties"]["data"]["items"].clone()
+}
+
+/// The values of its `format`.
+fn formats() -> Vec<String> {
+    let data_rule = data_rule();
+    let values = data_rule["properties"]["format"]["enum"].as_array().unwrap();
     values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+}
+
+/// Fails if the text of a file lacks a pattern.
+fn assert_named(file: &str, pattern: &str, what: &str) {
+    let text = fs::read_to_string(path(file)).unwrap();
+    assert!(Regex::new(pattern).unwrap().is_match(&text), "{file} lacks {what}: {pattern}");
 }
 
 #[test]
 fn every_format_is_documented_shown_tried_and_fuzzed() {
-    let formats = formats();
-    assert_eq!(formats.len(), 12, "{formats:?}");
-    let text = |file: &str| fs::read_to_string(path(file)).unwrap();
     let places = [
-        ("docs/policies.md", "`FORMAT`", text("docs/policies.md")),
-        ("examples/config-policy.yaml", r"\bFORMAT\b", text("examples/config-policy.yaml")),
-        ("tests/reviews/parity.rs", "\"FORMAT\"", text("tests/reviews/parity.rs")),
-        ("tests/control_plane/formats.rs", "\"FORMAT\"", text("tests/control_plane/formats.rs")),
-        ("tests/fuzz/words.dict", "\"FORMAT\"", text("tests/fuzz/words.dict")),
+        ("docs/policies.md", "`FORMAT`"),
+        ("examples/config-policy.yaml", r"\bFORMAT\b"),
+        ("tests/reviews/parity.rs", "\"FORMAT\""),
+        ("tests/control_plane/formats.rs", "\"FORMAT\""),
+        ("tests/fuzz/words.dict", "\"FORMAT\""),
     ];
     let seeds = files("tests/fuzz/seeds/formats");
-    for format in &formats {
-        for (file, pattern, text) in &places {
-            let pattern = Regex::new(&pattern.replace("FORMAT", &regex::escape(format))).unwrap();
-            assert!(pattern.is_match(text), "{file} lacks the format {format}");
+    for format in &formats() {
+        for (file, pattern) in places {
+            assert_named(file, &pattern.replace("FORMAT", &regex::escape(format)), "a format");
         }
         assert!(
             seeds.iter().any(|(name, _)| name.starts_with(format)),
             "tests/fuzz/seeds/formats lacks {format}"
         );
+    }
+}
+
+/// The validator knows which formats have documents; its message and the definition list them.
+#[test]
+fn a_schema_is_taken_with_every_format_that_has_documents() {
+    let compiled = |format: &String| {
+        let keys = if format == "tls-pair" { json!(null) } else { json!(["key"]) };
+        let spec: ConfigPolicySpec = serde_json::from_value(json!({
+            "match": {"kinds": ["ConfigMap"]},
+            "data": [{"name": "rule", "keys": keys, "format": format, "schema": {"type": "object"}}],
+        }))
+        .unwrap();
+        CompiledPolicy::compile(&spec)
+    };
+    let (taken, refused): (Vec<_>, Vec<_>) =
+        formats().into_iter().partition(|format| compiled(format).is_ok());
+    let data_rule = data_rule();
+    let rules = data_rule["x-kubernetes-validations"].as_array().unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let rule = rules.iter().find(|rule| text(&rule["rule"]).contains("self.schema")).unwrap();
+    let lists = |text: &str, format: &String| {
+        text.split(|one: char| !one.is_alphanumeric()).any(|word| word == format)
+    };
+    let texts = [
+        text(&rule["rule"]),
+        text(&rule["message"]),
+        text(&data_rule["properties"]["schema"]["description"]),
+        compiled(&refused[0]).unwrap_err().remove(0).message,
+    ];
+    for text in texts {
+        assert!(taken.iter().all(|format| lists(&text, format)), "{text:?} lacks one of {taken:?}");
+        assert!(!refused.iter().any(|format| lists(&text, format)), "{text:?} has one of {refused:?}");
+    }
+}
+
+/// What neither the compiler nor another test finds; the patterns have PLURAL, KIND and STORE (`ConfigPolicies`).
+#[test]
+fn every_kind_of_ours_is_named_where_all_are() {
+    let everywhere = [
+        ("charts/copyrator/templates/crds.yaml", "\"PLURAL\""),
+        ("charts/copyrator/templates/clusterrole-cluster-reader.yaml", r"\bPLURAL\b"),
+        ("charts/copyrator/rbac.yaml", r"\bPLURAL[,\]]"),
+        ("charts/copyrator/rbac.yaml", r"\bPLURAL/status\b"),
+        ("charts/copyrator/rbac.yaml", r"\bPLURAL\.copyrator\.dev\b"),
+        ("webhook-config/validating.yaml", r"\bPLURAL\b"),
+        ("webhook-config/policies/statuses.yaml", r"\bPLURAL/status\b"),
+        ("src/run/watches.rs", r"Store::STORE\b"),
+        ("src/run/watches.rs", r"start::<AsWritten<KIND>>"),
+        ("src/observe/crds.rs", r#""PLURAL\.copyrator\.dev""#),
+        ("src/webhook/judge.rs", "\"KIND\""),
+        ("src/cli/arguments/output.rs", "\"KIND\""),
+        ("src/cli/check/input.rs", "\"KIND\""),
+        ("src/cli/doctor/foreign.rs", "\"PLURAL\""),
+        ("tests/control_plane/bed/paths.rs", "\"KIND\""),
+    ];
+    // Kinds in namespaces are written by their users, act with their rights, and are read namespace by namespace.
+    let in_namespaces = [
+        ("charts/copyrator/templates/clusterrole-view.yaml", r"\bPLURAL\b"),
+        ("charts/copyrator/templates/clusterrole-edit.yaml", r"\bPLURAL\b"),
+        ("charts/copyrator/templates/clusterrole-admin.yaml", r"\bPLURAL\b"),
+        ("charts/copyrator/templates/NOTES.txt", r"\bPLURAL\b"),
+        ("webhook-config/mutating.yaml", r"\bPLURAL\b"),
+        ("webhook-config/policies/author.yaml", r"\bPLURAL\b"),
+        ("webhook-config/policies/author-honest.yaml", r"\bPLURAL\b"),
+        ("core/src/model/namespace_scope.rs", r"Store::STORE\b"),
+        ("src/run/watches.rs", r"start_one::<AsWritten<KIND>>"),
+        ("src/observe/crds.rs", "\"PLURAL\""),
+        ("src/cli/survey/lists.rs", "\"PLURAL\""),
+    ];
+    for definition in definitions() {
+        let name = |which: &str| definition["spec"]["names"][which].as_str().unwrap();
+        let (kind, plural) = (name("kind"), name("plural"));
+        let stem =
+            kind.to_lowercase().bytes().zip(plural.bytes()).take_while(|(one, other)| one == other).count();
+        let store = format!("{}{}", &kind[..stem], &plural[stem..]);
+        let is_in_namespaces = definition["spec"]["scope"] == "Namespaced";
+        for (file, pattern) in everywhere.iter().chain(in_namespaces.iter().filter(|_| is_in_namespaces)) {
+            let pattern = pattern.replace("PLURAL", plural).replace("KIND", kind).replace("STORE", &store);
+            assert_named(file, &pattern, "a kind");
+        }
     }
 }
 
@@ -79,7 +170,7 @@ fn every_reason_of_a_condition_or_problem_is_on_the_page_about_monitoring() {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for reason in word.captures_iter(code).map(|found| found[1].to_owned()) {
             let quoted = format!("`{reason}`");
-            let is_state = file == "state.rs" && states.contains(&quoted);
+            let is_state = ["gates.rs", "state.rs"].contains(&&*file) && states.contains(&quoted);
             let is_known = NO_REASONS.contains(&&*reason) || page.contains(&quoted) || is_state;
             assert!(is_known, "{file}: docs/monitoring.md, or planning.md, lacks the reason {reason}");
             found += 1;

@@ -22,6 +22,16 @@ impl Store {
     /// Whether it holds objects of one of our own kinds. They are deleted with their
     /// CustomResourceDefinition, and a watch cannot tell that from deleting each.
     pub fn is_ours(self) -> bool {
-        matches!(self, Self::CopyratorRules | Self::ConfigMonitors | Self::ConfigPolicies)
+        match self {
+            Self::CopyratorRules | Self::ConfigMonitors | Self::ConfigPolicies => true,
+            Self::Namespaces
+            | Self::ConfigMaps
+            | Self::Secrets
+            | Self::Deployments
+            | Self::StatefulSets
+            | Self::DaemonSets
+            | Self::DigestKey
+            | Self::SourceIndex => false,
+        }
     }
 }
