@@ -54,6 +54,7 @@ impl Case {
     fn run_workload(&self, world: &mut World, key: &WorkloadKey, current: Option<&InputDigest>) -> String {
         self.events_reach_it(world, key);
         let plan = plan_workload(world, key, at(self.now));
+        assert!(model::names(&plan.state), "{}: docs/restart-model.md lacks {:?}", self.name, plan.state);
         self.told_as_planned(world, key);
         let mut text = vec![state(&plan.state)];
         text.extend(

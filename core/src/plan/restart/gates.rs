@@ -25,9 +25,18 @@ type Verdict = Result<(), RestartState>;
 /// One thing that may hold back a restart.
 pub(super) struct Gate<F> {
     name: &'static str,
-    /// What it may have a workload wait for; a gate with none says another state.
-    waits: &'static [WaitReason],
+    /// The reasons that it may say while it is shut.
+    says: &'static [&'static str],
     is_open: F,
+}
+
+impl<F> Gate<F> {
+    /// What it says, which the model has to name.
+    fn told(&self, verdict: Verdict) -> Verdict {
+        let is_named = |state: &RestartState| self.says.contains(&state.reason());
+        debug_assert!(verdict.as_ref().err().is_none_or(is_named), "{} says {verdict:?}", self.name);
+        verdict
+    }
 }
 
 /// A gate that is asked before pods are listed; the time is that of the change.
@@ -36,8 +45,8 @@ pub(super) type OwnGate = Gate<fn(&Case<'_>, Timestamp) -> Verdict>;
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
 macro_rules! gate {
-    ($name:ident $(: $($reason:ident),+)?) => {
-        Gate { name: stringify!($name), waits: &[$($(WaitReason::$reason),+)?], is_open: $name }
+    ($name:ident: $($reason:ident),+) => {
+        Gate { name: stringify!($name), says: &[$(stringify!($reason)),+], is_open: $name }
     };
 }
 
@@ -47,8 +56,8 @@ pub(super) const ADOPTING: &[OwnGate] =
 /// Before something else than so far is recorded.
 pub(super) const RECORDING: &[OwnGate] = &[gate!(missing: MissingObject), gate!(absent: AbsentObject)];
 /// Before a restart begins: what is the workload's own.
-pub(super) const OWN: &[OwnGate] = &[
-    gate!(stopped),
+pub(super) const DUE: &[OwnGate] = &[
+    gate!(stopped: Paused, Suspended),
     gate!(quiet: QuietPeriod),
     gate!(missing: MissingObject),
     gate!(rolling: RolloutUnfinished),
@@ -59,15 +68,20 @@ pub(super) const OWN: &[OwnGate] = &[
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
 /// Then: what the pods that run old content say.
 pub(super) const BEGINNING: &[PodGate] = &[
-    gate!(held),
+    gate!(held: Held),
     gate!(window: Window),
     gate!(place: Budget),
     gate!(second_over: QuietPeriod),
     gate!(next_pod: PodsNotReady, MinInterval, Backoff),
 ];
-/// While pods are being replaced, before each step.
-pub(super) const GOING_ON: &[PodGate] =
-    &[gate!(stage_holds), gate!(still_missing: MissingObject), gate!(stage_stopped: StageStopped)];
+/// While pods are being replaced, before they are listed.
+pub(super) const BEGUN: &[OwnGate] = &[gate!(stopped: Paused, Suspended)];
+/// Then, before each step.
+pub(super) const GOING_ON: &[PodGate] = &[
+    gate!(stage_holds: StageFailed),
+    gate!(still_missing: MissingObject),
+    gate!(stage_stopped: StageStopped),
+];
 /// Where pods are removed one by one, before the next goes.
 pub(super) const REMOVING: &[PodGate] = &[
     gate!(pod_may_go: PodsNotReady, MinInterval, Backoff),
@@ -75,15 +89,19 @@ pub(super) const REMOVING: &[PodGate] = &[
     gate!(rolling_pod: RolloutUnfinished),
 ];
 /// Where the controller replaces them, before the template is changed again.
-pub(super) const ROLLING: &[PodGate] =
-    &[gate!(held), gate!(deadline), gate!(by_controller), gate!(interval_again: MinInterval, Backoff)];
+pub(super) const ROLLING: &[PodGate] = &[
+    gate!(held: Held),
+    gate!(deadline: RolloutStuck),
+    gate!(by_controller: Restarting),
+    gate!(interval_again: MinInterval, Backoff),
+];
 
 /// Asks one gate after the other.
 ///
 /// # Errors
 /// How the workload stands: the first gate that is shut says so.
 pub(super) fn pass(gates: &[OwnGate], case: &Case<'_>, since: Timestamp) -> Verdict {
-    gates.iter().try_for_each(|gate| (gate.is_open)(case, since))
+    gates.iter().try_for_each(|gate| gate.told((gate.is_open)(case, since)))
 }
 
 /// The same of gates about pods.
@@ -91,26 +109,32 @@ pub(super) fn pass(gates: &[OwnGate], case: &Case<'_>, since: Timestamp) -> Verd
 /// # Errors
 /// How the workload stands.
 pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
-    gates.iter().try_for_each(|gate| (gate.is_open)(case, pods))
+    gates.iter().try_for_each(|gate| gate.told((gate.is_open)(case, pods)))
 }
 
-/// A row of the restart model: when it is asked, by which function, and what that may have a workload wait
-/// for.
-pub(super) type Row = (&'static str, &'static str, &'static [WaitReason]);
+/// A row of the restart model: when it is asked, by which function, and the reasons that this may say.
+pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
 /// The restart model: everything that may hold back a restart, in order.
 pub fn model() -> Vec<Row> {
-    let mut rows: Vec<Row> = vec![
-        ("knowing", "Case::of", &[WaitReason::Starting, WaitReason::Authority, WaitReason::Facts]),
-        ("trying again", "not_again_yet", &[WaitReason::DisruptionBudget]),
-    ];
-    let early = [("adopting", ADOPTING), ("recording", RECORDING), ("due", OWN), ("turn", TURN)];
-    rows.extend(early.iter().flat_map(|(when, all)| all.iter().map(|gate| (*when, gate.name, gate.waits))));
-    rows.push(("pods", "Case::old_pods", &[WaitReason::Facts]));
-    let late =
-        [("beginning", BEGINNING), ("going on", GOING_ON), ("removing", REMOVING), ("rolling", ROLLING)];
-    rows.extend(late.iter().flat_map(|(when, all)| all.iter().map(|gate| (*when, gate.name, gate.waits))));
-    rows
+    fn rows<F>(when: &'static str, gates: &[Gate<F>]) -> impl Iterator<Item = Row> {
+        gates.iter().map(move |gate| (when, gate.name, gate.says))
+    }
+    const KNOWN: &[&str] = &["Starting", "AuthorityUnknown", "Unauthorized", "NotAsked", "FactsMissing"];
+    const TRIED: &[&str] =
+        &["DisruptionBudget", "TooManyBudgets", "Refused", "TooLarge", "Forbidden", "Failed"];
+    let mut model: Vec<Row> = vec![("knowing", "Case::of", KNOWN), ("trying again", "not_again_yet", TRIED)];
+    for (when, gates) in [("adopting", ADOPTING), ("recording", RECORDING), ("due", DUE), ("turn", TURN)] {
+        model.extend(rows(when, gates));
+    }
+    model.push(("pods", "Case::old_pods", &["FactsMissing"]));
+    model.extend(rows("beginning", BEGINNING));
+    model.extend(rows("begun", BEGUN));
+    model.push(("begun", "Case::old_pods", &["Restarting"]));
+    for (when, gates) in [("going on", GOING_ON), ("removing", REMOVING), ("rolling", ROLLING)] {
+        model.extend(rows(when, gates));
+    }
+    model
 }
 
 /// The pods of a workload, and which of them run old content.

@@ -51,7 +51,7 @@ impl Case<'_> {
     /// The next step, until none is left of those that began before then. A list of pods that is too old to
     /// act by still says how it stands.
     pub(super) fn go_on(&self, before: Before) -> WorkloadPlan {
-        if let Some(state) = self.stopped() {
+        if let Err(state) = gates::pass(gates::BEGUN, self, before.time()) {
             return self.hold_begun(state);
         }
         let need = |state| {

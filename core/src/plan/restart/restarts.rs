@@ -74,7 +74,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Rea
     let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
     if case.tried().is_some()
         || waits.iter().any(|reason| world.memory().workload(key).waits_since(*reason).is_some())
-        || gates::pass(gates::OWN, &case, since).is_err()
+        || gates::pass(gates::DUE, &case, since).is_err()
     {
         return Readiness::Held;
     }
@@ -309,7 +309,7 @@ impl Case<'_> {
     }
 
     fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
-        gates::pass(gates::OWN, self, since)?;
+        gates::pass(gates::DUE, self, since)?;
         gates::pass(gates::TURN, self, since)?;
         let before = pods::before(since, self.facts.recorded);
         let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
