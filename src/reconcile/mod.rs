@@ -224,8 +224,11 @@ impl Reconciler {
         }
     }
 
-    /// Lets workers take keys: this process leads.
-    pub(crate) fn open(&self) {
+    /// Lets workers take keys: this process leads. What the last term waited for is forgotten now and not when that
+    /// term ended: its workers were still at their keys. What one that is there even now remembers is replaced
+    /// when the sweep of the new term comes to its key.
+    pub(crate) fn begin_term(&self) {
+        self.context.world_mut().memory_mut().begin_term();
         self.context.queue().open();
     }
 
@@ -234,14 +237,13 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Another process decides now, and remembers and reports for itself.
+    /// Another process decides now, and reports for itself.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
         self.digest_key.rest();
         self.tallies.clear();
         self.lag.clear();
-        self.context.world_mut().memory_mut().lose_lease();
     }
 
     /// Looks at everything: at the start of leading, and in the sweep.

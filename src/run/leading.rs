@@ -32,7 +32,7 @@ pub(super) async fn lead(
             term = leader.acquired() => term,
         };
         tracing::info!("leading: looking at everything");
-        reconciler.open();
+        reconciler.begin_term();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut guarding = pin!(guard(&reconciler));
         let mut scanning = pin!(reconciler.scan());

@@ -209,9 +209,9 @@ impl Memory {
         self.under_way.release(workload);
     }
 
-    /// Forgets what the next leader remembers for itself. Recent writes and refusals stay: they delay our
-    /// next write if the lease soon comes back to us.
-    pub fn lose_lease(&mut self) {
+    /// Forgets the waits and soaks of the last term: others have led since. Recent writes and refusals stay: they
+    /// delay our next write if the lease soon comes back to us.
+    pub fn begin_term(&mut self) {
         let before = std::mem::take(self);
         *self = Self {
             slots: before.slots,
@@ -336,7 +336,7 @@ mod tests {
         });
         memory.at_monitor(&monitor, |it| it.removed = Some(PodRemoved { at: at(1), controlled: 2 }));
         memory.reserve(&key("begun"), "label", at(9));
-        memory.lose_lease();
+        memory.begin_term();
         let left = RestartMemory { removed_at: Some(at(1)), ..RestartMemory::default() };
         assert_eq!(memory.workloads().collect::<Vec<_>>(), [(&key("removed"), &left)]);
         assert_eq!(memory.monitor(&monitor).removed.map(|removed| removed.controlled), Some(2));
