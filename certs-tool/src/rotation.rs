@@ -1,4 +1,4 @@
-//! A CA's rotation, one step at a time, so that nobody is ever shown a certificate that he does not trust yet.
+//! A CA's rotation, one step at a time, so that no client is ever shown a certificate that it does not trust yet.
 //!
 //! | step | what is true after it | due |
 //! |---|---|---|

@@ -45,7 +45,7 @@ fn due(pods_of: &str, strategy: &str) -> (Case, bool) {
         "StatefulSet, OnDelete" => (workload("StatefulSet", ", rollout: on delete"), ", of_workload: true"),
         "DaemonSet, OnDelete" => (workload("DaemonSet", ", rollout: on delete"), ", of_workload: true"),
         "ReplicaSet without a Deployment" | "an operator's own kind" => (None, ""),
-        "nobody" => (None, ", bare: true"),
+        "no owner" => (None, ", bare: true"),
         "Job or CronJob" | "node (mirror pods)" => (None, ", of_job: true"),
         other => panic!("what is {other}?"),
     };

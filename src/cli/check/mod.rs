@@ -48,7 +48,7 @@ enum Output {
     copyrator check -f policies/ --strict\n  copyrator check -f . -o sarif > copyrator.sarif\n\n\
     Each object is judged as newly written, with what policies add when missing. Labels of namespaces are those of the Namespaces \
     among the files. Not known are what is there already (immutable keys, oldObject), who writes (request.userInfo is empty) and \
-    what he may do. Objects of other kinds are left out and counted, and refused where apiVersion or kind looks like a misspelt one \
+    with which rights. Objects of other kinds are left out and counted, and refused where apiVersion or kind looks like a misspelt one \
     of those; values of Secrets are never printed.\n\n\
     Exit codes: 0 nothing would be refused; 1 something would; 2 usage, or a file that cannot be read."
 )]

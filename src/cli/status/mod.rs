@@ -26,13 +26,12 @@ use super::{
 #[command(
     after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -l team=blue -o wide\n  \
     copyrator status -o json\n  kubectl apply -f rules.yaml && copyrator status -n platform --wait --timeout 2m\n\n\
-    With -n: what is in that namespace, workloads too, and the copies that land in it. What is said of a copy or workload is what \
-    `copyrator plan` says of it, and what became of the last attempt. RUNNING and \
-    WANTED are the first characters of keyed digests: of the content that a workload is recorded to run with, and of what is \
-    there now.\n\n\
+    With -n: what is in that namespace, workloads too, and the copies that land in it. Of a copy or workload it says \
+    what `copyrator plan` says, and the result of the last attempt. RUNNING and WANTED are the first characters of keyed digests: of \
+    the content that a workload is recorded to run with, and of what is there now.\n\n\
     --wait ends when nothing is left to report: every status speaks of what is declared, every copy is in order or held back on \
-    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing. Who may not list copies and \
-    workloads waits for the statuses alone.\n\n\
+    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing. Without the right to list copies \
+    and workloads, it waits for the statuses alone.\n\n\
     Exit codes: 0 everything is as declared; 1 something is not, or may not be read; 2 usage; 3 cluster unreachable."
 )]
 pub(super) struct Args {

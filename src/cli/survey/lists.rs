@@ -204,7 +204,7 @@ async fn take_one(
     let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
     hidden.notes.push(format!(
         "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
-         {place} bring elsewhere, are out of read_scope"
+         {place} bring elsewhere, are out of sight"
     ));
     let mut unlisted = Vec::new();
     for right in lacking {

@@ -102,7 +102,7 @@ fn authorized(status: &Value) -> &str {
 }
 
 #[test]
-fn what_an_author_may_read_elsewhere_is_asked_again_and_what_he_may_write_is_not() {
+fn what_an_author_may_read_elsewhere_is_asked_again_and_what_the_author_may_write_is_not() {
     let spec = reads_vault();
     let mut world = world(&spec);
     assert_eq!(look(&mut world, &[], 0), (ALL.map(str::to_owned).to_vec(), Some(true)));
@@ -111,7 +111,7 @@ fn what_an_author_may_read_elsewhere_is_asked_again_and_what_he_may_write_is_not
     let before = restart(&mut world, &spec, 21);
     assert_eq!(look(&mut world, &["create shop"], 30), (vec!["get vault".into()], Some(true)));
     assert_eq!(restart(&mut world, &spec, 31), before, "asking again is nothing to write");
-    let said = "user alice was allowed what this rule declares when that was asked at 1970-01-01T00:00:20Z; that he may \
+    let said = "user alice was allowed what this rule declares when that was asked at 1970-01-01T00:00:20Z; what it may \
                 read in other namespaces is asked again every 20 s";
     assert_eq!(authorized(&before), said);
 
@@ -119,7 +119,7 @@ fn what_an_author_may_read_elsewhere_is_asked_again_and_what_he_may_write_is_not
     let withdrawn = restart(&mut world, &spec, 51);
     assert!(authorized(&withdrawn).contains("may not get secrets"), "{withdrawn}");
     let given_back = look(&mut world, &["create shop"], 70);
-    assert_eq!(given_back, (vec!["get vault".into()], Some(true)), "what he may write stays settled");
+    assert_eq!(given_back, (vec!["get vault".into()], Some(true)), "what the author may write stays settled");
 }
 
 #[test]

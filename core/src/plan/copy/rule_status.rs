@@ -372,7 +372,7 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
     let was = format!("{identity} was allowed what this rule declares when that was asked{when}");
     match facts.spec.source.namespaces.iter().any(|name| **name != *rule.namespace) {
-        true => format!("{was}; that he may read in other namespaces is asked again every 20 s"),
+        true => format!("{was}; what it may read in other namespaces is asked again every 20 s"),
         false => was,
     }
 }
