@@ -58,6 +58,27 @@ fn a_plan_foresees_what_a_policy_refuses_as_the_status_then_says_it() {
     assert_eq!(course(&changed, &prod).1, "RefusedByPolicy", "{}", changed.text);
     assert_eq!(course(&changed, &free).0, "change", "{}", changed.text);
 
+    // A policy of a file counts as those in the cluster do, for copies and for objects of files.
+    let mut narrow = story.policy(
+        &["ConfigMap"],
+        json!({
+            "match": {}, "data": [{ "name": "address", "keys": ["url"], "pattern": "^https://b" }],
+        }),
+    );
+    let named = format!("{}-narrow", narrow["metadata"]["name"].as_str().unwrap_or_default());
+    narrow["metadata"]["name"] = named.clone().into();
+    let other = [("url", "https://other.test")];
+    let foreseen = plan(&story, &[&narrow, &config_map(&story.home, "app", other)]);
+    assert_eq!(course(&foreseen, &prod).1, "RefusedByPolicy", "{}", foreseen.text);
+    let judged = plan(&story, &[&narrow, &config_map(&prod, "other", other)]).json();
+    assert_eq!(judged["policies"][0]["action"], "create", "{judged}");
+    assert_eq!(judged["files"][0]["reason"], "RefusedByPolicy", "{judged}");
+    assert!(judged["files"][0]["message"].as_str().is_some_and(|said| said.contains(&*named)), "{judged}");
+    narrow["spec"]["data"][0]["pattern"] = "(".into();
+    let declined = plan(&story, &[&narrow]).json();
+    assert_eq!(declined["policies"][0]["action"], "refuse", "{declined}");
+    assert!(admin.get("ConfigPolicy", "", &named).is_none(), "nothing is written");
+
     // Who may not read policies is told that they are not foreseen, where a copy would be written.
     let rights = json!([
         { "apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ["get", "list"] },

@@ -16,7 +16,7 @@ use super::{
     },
     command,
     operator::{Installed, InstalledArgs},
-    survey::{Files, SurveyMode, declared_in, look, objects_in},
+    survey::{Files, SurveyMode, declared_in, objects_in, take_survey},
     terminal::{Console, Exit, fail},
 };
 
@@ -26,15 +26,16 @@ use super::{
     after_help = "Signs: + made, ~ changed, - removed, * restarted, ! refused, ? not known, . waiting, = in order or not affected\n\n\
     Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
     kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
-    Rules, monitors, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
-    then which workloads restart. Copies are judged by the ConfigPolicies present. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
+    Rules, monitors, policies, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
+    then which workloads restart. Copies, and ConfigMaps and Secrets of files, are judged by the ConfigPolicies in the cluster and in \
+    the files. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
     that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects of files that \
     name no namespace go there, too.\n\n\
     Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
     cannot be read; 3 cluster unreachable."
 )]
 pub(super) struct Args {
-    /// Rules, monitors, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
+    /// Rules, monitors, policies, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -80,7 +81,7 @@ impl Args {
         let (declared, others) = declared_in(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
         let ahead = SurveyMode::WithFiles(Files { declared, objects }, namespace);
-        let seen = look(client, installed, (ahead, namespace), labels).await?.about(namespace);
+        let seen = take_survey(client, installed, (ahead, namespace), labels).await?.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let drawn = |_| table(&report, self.console.is_coloured());

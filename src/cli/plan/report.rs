@@ -10,7 +10,7 @@ use crate::{
     cli::{
         arguments::output,
         standing::restarts::{self, RestartRow},
-        survey::{AnswerSource, Declined, Laid, OurKind, Survey},
+        survey::{AnswerSource, AppliedObject, Declined, OurKind, Survey},
     },
     explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook, monitor_status},
     model::{Declared, RuleFacts, Unseen, World},
@@ -35,6 +35,9 @@ pub(super) struct Report {
     /// Monitors of files, and monitors that do nothing; a monitor of a file that would be refused has a row
     /// of its own.
     pub monitors: Vec<RuleRow>,
+    /// ConfigPolicies of files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<FileRow>,
     /// ConfigMaps and Secrets of files.
     pub files: Vec<FileRow>,
     /// Every workload that restarts, should restart, or uses what changes; with `-o wide` also those that run
@@ -181,7 +184,8 @@ impl Report {
             copies,
             summary,
             monitors,
-            files: survey.laid.iter().map(file_row).collect(),
+            policies: policy_rows(survey),
+            files: survey.applied.iter().map(file_row).collect(),
             restarts,
             is_partial: survey.is_partial,
             is_of_seen: namespace.is_some_and(|namespace| survey.world.sees(namespace)),
@@ -212,7 +216,7 @@ impl Report {
         self.is_partial
             || self.copies.iter().any(|copy| is_refused(copy.action, &copy.reason))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
-            || self.files.iter().any(|file| file.action == Course::Refuse)
+            || self.policies.iter().chain(&self.files).any(|file| file.action == Course::Refuse)
             || self.rules.iter().chain(&self.monitors).any(of_rule)
     }
 
@@ -376,17 +380,42 @@ fn standing<S, C, T>(
     (RuleRow { authority, message: not_asked, ..row }, false)
 }
 
-fn file_row(laid: &Laid) -> FileRow {
+fn file_row(applied: &AppliedObject) -> FileRow {
     FileRow {
-        action: laid.course,
-        kind: laid.object.kind.to_string(),
-        namespace: laid.object.namespace.to_string(),
-        name: laid.object.name.to_string(),
-        file: laid.place.clone(),
-        reason: laid.reason.clone(),
-        message: laid.message.clone(),
-        changes: laid.difference.clone(),
+        action: applied.course,
+        kind: applied.object.kind.to_string(),
+        namespace: applied.object.namespace.to_string(),
+        name: applied.object.name.to_string(),
+        file: applied.place.clone(),
+        reason: applied.reason.clone(),
+        message: applied.message.clone(),
+        changes: applied.difference.clone(),
+        warnings: applied.warnings.clone(),
     }
+}
+
+/// The policies of files: those that would be refused, and those that copies and objects are judged by.
+fn policy_rows(survey: &Survey) -> Vec<FileRow> {
+    let row =
+        |action, name: &NamespacedName, place: &str, reason: &str, message: &str, warnings: &[String]| {
+            FileRow {
+                action,
+                kind: OurKind::Policy.as_str().into(),
+                namespace: String::new(),
+                name: name.name.to_string(),
+                file: place.to_owned(),
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+                changes: Difference::default(),
+                warnings: warnings.to_vec(),
+            }
+        };
+    let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy);
+    let declined = declined.map(|it| row(Course::Refuse, &it.name, &it.place, &it.reason, &it.message, &[]));
+    let accepted = survey.from_files.iter().filter(|it| it.kind == OurKind::Policy);
+    let judges = "copies and objects of files are judged by it, too";
+    let accepted = accepted.map(|it| row(it.course, &it.name, &it.place, "", judges, &it.warnings));
+    declined.chain(accepted).collect()
 }
 
 fn copy_row(survey: &Survey, outlook: &Outlook) -> CopyRow {

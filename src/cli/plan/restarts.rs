@@ -10,13 +10,14 @@ use crate::{
     marks::write_time,
 };
 
-/// A row of a ConfigMap or Secret in a file.
+/// A row of a ConfigPolicy, ConfigMap or Secret in a file.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileRow {
     /// One of `create`, `change`, `current` and `refuse`.
     pub action: Course,
     pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
     /// `FILE:LINE` of the document.
@@ -27,6 +28,9 @@ pub(super) struct FileRow {
     pub message: String,
     /// The names of what changes.
     pub changes: Difference,
+    /// What policies warn of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// The numbers of workloads by what happens to them.
@@ -157,18 +161,26 @@ fn asked(row: &RestartRow) -> String {
 
 /// A line for each object of a file.
 pub(super) fn file_lines(rows: &[FileRow]) -> Vec<(Course, String)> {
-    let place = |row: &FileRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
+    let place = |row: &FileRow| match row.namespace.as_str() {
+        "" => format!("{} {}", row.kind, row.name),
+        namespace => format!("{} {namespace}/{}", row.kind, row.name),
+    };
     let width = rows.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
     let line = |row: &FileRow| {
         let what = match row.action {
             Course::Refuse => format!("{}: {}", row.reason, row.message),
+            _ if !row.message.is_empty() => row.message.clone(),
             Course::Create | Course::Change => difference(&row.changes),
             _ => "nothing changes".into(),
         };
         let sign = super::table::sign(row.action);
-        (row.action, format!("  {sign} {:width$}  {what}; from {}", place(row), row.file))
+        let line = (row.action, format!("  {sign} {:width$}  {what}; from {}", place(row), row.file));
+        let warns = super::table::sign(Course::Wait);
+        let warnings =
+            row.warnings.iter().map(move |said| (Course::Wait, format!("  {warns} warning: {said}")));
+        std::iter::once(line).chain(warnings).collect::<Vec<_>>()
     };
-    rows.iter().map(line).collect()
+    rows.iter().flat_map(line).collect()
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         }
     };
     let restarts = report.restarts.as_deref().unwrap_or_default();
+    section("ConfigPolicies of files", file_lines(&report.policies), &mut text);
     section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
     for rule in report.rules.iter().chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);

@@ -135,7 +135,7 @@ pub(super) async fn read(
     let (contents, key) = (&contents, &key);
     let found: Vec<_> = stream::iter(asked)
         .map(|(version, object)| async move {
-            let found = look(client, contents, key, &object, version.as_deref()).await;
+            let found = fetch_content(client, contents, key, &object, version.as_deref()).await;
             (object, found)
         })
         .buffer_unordered(AT_ONCE)
@@ -153,7 +153,7 @@ pub(super) async fn read(
 
 /// Reads one object. If it has changed since it was listed, its metadata is read, too, so that the next round
 /// plans with it.
-async fn look(
+async fn fetch_content(
     client: &Client,
     contents: &Contents,
     key: &DigestKey,

@@ -1,25 +1,30 @@
-//! Rules and monitors of files, as if they had just been applied: the webhook's own code judges them, with
-//! the caller as their author, and the accepted ones become part of the world.
+//! Rules, monitors and policies of files, as if they had just been applied: the webhook's own code judges
+//! them, with the caller as their author, and the accepted ones become part of the world.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
+use super::review::review;
 use crate::{
     access::{AskError, CallerAuthorizer},
     admit::{
-        Parties, Purpose, UserInfo,
+        Parties, Purpose,
         decide::{Case, Decision, Verdict, read},
-        decode::{GroupVersionKind, Operation, Review},
+        decode::GroupVersionKind,
     },
-    api::{ConfigMonitor, ConfigMonitorSpec, CopyratorRule, CopyratorRuleSpec, GROUP, VERSION},
+    api::{
+        ConfigMonitor, ConfigMonitorSpec, ConfigPolicy, ConfigPolicySpec, CopyratorRule, CopyratorRuleSpec,
+        GROUP, VERSION,
+    },
     authority::{Subject, TrustedWriters},
     cli::arguments::manifests::Document,
+    explain::Course,
     intake::{AsWritten, watched::Watched as _},
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{Declared, World},
+    model::{Declared, Unseen, World},
     names::NamespacedName,
     webhook::inquiry,
 };
@@ -29,11 +34,12 @@ use crate::{
 pub(in crate::cli) enum OurKind {
     Rule,
     Monitor,
+    Policy,
 }
 
 impl OurKind {
     fn of(kind: &str) -> Option<Self> {
-        [Self::Rule, Self::Monitor].into_iter().find(|one| one.as_str() == kind)
+        [Self::Rule, Self::Monitor, Self::Policy].into_iter().find(|one| one.as_str() == kind)
     }
 
     /// The kind in a manifest.
@@ -41,6 +47,7 @@ impl OurKind {
         match self {
             Self::Rule => "CopyratorRule",
             Self::Monitor => "ConfigMonitor",
+            Self::Policy => "ConfigPolicy",
         }
     }
 
@@ -52,15 +59,19 @@ impl OurKind {
         match self {
             Self::Rule => stored::<CopyratorRuleSpec>(written),
             Self::Monitor => stored::<ConfigMonitorSpec>(written),
+            Self::Policy => stored::<ConfigPolicySpec>(written),
         }
     }
 }
 
-/// A rule or monitor of a file.
+/// A rule, monitor or policy of a file.
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
     pub kind: OurKind,
+    /// Its name; a policy has no namespace.
     pub name: NamespacedName,
+    /// One of `Create`, `Change` and `Current`.
+    pub course: Course,
     /// `FILE:LINE` of the document.
     pub place: String,
     /// The warnings for its author.
@@ -68,7 +79,7 @@ pub(in crate::cli) struct FromFile {
     object: Value,
 }
 
-/// A rule or monitor of a file that the webhook would refuse.
+/// A rule, monitor or policy of a file that the webhook would refuse.
 #[derive(Debug)]
 pub(in crate::cli) struct Declined {
     pub kind: OurKind,
@@ -106,7 +117,7 @@ impl ExistingObject {
     }
 }
 
-/// The rules and monitors among the documents, and for every other document a note with its position.
+/// The rules, monitors and policies among the documents, and for every other document a note with its position.
 pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
     let (mut declared, mut others) = (Vec::new(), Vec::new());
     for Document { place, value: mut object, .. } in documents {
@@ -118,19 +129,21 @@ pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> 
             let what = [version, kind, name].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
             let what = if what.is_empty() { "a document without a kind".to_owned() } else { what.join(" ") };
             others.push(format!(
-                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules and ConfigMonitors, ConfigMaps \
-                 and Secrets are planned with"
+                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules, ConfigMonitors and ConfigPolicies, \
+                 ConfigMaps and Secrets are planned with"
             ));
             continue;
         };
-        let name = NamespacedName::new(home, name);
-        object["metadata"]["namespace"] = (*name.namespace).into();
-        declared.push(FromFile { kind, name, place, warnings: Vec::new(), object });
+        let name = NamespacedName::new(if kind == OurKind::Policy { "" } else { home }, name);
+        if kind != OurKind::Policy {
+            object["metadata"]["namespace"] = (*name.namespace).into();
+        }
+        declared.push(FromFile { kind, name, course: Course::Create, place, warnings: Vec::new(), object });
     }
     (declared, others)
 }
 
-/// Adds the rules and monitors that the webhook would accept to the world.
+/// Adds the rules, monitors and policies that the webhook would accept to the world.
 pub(super) async fn take_in(
     world: &mut World,
     files: Vec<FromFile>,
@@ -143,17 +156,27 @@ pub(super) async fn take_in(
         let known = match file.kind {
             OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),
             OurKind::Monitor => world.monitors().get(&file.name).map(ExistingObject::of),
+            OurKind::Policy => world.policies().get(&*file.name.name).map(ExistingObject::of),
         };
         let known = known.as_ref();
         let spec = file.kind.spec(&file.object["spec"]);
         // Neither the generation nor the author changes.
         if spec.as_ref().is_some_and(|spec| known.is_some_and(|known| known.spec == *spec)) {
+            file.course = Course::Current;
             taken.push(file);
             continue;
+        }
+        if known.is_some() {
+            file.course = Course::Change;
         }
         let namespace = &file.name.namespace;
         let has_webhook = world.namespace_scope().is_none_or(|places| !places.is_all());
         let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
+            _ if file.kind == OurKind::Policy && !has_webhook => {
+                let message = "Copyrator looks at some namespaces only here, without a webhook: policies have no effect";
+                Verdict::refuse(422, Unseen::NotServed.as_str(), message)
+            }
+            _ if file.kind == OurKind::Policy => judge(&file, known, caller, trusted, has_webhook).await,
             (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
             (false, Some((reason, message))) => Verdict::refuse(404, reason.as_str(), &message),
             (false, None) => {
@@ -178,13 +201,15 @@ pub(super) async fn take_in(
         });
         let author = known.filter(|_| suspends).map(|known| &known.annotations);
         let stored = stored(&file, known, author, caller.caller(), now);
-        let put = match file.kind {
-            OurKind::Rule => {
-                serde_json::from_value::<AsWritten<CopyratorRule>>(stored).map(|rule| rule.put(world, now))
-            }
-            OurKind::Monitor => serde_json::from_value::<AsWritten<ConfigMonitor>>(stored)
-                .map(|monitor| monitor.put(world, now)),
-        };
+        let put =
+            match file.kind {
+                OurKind::Rule => serde_json::from_value::<AsWritten<CopyratorRule>>(stored)
+                    .map(|rule| rule.put(world, now)),
+                OurKind::Monitor => serde_json::from_value::<AsWritten<ConfigMonitor>>(stored)
+                    .map(|monitor| monitor.put(world, now)),
+                OurKind::Policy => serde_json::from_value::<AsWritten<ConfigPolicy>>(stored)
+                    .map(|policy| policy.put(world, now)),
+            };
         match put {
             Ok(_) => taken.push(file),
             Err(error) => {
@@ -208,7 +233,10 @@ async fn judge(
     let raw = |value: &Value| serde_json::value::to_raw_value(value);
     let old = known.and_then(|known| raw(&json!({ "spec": known.spec })).ok());
     let Ok(new) = raw(&file.object) else { return Verdict::refuse(422, "Invalid", "cannot be read") };
-    let review = review(file, caller.caller(), &new, old.as_deref());
+    let (namespace, name) = (&*file.name.namespace, &*file.name.name);
+    let kind =
+        GroupVersionKind { group: GROUP.into(), version: VERSION.into(), kind: file.kind.as_str().into() };
+    let review = review(kind, (namespace, name), caller.caller(), &new, old.as_deref());
     let parties = Parties { trusted: trusted.clone(), ..Parties::default() };
     match read(&review, &Purpose::OwnKinds, &parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
@@ -220,35 +248,6 @@ async fn judge(
         }
         Ok(Case::Write(_)) => Verdict::allow(),
         Err(error) => Verdict::refuse(422, "Invalid", &error.to_string()),
-    }
-}
-
-fn review<'a>(
-    file: &'a FromFile,
-    caller: &Subject,
-    new: &'a RawValue,
-    old: Option<&'a RawValue>,
-) -> Review<'a> {
-    Review {
-        uid: "plan".into(),
-        kind: GroupVersionKind {
-            group: GROUP.into(),
-            version: VERSION.into(),
-            kind: file.kind.as_str().into(),
-        },
-        sub_resource: None,
-        name: (&*file.name.name).into(),
-        namespace: (&*file.name.namespace).into(),
-        operation: if old.is_some() { Operation::Update } else { Operation::Create },
-        user_info: UserInfo {
-            username: caller.user.clone(),
-            uid: caller.uid.clone(),
-            groups: caller.groups.clone(),
-            extra: caller.extra.clone(),
-        },
-        object: Some(new),
-        old_object: old,
-        dry_run: Some(true),
     }
 }
 
@@ -267,8 +266,9 @@ fn stored(
     metadata["generation"] = known.map_or(1, |known| known.generation + 1).into();
     metadata["creationTimestamp"] = known.map_or(now, |known| known.created).to_string().into();
     let groups = Value::from(caller.groups.clone()).to_string();
-    // Decoding reports metadata that is not a map.
-    let can_be_stamped = matches!(metadata["annotations"], Value::Null | Value::Object(_));
+    // A policy acts with nobody's rights, and has no author. Decoding reports metadata that is not a map.
+    let can_be_stamped =
+        file.kind != OurKind::Policy && matches!(metadata["annotations"], Value::Null | Value::Object(_));
     let stamps = [(AUTHOR, &caller.user), (AUTHOR_GROUPS, &groups)];
     for (key, own) in stamps.into_iter().filter(|_| can_be_stamped) {
         let kept = author.map(|annotations| annotations.get(key).map(String::as_str).unwrap_or_default());

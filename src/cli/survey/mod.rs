@@ -8,12 +8,14 @@ mod authority;
 mod content;
 mod declared;
 mod error;
+mod judged;
 mod lists;
-mod look;
 mod objects;
 mod policies;
 mod restarts;
+mod review;
 mod selected;
+mod take;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +26,13 @@ use kube::Client;
 pub(super) use authority::AnswerSource;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
 pub(super) use error::SurveyError;
-pub(crate) use look::{look, read_scope};
-pub(super) use objects::{Laid, ObjectFile, objects_in};
+pub(super) use objects::{AppliedObject, ObjectFile, objects_in};
 pub(crate) use selected::Selected;
+pub(crate) use take::{read_scope, take_survey};
 
 use super::operator::{Installed, ReadScope};
 use crate::{
     access::CallerAuthorizer,
-    authority::Subject,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
@@ -53,12 +54,12 @@ pub(super) struct Survey {
     pub restarts: Option<Vec<RestartOutlook>>,
     /// Where the answer about each monitor's rights comes from.
     pub asked_of_monitors: BTreeMap<NamespacedName, AnswerSource>,
-    /// Rules and monitors of files that would be accepted.
+    /// Rules, monitors and policies of files that would be accepted.
     pub from_files: Vec<FromFile>,
-    /// Rules and monitors of files that would be refused.
+    /// Rules, monitors and policies of files that would be refused.
     pub declined: Vec<Declined>,
     /// ConfigMaps and Secrets of files, and what becomes of them.
-    pub laid: Vec<Laid>,
+    pub applied: Vec<AppliedObject>,
     /// Whether marks were verified.
     pub verified: bool,
     /// Notes to read first.
@@ -74,7 +75,7 @@ pub(super) struct Survey {
 /// The files that are planned with as if they had just been applied.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Rules and monitors of the files.
+    /// Rules, monitors and policies of the files.
     pub declared: Vec<FromFile>,
     /// ConfigMaps and Secrets of the files.
     pub objects: Vec<ObjectFile>,
@@ -93,9 +94,9 @@ pub(super) enum SurveyMode<'a> {
 pub(super) async fn survey(
     client: &Client,
     (installed, read_scope): (&Installed, &ReadScope),
-    look: SurveyMode<'_>,
+    mode: SurveyMode<'_>,
 ) -> Result<Survey, SurveyError> {
-    let (files, is_ahead, workloads_in, judged_in) = match look {
+    let (files, is_ahead, workloads_in, judged_in) = match mode {
         SurveyMode::Current(namespace) => (Files::default(), false, namespace, None),
         SurveyMode::WithFiles(files, namespace) => (files, true, None, namespace),
     };
@@ -115,6 +116,10 @@ pub(super) async fn survey(
         notes.push(what.into());
     }
 
+    let policies_unread = match is_ahead {
+        true => policies::take(client, &mut world, read_scope, caller.caller(), now).await?,
+        false => None,
+    };
     let trusted = &installed.trusted;
     let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
     let asked_of_monitors = authority::settle_monitors(&mut world, &caller, trusted, now).await;
@@ -123,15 +128,16 @@ pub(super) async fn survey(
         false => restarting.before(client, &mut world, trust.is_believed).await?,
         true => Default::default(),
     };
-    let Subject { user, groups, .. } = caller.caller();
-    let (laid, laid_content) = objects::lay(client, &mut world, files.objects, (user, groups), now).await;
+    let (applied, applied_content) =
+        objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
     let blind = blind_rules(&world, &unseen);
     let (mut plans, mut unread) =
         content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;
-    if is_ahead && policies::writes(&plans, judged_in).next().is_some() {
-        notes.extend(policies::take(client, &mut world, read_scope, caller.caller(), now).await?);
-        let by = (&laid_content, &*installed.account);
+    let has_writes = is_ahead && policies::writes(&plans, judged_in).next().is_some();
+    notes.extend(policies_unread.filter(|_| has_writes || !applied.is_empty()));
+    if has_writes {
+        let by = (&applied_content, &*installed.account);
         policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
     }
     let mut outlooks = outlooks(&world, &plans);
@@ -139,7 +145,7 @@ pub(super) async fn survey(
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
     let seen_plans = seen_plans.filter(|(_, plan)| plan.needs.is_empty());
     let restarts = match hidden.workloads {
-        false => Some(restarting.after(client, &mut world, seen_plans, &laid, (before, believed)).await?),
+        false => Some(restarting.after(client, &mut world, seen_plans, &applied, (before, believed)).await?),
         true => None,
     };
     for outlook in &mut outlooks {
@@ -168,7 +174,7 @@ pub(super) async fn survey(
         asked_of_monitors,
         from_files,
         declined,
-        laid,
+        applied,
         verified,
         notes,
         now,
@@ -209,12 +215,13 @@ impl Restarting<'_> {
         client: &Client,
         world: &mut World,
         plans: impl Iterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
-        laid: &[Laid],
+        applied: &[AppliedObject],
         (before, believed): Before,
     ) -> Result<Vec<RestartOutlook>, SurveyError> {
         let mut changed = if self.is_ahead { carry_out(world, plans, self.now) } else { BTreeSet::new() };
-        let files = laid.iter().filter(|laid| matches!(laid.course, Course::Create | Course::Change));
-        changed.extend(files.map(|laid| laid.object.clone()));
+        let files =
+            applied.iter().filter(|applied| matches!(applied.course, Course::Create | Course::Change));
+        changed.extend(files.map(|applied| applied.object.clone()));
         let keys = restarts::workloads(world, &changed, self.workloads_in);
         let mut blind = restarts::blind(world, &keys, self.unseen);
         blind.extend(believed.doubtful);

@@ -11,7 +11,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use serde_json::{Map, Value, json};
 
+use super::judged::{Refusal, judge};
 use crate::{
+    authority::Subject,
     cli::arguments::manifests::Document,
     digest::{DigestKey, Fingerprint},
     explain::{Course, Difference},
@@ -35,7 +37,7 @@ pub(in crate::cli) struct ObjectFile {
 
 /// What becomes of a ConfigMap or Secret of a file.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Laid {
+pub(in crate::cli) struct AppliedObject {
     pub object: ObjectKey,
     /// `FILE:LINE` of the document.
     pub place: String,
@@ -47,6 +49,8 @@ pub(in crate::cli) struct Laid {
     pub message: String,
     /// The names of what changes.
     pub difference: Difference,
+    /// What policies warn of.
+    pub warnings: Vec<String>,
 }
 
 /// The ConfigMaps and Secrets among the documents, and the other documents.
@@ -76,37 +80,36 @@ pub(in crate::cli) fn objects_in(
 }
 
 /// Applies the files to the world, as the user `caller`. Returns them with their resulting content.
-pub(super) async fn lay(
+pub(super) async fn apply(
     client: &Client,
     world: &mut World,
     files: Vec<ObjectFile>,
-    caller: (&str, &[String]),
+    caller: &Subject,
     now: Timestamp,
-) -> (Vec<Laid>, BTreeMap<ObjectKey, Content>) {
+) -> (Vec<AppliedObject>, BTreeMap<ObjectKey, Content>) {
     let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
     for file in files {
         let live = match exists(world, &file) {
             Ok(()) => fetch(client, &file.object).await,
             Err(refusal) => Err(refusal),
         };
-        let laid = live.and_then(|live| one(world, &file, live, caller, now));
+        let applied = live.and_then(|live| one(world, &file, live, caller, now));
         let ObjectFile { object, place, .. } = file;
-        all.push(match laid {
-            Ok((course, difference, content)) => {
+        all.push(match applied {
+            Ok((course, difference, warnings, content)) => {
                 contents.insert(object.clone(), content);
-                Laid { object, place, course, reason: String::new(), message: String::new(), difference }
+                let (reason, message) = Default::default();
+                AppliedObject { object, place, course, reason, message, difference, warnings }
             }
             Err((reason, message)) => {
                 let (course, reason) = (Course::Refuse, reason.to_owned());
-                Laid { object, place, course, reason, message, difference: Difference::default() }
+                let (difference, warnings) = Default::default();
+                AppliedObject { object, place, course, reason, message, difference, warnings }
             }
         });
     }
     (all, contents)
 }
-
-/// Why an object would be refused: reason and message.
-type Refusal = (&'static str, String);
 
 fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
     if file.object.name.is_empty() {
@@ -127,7 +130,8 @@ async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Ref
     let request = Request::get(path).body(Vec::new()).map_err(|error| unread(error.to_string()))?;
     match client.request_text(request).await {
         Ok(text) => {
-            let value = serde_json::from_str(&text).map_err(|_| unread("the answer is no object".into()))?;
+            let value =
+                serde_json::from_str(&text).map_err(|_| unread("the answer is not an object".into()))?;
             Ok(Some(value))
         }
         Err(kube::Error::Api(said)) if said.code == 404 => Ok(None),
@@ -140,12 +144,12 @@ fn one(
     world: &mut World,
     file: &ObjectFile,
     live: Option<Value>,
-    caller: (&str, &[String]),
+    caller: &Subject,
     now: Timestamp,
-) -> Result<(Course, Difference, Content), Refusal> {
+) -> Result<(Course, Difference, Vec<String>, Content), Refusal> {
     let ObjectFile { object, value, .. } = file;
     let Some(key) = world.key().cloned() else { return Err(("Unread", "there is no key of digests".into())) };
-    let invalid = || ("Invalid", format!("it is no valid {}", object.kind));
+    let invalid = || ("Invalid", format!("it is not a valid {}", object.kind));
     let mut merged = merge(object, live.as_ref(), value).ok_or_else(invalid)?;
     let print = |value: &Value| -> Option<Fingerprint> { fingerprint(object.kind, value, &key) };
     let before = live.as_ref().and_then(print);
@@ -177,7 +181,8 @@ fn one(
             None => merged["metadata"]["managedFields"] = json!([written]),
         }
     }
-    stamp(&mut merged, live.as_ref(), caller);
+    stamp(&mut merged, live.as_ref(), (&caller.user, &caller.groups));
+    let warnings = judge(world, object, (&merged, live.as_ref()), caller, now)?;
     let content = decode(object.kind, &merged.to_string()).ok_or_else(invalid)?;
     put(world, object.kind, merged, now).ok_or_else(invalid)?;
     world.assume_fingerprint(object, after);
@@ -186,7 +191,7 @@ fn one(
         (Some(_), true) => Course::Current,
         (Some(_), false) => Course::Change,
     };
-    Ok((course, difference, content))
+    Ok((course, difference, warnings, content))
 }
 
 fn put(world: &mut World, kind: Kind, merged: Value, now: Timestamp) -> Option<()> {
@@ -209,7 +214,7 @@ fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value
     let last = live["metadata"]["annotations"][LAST_APPLIED].as_str();
     let last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let mut merged = match live {
-        Value::Null => json!({ "metadata": {
+        Value::Null => json!({ "apiVersion": "v1", "kind": object.kind.to_string(), "metadata": {
             "namespace": &*object.namespace, "name": &*object.name, "uid": "not-applied-yet",
         }}),
         live => live.clone(),

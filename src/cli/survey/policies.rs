@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The content of files that are not applied yet. It has no `Debug`, so it cannot reach a formatter.
-pub(super) type Laid = BTreeMap<ObjectKey, Content>;
+pub(super) type FileContents = BTreeMap<ObjectKey, Content>;
 
 /// Reads the policies, where Copyrator judges by them. Returns a note where the caller may not read them.
 pub(super) async fn take(
@@ -72,7 +72,7 @@ pub(super) async fn judge(
     client: &Client,
     world: &mut World,
     (plans, namespace): (&mut BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
-    (laid, account): (&Laid, &str),
+    (contents_of_files, account): (&FileContents, &str),
     unread: &mut BTreeMap<Need, String>,
     now: Timestamp,
 ) -> Result<(), SurveyError> {
@@ -84,7 +84,7 @@ pub(super) async fn judge(
     let (seen, contents) = (&*world, &contents);
     let judged: Vec<_> = stream::iter(guarded)
         .map(|(slot, write, guards)| async move {
-            let refusal = refusal(seen, contents, laid, (&slot, &write), &guards, now).await;
+            let refusal = refusal(seen, contents, contents_of_files, (&slot, &write), &guards, now).await;
             (slot, write, refusal)
         })
         .buffer_unordered(AT_ONCE)
@@ -118,12 +118,12 @@ pub(super) async fn judge(
 async fn refusal(
     world: &World,
     contents: &Contents,
-    laid: &Laid,
+    contents_of_files: &FileContents,
     (slot, write): (&ObjectKey, &CopyWrite),
     guards: &Guards,
     now: Timestamp,
 ) -> Result<Option<String>, ContentError> {
-    let new = match laid.get(&write.source) {
+    let new = match contents_of_files.get(&write.source) {
         Some(content) => manifest(slot, &write.intent, content),
         None => {
             let source = contents.get(&write.source, &write.source_version.resource_version).await?;
@@ -132,7 +132,7 @@ async fn refusal(
     };
     let old = match world.object(slot).filter(|_| write.replaces.is_some()) {
         None => None,
-        Some(facts) => Some(match laid.get(slot) {
+        Some(facts) => Some(match contents_of_files.get(slot) {
             Some(content) => as_it_is(slot, facts, content),
             None => as_it_is(slot, facts, &contents.fetch(slot).await?),
         }),

@@ -16,7 +16,7 @@ use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, output},
     command,
     operator::{Installed, InstalledArgs},
-    survey::{Survey, SurveyMode, look},
+    survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
 };
 use crate::{
@@ -81,7 +81,7 @@ impl Args {
     ) -> Result<Exit, Exit> {
         let home = self.home(client.default_namespace());
         let about = self.object.as_ref().map(|_| &*home).or(self.scope.one());
-        let seen = look(client, installed, (SurveyMode::Current(None), about), labels).await?;
+        let seen = take_survey(client, installed, (SurveyMode::Current(None), about), labels).await?;
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let Some(forest) = self.forest(&seen, client.default_namespace()) else {

@@ -181,7 +181,7 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
             "its source, {source}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
              changed there is put back"
         ),
-        None => "whoever may by the cluster's own rights: it is no copy".to_owned(),
+        None => "every user whom the cluster's RBAC allows it: it is not a copy".to_owned(),
     };
     Some(Why {
         exists: facts.is_some(),
@@ -198,7 +198,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
-    // What is refused for something in the way is no copy of this rule.
+    // What is refused for something in the way is not a copy of this rule.
     let digest = marks.filter(|_| rule.is_some_and(is_its)).map(|marks| marks.digest.to_string());
     let facts = rule.and_then(|rule| world.rules().get(rule));
     Made {

@@ -13,7 +13,7 @@ use super::{
     arguments::{ClusterArgs, Named, Output, Sort, output},
     command,
     operator::{Installed, InstalledArgs},
-    survey::{SurveyMode, look},
+    survey::{SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
     tree::{NotFound, Seen},
 };
@@ -55,7 +55,7 @@ impl Args {
 
     async fn show(&self, client: &Client, installed: &Installed) -> Result<Exit, Exit> {
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
-        let seen = look(client, installed, (SurveyMode::Current(None), Some(namespace)), None).await?;
+        let seen = take_survey(client, installed, (SurveyMode::Current(None), Some(namespace)), None).await?;
         seen.notes.iter().for_each(|said| self.console.note(said));
         let text = match self.object.sort {
             Sort::Rule => {

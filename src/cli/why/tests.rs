@@ -61,9 +61,9 @@ fn a_copy_says_whose_it_is_who_edits_it_and_what_restarts() {
 fn a_source_says_what_becomes_of_it_and_a_plain_object_that_it_is_one() {
     let cluster = cluster(&[]).with(config_map("shop", "plain"));
     let source = asked(&cluster, "cm/app", "platform").expect("an answer");
-    assert_says(&source, &["copied by rule platform/apps: 1 of 1 copies in order", "it is no copy"]);
+    assert_says(&source, &["copied by rule platform/apps: 1 of 1 copies in order", "it is not a copy"]);
     let plain = asked(&cluster, "cm/plain", "shop").expect("an answer");
-    assert_says(&plain, &["it is no copy", "nothing: no workload that may be seen uses it"]);
+    assert_says(&plain, &["it is not a copy", "nothing: no workload that may be seen uses it"]);
     assert_eq!(asked(&cluster, "cm/none", "shop"), None);
     assert_eq!(asked(&cluster, "deploy/none", "shop"), None);
 }
@@ -72,7 +72,7 @@ fn a_source_says_what_becomes_of_it_and_a_plain_object_that_it_is_one() {
 fn what_is_in_the_way_is_not_called_a_copy() {
     let cluster = cluster(&[namespace("docs", json!({ "team": "blue" })), config_map("docs", "app")]);
     let text = asked(&cluster, "cm/app", "docs").expect("an answer");
-    assert_says(&text, &["wanted by", "refused, Conflict: ", "it is no copy"]);
+    assert_says(&text, &["wanted by", "refused, Conflict: ", "it is not a copy"]);
     assert!(!text.contains("digest"), "{text}");
 }
 

@@ -9,7 +9,7 @@ use super::{
     arguments::{ClusterArgs, LabelArgs, Output, UsageError, output},
     command,
     operator::InstalledArgs,
-    survey::{Survey, SurveyMode, look},
+    survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, aligned},
 };
 use crate::{
@@ -86,7 +86,7 @@ impl Args {
         let words = || Ok((self.rule()?, self.labels.clone().check()?, self.installed.clone().check()?));
         command::run(&self.cluster, words, async |client, (rule, labels, installed)| {
             let about = Some(&*self.namespace);
-            let seen = look(&client, &installed, (SurveyMode::Current(None), about), labels).await?;
+            let seen = take_survey(&client, &installed, (SurveyMode::Current(None), about), labels).await?;
             Ok(self.show(&seen, rule.as_ref()))
         })
     }

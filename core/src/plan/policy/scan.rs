@@ -149,7 +149,8 @@ fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
     facts.compiled.as_ref().ok().filter(|_| says)
 }
 
-pub(crate) fn is_exempt(world: &World, namespace: &str) -> bool {
+/// Whether no hook covers a namespace: a system namespace, or our own.
+pub fn is_exempt(world: &World, namespace: &str) -> bool {
     SYSTEM.contains(&namespace) || world.settings().own_namespace == namespace
 }
 

@@ -10,10 +10,10 @@ use crate::cli::{
 };
 
 /// A survey, limited to the objects with these labels. Errors are printed, and returned as the exit code.
-pub(crate) async fn look(
+pub(crate) async fn take_survey(
     client: &Client,
     installed: &Installed,
-    (look, about): (SurveyMode<'_>, Option<&str>),
+    (mode, about): (SurveyMode<'_>, Option<&str>),
     labels: Option<Labels>,
 ) -> Result<Survey, Exit> {
     let read_scope =
@@ -21,7 +21,7 @@ pub(crate) async fn look(
     let selected =
         Selected::find_if(client, &read_scope, labels).await.map_err(|error| fail(&error, error.exit()))?;
     let seen =
-        survey(client, (installed, &read_scope), look).await.map_err(|error| fail(&error, error.exit()))?;
+        survey(client, (installed, &read_scope), mode).await.map_err(|error| fail(&error, error.exit()))?;
     Ok(seen.only(selected))
 }
 

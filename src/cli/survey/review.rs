@@ -1,0 +1,38 @@
+//! The question that the API server would ask the webhook about an object of a file.
+
+use serde_json::value::RawValue;
+
+use crate::{
+    admit::{
+        UserInfo,
+        decode::{GroupVersionKind, Operation, Review},
+    },
+    authority::Subject,
+};
+
+/// The review of a write by `caller`; an update where there is an `old` object.
+pub(super) fn review<'a>(
+    kind: GroupVersionKind<'a>,
+    (namespace, name): (&'a str, &'a str),
+    caller: &Subject,
+    new: &'a RawValue,
+    old: Option<&'a RawValue>,
+) -> Review<'a> {
+    Review {
+        uid: "plan".into(),
+        kind,
+        sub_resource: None,
+        name: name.into(),
+        namespace: namespace.into(),
+        operation: if old.is_some() { Operation::Update } else { Operation::Create },
+        user_info: UserInfo {
+            username: caller.user.clone(),
+            uid: caller.uid.clone(),
+            groups: caller.groups.clone(),
+            extra: caller.extra.clone(),
+        },
+        object: Some(new),
+        old_object: old,
+        dry_run: Some(true),
+    }
+}
