@@ -20,7 +20,7 @@ use crate::{
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
-        News,
+        StatusEvent,
         copy::{CopyAction, SlotPlan, tried_again},
         restart::Failure,
     },
@@ -124,9 +124,9 @@ impl Reporter {
     }
 
     /// Reports what is new about a rule or monitor that this object's annotations declare: it has no status.
-    pub(crate) async fn news(&self, object: &ObjectKey, news: News<'_>) {
-        let type_ = if news.warns { EventType::Warning } else { EventType::Normal };
-        self.event(type_, news.reason, news.message, &self.about(object), None).await;
+    pub(crate) async fn status_event(&self, object: &ObjectKey, event: StatusEvent<'_>) {
+        let type_ = if event.is_warning { EventType::Warning } else { EventType::Normal };
+        self.event(type_, event.reason, event.message, &self.about(object), None).await;
     }
 
     /// Reports a source that is large for so many targets, and is copied all the same.

@@ -21,9 +21,9 @@ use crate::{
     model::{Authority, Declared, MonitorFacts, World},
     names::{NamespacedName, ObjectKey},
     plan::{
-        Key, News,
+        Key, StatusEvent,
         copy::{Version, rule_report, targets::bounds},
-        news,
+        status_events,
     },
 };
 
@@ -82,7 +82,7 @@ impl AnnotatedHandler {
             (before.unwrap_or_default(), grant)
         };
         note_room(&self.context, rule, Some(&before), Some(&after));
-        self.tell(key, source, news((&before).into(), (&after).into()), grant).await
+        self.tell(key, source, status_events((&before).into(), (&after).into()), grant).await
     }
 
     pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName, object: &ObjectKey) -> Again {
@@ -111,13 +111,19 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
-        self.tell(key, object, news((&before).into(), (&after).into()), grant).await
+        self.tell(key, object, status_events((&before).into(), (&after).into()), grant).await
     }
 
-    async fn tell(&self, key: &Key, object: &ObjectKey, news: Vec<News<'_>>, grant: Option<Grant>) -> Again {
-        for news in news {
+    async fn tell(
+        &self,
+        key: &Key,
+        object: &ObjectKey,
+        events: Vec<StatusEvent<'_>>,
+        grant: Option<Grant>,
+    ) -> Again {
+        for event in events {
             self.pace.told(key);
-            self.reporter.news(object, news).await;
+            self.reporter.status_event(object, event).await;
         }
         match grant {
             Some(grant) => self.write_grant(key, object, grant).await,
@@ -130,7 +136,9 @@ impl AnnotatedHandler {
             Outcome::Done => {
                 self.pace.told(key);
                 let message = format!("{} may do what the annotations declare", grant.identity);
-                self.reporter.news(source, News { warns: false, reason: "Allowed", message }).await;
+                self.reporter
+                    .status_event(source, StatusEvent { is_warning: false, reason: "Allowed", message })
+                    .await;
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,

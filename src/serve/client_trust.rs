@@ -29,7 +29,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The text contains an incomplete PEM block, such as the first half of a file.
-    #[error("the bundle is no PEM text, or ends too early")]
+    #[error("the bundle is not PEM text, or ends too early")]
     Torn,
     /// The text contains no certificate.
     #[error("the bundle holds no certificate")]

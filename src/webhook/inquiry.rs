@@ -13,16 +13,16 @@ const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Asks, and turns the answers into a verdict.
 pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
-    let begin = format!("copyrator: it would act with the rights of {}: ", inquiry.identity);
+    let begin = "copyrator: rights are missing: ";
     let room = LONGEST_MESSAGE.saturating_sub(begin.len());
     match refused(authorizer, &inquiry.required, MOST_QUESTIONS).await? {
         Answers::Refused(none) if none.is_empty() => {}
         Answers::Refused(missing) => {
-            let message = begin + &refusal(&missing, &inquiry.of, room);
+            let message = begin.to_owned() + &refusal(&missing, &inquiry.of, room);
             return Ok(Verdict::refuse(403, "Forbidden", &message));
         }
         Answers::TooMany(number) => {
-            let message = begin + &too_many(number, MOST_QUESTIONS);
+            let message = format!("copyrator: {}", too_many(number, MOST_QUESTIONS));
             return Ok(Verdict::refuse(403, "Forbidden", &message));
         }
     }

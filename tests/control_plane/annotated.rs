@@ -154,7 +154,7 @@ fn an_annotation_takes_the_rights_that_a_rule_takes() {
     let refusal = until_refused(&story.bed.bob, "annotated-*");
     assert!(refusal.contains("in all namespaces"), "{refusal}");
     let refusal = story.bed.bob.create(&app("annotated-[")).refused();
-    assert!(refusal.contains("copyrator.dev/copy-to[0]") && refusal.contains("is no glob"), "{refusal}");
+    assert!(refusal.contains("copyrator.dev/copy-to[0]") && refusal.contains("is not a glob"), "{refusal}");
 
     eventually("bob's is accepted", || match story.bed.bob.create(&app(&mine)) {
         answer if answer.code < 300 => Ok(()),

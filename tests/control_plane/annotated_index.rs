@@ -6,7 +6,7 @@ use crate::bed::objects::{data, namespace, secret};
 use crate::bed::{Story, eventually, peaceful, same};
 
 #[test]
-fn who_makes_a_namespace_is_told_of_sources_that_ask_by_annotation() {
+fn the_author_of_a_namespace_is_told_of_annotated_sources() {
     let story = Story::new(peaceful(), "indexed");
     let mut source = secret(&story.home, "app", [("k", "swordfish")]);
     source["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": story.called("*") });

@@ -10,7 +10,7 @@ use crate::bed::{Bed, Story, eventually, private, same};
 /// Without anything that needs it no Secret leaves the API server; with a rule, those of its namespace do; policies of one
 /// place share a hook, which asks about what they speak of and about nothing else.
 #[test]
-fn a_write_is_sent_to_whoever_it_concerns_and_to_nobody_else() {
+fn a_write_reaches_the_hooks_that_it_concerns_and_no_other() {
     let bed = private("bystander");
     let crew = bed.man();
     let story = Story::new(&bed, "bystander");

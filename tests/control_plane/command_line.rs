@@ -255,7 +255,7 @@ fn kubectl_runs_and_completes_its_plugin() {
 /// Of one namespace nobody needs more rights than in it. What is elsewhere is said to be out of sight, and neither guessed
 /// nor missed.
 #[test]
-fn who_holds_edit_in_one_namespace_asks_about_it() {
+fn a_user_with_edit_in_one_namespace_asks_about_it() {
     let story = Story::new(peaceful(), "tenant");
     let (_, other) = chain(&story);
     let home = &*story.home;

@@ -60,7 +60,7 @@ fn an_object_that_is_not_watched_is_in_the_way_all_the_same() {
 }
 
 #[test]
-fn who_fights_over_a_copy_is_named_and_answered_less_and_less() {
+fn another_writer_of_a_copy_is_named_and_answered_less_and_less() {
     let story = Story::new(peaceful(), "fought-over");
     let target = story.target("a");
     story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();

@@ -110,7 +110,7 @@ fn doctor_finds_nothing_in_a_sound_install_and_its_commands_mend_a_broken_one() 
     as_in_pods(&bed);
     sound(&bed, "nothing is found where nothing is wrong");
     nothing_is_written(&bed);
-    who_may_not_look_is_told_what_is_missing(&bed);
+    a_user_who_may_not_look_is_told_what_is_missing(&bed);
 
     rights(&bed);
     definitions_and_policies(&bed);
@@ -167,7 +167,7 @@ fn nothing_is_written(bed: &Bed) {
 }
 
 /// What could not be looked at is not in order.
-fn who_may_not_look_is_told_what_is_missing(bed: &Bed) {
+fn a_user_who_may_not_look_is_told_what_is_missing(bed: &Bed) {
     let alice = bed.testbed.cluster().user("alice").expect("a user of the cluster");
     let said = doctor(bed, Some(&alice));
     assert_eq!(said.code, Some(1), "{}", said.notes);

@@ -117,7 +117,7 @@ fn a_document_is_held_against_the_schema_of_its_policy() {
         ("format", json!("url"), "schema is taken with format json, yaml or toml"),
         ("minRemaining", json!("1h"), "minRemaining is taken with format pem-certificate or tls-pair"),
         ("schema", json!({ "$ref": "https://example.com/a" }), "leads out of the schema"),
-        ("schema", json!({ "type": "text" }), "is no JSON Schema"),
+        ("schema", json!({ "type": "text" }), "is not a JSON Schema"),
     ] {
         let mut wrong = rule.clone();
         wrong[field] = value;

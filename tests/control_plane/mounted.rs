@@ -187,7 +187,7 @@ fn every_webhook_restarts_with_a_ca_that_no_hook_carries_and_all_comes_right() {
 
 /// A roll-out to another Secret ends the leader, which has the old one mounted, only when the new pod is ready.
 #[test]
-fn who_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_waits_for_it() {
+fn a_process_that_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_waits_for_it() {
     let stage = Stage::set("mounted-combined");
     let (first, second) = (Issued::new(), Issued::new());
     stage.mount(Role::Both, 0, "first", &first);

@@ -19,7 +19,7 @@ const OUTSIDE: &str = "told-outside";
 
 /// Alice may everything in the namespaces of the list and in the operator's own, as whoever installs it, and nothing else.
 #[test]
-fn who_has_rights_in_those_namespaces_only_is_told_all_that_the_operator_does() {
+fn a_user_with_rights_in_those_namespaces_only_is_told_all_that_the_operator_does() {
     let bed = namespaced("namespaced_people", &[HOME, PLACE, CLOSED]);
     let (home, place) = (Story::at_home(&bed, "told"), Story::at_place(&bed, "told", PLACE));
     bed.admin.create(&namespace(OUTSIDE, &Default::default())).ok();
@@ -49,7 +49,7 @@ fn who_has_rights_in_those_namespaces_only_is_told_all_that_the_operator_does() 
     a_file_is_planned_as_it_then_happens(&home, &alice);
     a_change_is_followed_to_its_restart(&home, &place, &alice, &pod);
     nothing_was_refused(&bed, "alice");
-    whoever_may_not_see_where_it_looks_says_so_himself(&home);
+    a_user_who_may_not_read_the_settings_names_the_namespaces(&home);
     what_may_not_be_seen_is_said_once(&home, &alice);
     doctor_says_of_which_namespace_a_right_is_missing(&home, &alice);
     drop(reconciler);
@@ -161,7 +161,7 @@ fn a_change_is_followed_to_its_restart(home: &Story<'_>, place: &Story<'_>, alic
 }
 
 /// Bob may write in two of the namespaces, and knows nothing of the operator's own.
-fn whoever_may_not_see_where_it_looks_says_so_himself(story: &Story<'_>) {
+fn a_user_who_may_not_read_the_settings_names_the_namespaces(story: &Story<'_>) {
     let bob = kubeconfig(story.bed, "bob");
     let said = told(story, &bob, &["plan"], "");
     assert_eq!(said.code, Some(1), "{}", said.text);

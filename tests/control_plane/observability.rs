@@ -40,7 +40,7 @@ fn status_shows_what_is_wrong_first_and_exits_accordingly() {
 }
 
 #[test]
-fn who_may_not_list_everywhere_is_told_what_may_work() {
+fn a_user_who_may_not_list_everywhere_is_told_what_may_work() {
     let story = Story::new(peaceful(), "unseen");
     let mut command = story.bed.testbed.copyrator(&["status"]);
     let alice = story.bed.testbed.cluster().user("alice").expect("a user of the cluster");

@@ -72,7 +72,7 @@ fn settled(mut object: Value) -> Value {
 /// Client-side, server-side, by Helm, and in a loop as GitOps tools do: no rollout on top, and no drift (Reloader#333: the
 /// tool removed the annotation, which was a second rollout).
 #[test]
-fn what_we_write_survives_whoever_applies_his_manifest() {
+fn our_writes_survive_an_apply_of_the_users_manifest() {
     let story = Story::new(peaceful(), "reapplied");
     let (bed, home) = (story.bed, story.home.as_str());
     let names = ["client", "server", "released"];

@@ -253,7 +253,7 @@ fn neither_plan_nor_status_writes_anything() {
 
 /// Who may not read Secrets, and so neither the key, plans for ConfigMaps by their content, and is told so.
 #[test]
-fn who_may_not_read_the_key_compares_by_content_and_is_told() {
+fn a_plan_without_the_key_compares_by_content_and_says_so() {
     let story = Story::new(peaceful(), "unverified");
     let target = story.target("a");
     let rights = json!([
@@ -349,7 +349,7 @@ fn a_mistake_in_a_rule_or_file_is_named_with_its_place() {
     let mut no_text = config_map(&story.home, "no-text", []);
     no_text["data"] = json!({ "k": 4711 });
     for (object, expected) in [
-        (no_text, "! ConfigMap mistaken-home/no-text  Invalid: it is no valid ConfigMap; from -:1"),
+        (no_text, "! ConfigMap mistaken-home/no-text  Invalid: it is not a valid ConfigMap; from -:1"),
         (
             secret(&story.home, "frozen", [("k", "hunter2")]),
             "! Secret mistaken-home/frozen  Immutable: it is immutable",

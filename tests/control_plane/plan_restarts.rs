@@ -242,7 +242,7 @@ fn while_nobody_reconciles_status_says_which_workloads_are_due() {
 
 /// The key of digests is for few: what can be told without is told, and the rest is not guessed.
 #[test]
-fn who_may_not_read_the_key_is_told_what_can_be_known_of_restarts() {
+fn a_user_without_the_key_is_told_what_can_be_known_of_restarts() {
     let story = Story::new(peaceful(), "unkeyed");
     let home = story.home.clone();
     let list = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["list"] });

@@ -120,7 +120,7 @@ fn a_retained_copy_stays_as_an_ordinary_object() {
 /// bob may edit his own namespace and nothing else; the platform's rule lives there. Whatever he makes of it, its copies elsewhere
 /// stay, protected, until somebody who may delete them says so.
 #[test]
-fn who_edits_a_rule_removes_nothing_where_he_may_not() {
+fn an_editor_of_a_rule_removes_no_copy_without_the_right_to_delete() {
     let story = Story::new(peaceful(), "bob-narrows");
     let (bob, admin) = (&story.bed.bob, story.admin());
     let (plain, retained) = (story.target("plain"), story.target("retained"));

@@ -6,7 +6,7 @@ use crate::bed::objects::{config_map, data, namespace};
 use crate::bed::{Story, eventually, peaceful, same};
 
 #[test]
-fn who_makes_a_namespace_is_told_what_will_appear_in_it() {
+fn the_author_of_a_namespace_is_told_what_will_appear_in_it() {
     let story = Story::new(peaceful(), "foretold");
     for name in ["one", "two"] {
         story.admin().create(&config_map(&story.home, name, [("k", "v")])).ok();
@@ -28,7 +28,7 @@ fn who_makes_a_namespace_is_told_what_will_appear_in_it() {
 }
 
 #[test]
-fn who_writes_a_rule_is_told_what_will_not_come() {
+fn the_author_of_a_rule_is_told_what_will_not_be_copied() {
     let story = Story::new(peaceful(), "in-vain");
     let absent = story.called("absent");
     let mut rule = story.rule("ConfigMap", &["app"]);
@@ -54,7 +54,7 @@ fn who_writes_a_rule_is_told_what_will_not_come() {
 }
 
 #[test]
-fn who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
+fn a_user_who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
     let story = Story::new(peaceful(), "relabelling");
     story.admin().create(&config_map(&story.home, "one", [("k", "v")])).ok();
     let mut rule = story.rule("ConfigMap", &["one"]);
@@ -90,7 +90,7 @@ fn who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
 }
 
 #[test]
-fn who_changes_a_source_is_told_how_far_it_reaches() {
+fn a_user_who_changes_a_source_is_told_how_far_the_change_reaches() {
     let story = Story::new(peaceful(), "reaching");
     let source = story.bystander("source");
     story.target("a");

@@ -147,7 +147,7 @@ pub fn object_key(text: &str) -> ObjectKey {
 }
 
 fn rule_name(text: &str) -> NamespacedName {
-    NamespacedName::parse(text).unwrap_or_else(|| panic!("{text:?} is no namespace/name"))
+    NamespacedName::parse(text).unwrap_or_else(|| panic!("{text:?} is not a namespace/name"))
 }
 
 impl Scene {

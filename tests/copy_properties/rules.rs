@@ -215,7 +215,7 @@ impl Rule {
         is_named && !matches(self.exclude, name)
     }
 
-    /// Whether it copies an object that is no copy.
+    /// Whether it copies an object that is not a copy.
     pub fn copies(&self, rule: &NamespacedName, key: &ObjectKey, object: &Stored) -> bool {
         key.kind == self.kind
             && self.looks_in(rule, &key.namespace)

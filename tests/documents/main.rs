@@ -92,7 +92,7 @@ fn the_commands_of_the_charts_notes_do_what_they_say() {
 
 /// Whoever gets no ClusterRole has to get along without the rights of an administrator.
 #[test]
-fn some_namespaces_are_installed_into_by_who_has_rights_there_alone() {
+fn a_user_with_rights_in_some_namespaces_installs_into_those() {
     commands::run_some_namespaces();
 }
 

@@ -75,7 +75,7 @@ fn values_and_schema_name_the_same_keys() {
 fn alike(at: &str, value: &Value, schema: &Value) {
     let Some(properties) = schema["properties"].as_object() else { return };
     assert_eq!(schema["additionalProperties"], false, "{at}: the schema takes any key");
-    let values = value.as_object().unwrap_or_else(|| panic!("{at} is no map in {VALUES}"));
+    let values = value.as_object().unwrap_or_else(|| panic!("{at} is not a map in {VALUES}"));
     let mut named: Vec<&String> = values.keys().collect();
     named.sort();
     let mut known: Vec<&String> = properties.keys().collect();

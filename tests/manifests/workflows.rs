@@ -111,7 +111,7 @@ fn findings(name: &str, text: &str) -> Vec<String> {
                 .filter(|key| !TRIGGERS.contains(&key.as_str()))
                 .for_each(|key| find(format!("is started by {key}")));
         }
-        None => find("`on` is no map of triggers".to_owned()),
+        None => find("`on` is not a map of triggers".to_owned()),
     }
     if workflow["permissions"] != serde_json::json!({}) {
         find("`permissions: {}` is missing on top".to_owned());

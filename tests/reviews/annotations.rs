@@ -26,7 +26,7 @@ async fn annotations_are_understood_or_refused_by_name() {
         let review = asking(name, Value::Null, bad);
         let refusal = app.send_value("/validate/annotations", &review).await.refused(422, "Invalid");
         for part in [
-            "copyrator.dev/copy-to[0]: \"team-[\" is no glob",
+            "copyrator.dev/copy-to[0]: \"team-[\" is not a glob",
             "copyrator.dev/copy-to-selector: \"team near blue\"",
         ] {
             assert!(refusal.contains(part), "{part:?} is missing in {refusal}");
@@ -49,7 +49,7 @@ async fn what_asks_for_nothing_new_is_nobodys_business() {
 
 /// What an object asks for is done with the rights of whoever wrote any of it last.
 #[tokio::test]
-async fn whoever_adds_a_wish_is_asked_about_all_of_them() {
+async fn a_user_who_adds_an_annotation_is_asked_about_all_of_them() {
     let copies = json!({"copyrator.dev/copy-to": "web"});
     let both = json!({"copyrator.dev/copy-to": "web", "copyrator.dev/restart-pods": "app=web"});
     let added = asking("configmap-update", copies.clone(), both.clone());

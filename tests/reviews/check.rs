@@ -191,7 +191,7 @@ items:
         "Secret shop/c, key password: stringData has a list there",
         "ConfigMap shop/(unnamed): has no metadata.name",
         "ConfigMap shop/d, key a: metadata.labels has a boolean there",
-        "ConfigMap shop/e: data is no map",
+        "ConfigMap shop/e: data is not a map",
         "CopyratorRule f is not valid: spec: is missing",
     ];
     assert_eq!(messages.len(), expected.len());

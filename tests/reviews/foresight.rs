@@ -25,7 +25,7 @@ async fn warned(cluster: Cluster, review: &Value) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn namespaces_that_are_not_there_are_told_to_who_may_list_namespaces() {
+async fn a_user_who_may_list_namespaces_is_told_which_do_not_exist() {
     const NOWHERE: &str =
         "copyrator: spec.targets matches no namespace now: copies appear in those that it matches later";
     for (targets, expected) in [
@@ -80,7 +80,7 @@ async fn a_rule_that_may_not_act_tells_nothing_beside() {
 
 /// Only who looks at Secrets himself: a webhook beside the reconciler may not.
 #[tokio::test]
-async fn a_source_that_is_not_there_is_told_of_by_who_sees_sources() {
+async fn a_process_that_sees_sources_tells_of_a_missing_one() {
     let seeing = || {
         let mut cluster = Cluster::new();
         cluster.world.settings_mut().stores.insert(Store::Secrets);

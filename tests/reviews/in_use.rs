@@ -156,7 +156,7 @@ async fn a_policy_that_only_warns_lets_go_what_is_in_use() {
 }
 
 #[tokio::test]
-async fn who_reaches_further_than_a_policy_likes_is_told() {
+async fn a_write_that_reaches_further_than_a_policy_likes_is_warned_of() {
     let rule = |kind: &str, name: &str| json!({"source": {"kind": kind, "names": [name]}, "targets": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]});
     let watch = json!({"watch": [{"kind": "ConfigMap", "names": ["*"]}, {"kind": "Secret", "names": ["*"]}]});
     let acting = |above: Value, actions: Value| {

@@ -12,8 +12,8 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
             "rule-create-bad",
             &[
                 "CopyratorRule registry is not valid: ",
-                "spec.source.namespace: is no field",
-                "spec.source.names[0]: \"reg[\" is no glob",
+                "spec.source.namespace: is not a field",
+                "spec.source.names[0]: \"reg[\" is not a glob",
                 "spec.targets[0]: needs names",
                 "spec.deletionGrace: \"5 days\"",
             ][..],
@@ -132,7 +132,7 @@ async fn no_namespace_has_all_the_questions_asked() {
 
 /// What becomes of its copies is told, and nobody is ever kept from deleting a rule.
 #[tokio::test]
-async fn who_deletes_a_rule_is_told_what_goes_with_it() {
+async fn a_user_who_deletes_a_rule_is_told_what_is_deleted_with_it() {
     let app = Cluster::new().app();
     let mut deletion = recorded("rule-create");
     let request = &mut deletion["request"];

@@ -148,8 +148,8 @@ async fn nothing_of_a_secrets_documents_is_in_an_answer() {
     ]});
     let app = Cluster::new().policy("secrets", policy).app();
     for (key, value, says) in [
-        ("a.toml", "a = 'x'\npassword = hunter2-swordfish", "line 2 column 12: is no valid TOML"),
-        ("a.toml", "'swordfish' = 1\n'swordfish' = 2", "line 2 column 1: is no valid TOML, has a key twice"),
+        ("a.toml", "a = 'x'\npassword = hunter2-swordfish", "line 2 column 12: is not valid TOML"),
+        ("a.toml", "'swordfish' = 1\n'swordfish' = 2", "line 2 column 1: is not valid TOML, has a key twice"),
         ("b.properties", "a=\\u00swordfish", "line 1 column 3: has \\u without four"),
         ("b.properties", "swordfish=1\nswordfish=2", "line 2 column 1: has a key twice"),
         ("c.key", "-----BEGIN PRIVATE KEY-----\nswordfish\n-----END PRIVATE KEY-----", "no private key"),

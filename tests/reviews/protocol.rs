@@ -21,7 +21,7 @@ async fn requests_that_are_no_reviews_get_the_status_that_says_so() {
     let text = good.to_string();
     for (body, status, says) in [
         (b"".to_vec(), 400, "ends too early"),
-        (b"hello".to_vec(), 400, "is no JSON"),
+        (b"hello".to_vec(), 400, "is not JSON"),
         (text.as_bytes()[..text.len() / 2].to_vec(), 400, "ends too early"),
         (b"{}".to_vec(), 400, "send AdmissionReview of admission.k8s.io/v1"),
         (

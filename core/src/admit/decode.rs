@@ -136,7 +136,7 @@ pub enum DecodeError {
         column: usize,
     },
     /// The body is not JSON.
-    #[error("the body is no JSON, at line {line} column {column}")]
+    #[error("the body is not JSON, at line {line} column {column}")]
     Syntax {
         /// Line, from 1.
         line: usize,

@@ -13,7 +13,7 @@ pub struct Span(String);
 
 /// Why a duration could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no duration: write whole numbers with the units h, m, s or ms, as in 90s, 5m or 1h30m")]
+#[error("{0:?} is not a duration: write whole numbers with the units h, m, s or ms, as in 90s, 5m or 1h30m")]
 pub struct SpanError(String);
 
 impl Span {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     bounds::bound,
+    descriptions::join_lines,
     manifest_file::{ManifestFile, rendered},
 };
 use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule};
@@ -35,12 +36,14 @@ fn labelled(mut definition: CustomResourceDefinition) -> CustomResourceDefinitio
     definition
 }
 
-/// Bounds what users write. Statuses are written by us, and bounded where they are made.
+/// Bounds what users write, and joins the lines of descriptions. Statuses are written by us, and bounded where
+/// they are made.
 fn bounded(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
         let spec = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec"));
         spec.into_iter().for_each(bound);
+        join_lines(schema);
     }
     definition
 }

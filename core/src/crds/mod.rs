@@ -4,6 +4,7 @@
 
 mod bounds;
 mod definition;
+mod descriptions;
 mod json_schema;
 mod manifest_file;
 mod policy;

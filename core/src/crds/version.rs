@@ -19,7 +19,7 @@ const STAMPS: KubeVersion = KubeVersion { major: 1, minor: 36 };
 
 /// A text that is not a version of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no version of Kubernetes: write one like 1.34")]
+#[error("{0:?} is not a version of Kubernetes: write one like 1.34")]
 pub struct NoVersion(String);
 
 impl FromStr for KubeVersion {

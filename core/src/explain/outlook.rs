@@ -60,12 +60,12 @@ pub struct Outlook {
     pub message: String,
     /// What differs, where it is there and will be changed, and could be read.
     pub difference: Option<Difference>,
-    /// When a copy that nobody wants goes, or one that waits is written.
+    /// When an orphaned copy is deleted, or one that waits is written.
     pub at: Option<Timestamp>,
 }
 
 /// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots
-/// that nobody wants and where nothing of ours is are left out.
+/// that no rule claims and that have no copy of ours are left out.
 pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Outlook> {
     let mut all = Vec::new();
     for (slot, plan) in plans {
@@ -120,7 +120,11 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         at: None,
     };
     if !plan.needs.is_empty() {
-        return Some(outlook(Course::Unknown, "Unread", "what it takes to tell could not be read".into()));
+        return Some(outlook(
+            Course::Unknown,
+            "Unread",
+            "what the decision depends on could not be read".into(),
+        ));
     }
     let unwanted = || marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
     Some(match (&plan.action, &plan.state) {
@@ -232,12 +236,12 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         let message = "annotations of sources do not count here, so that their copies stay as they are";
         return outlook(Course::Wait, Unseen::NotServed.as_str(), message.into());
     }
-    let message = "nobody wants it, but its mark was made with another key, so that it is not removed: delete it by \
+    let message = "no rule wants it, but its mark was made with another key, so that it is not deleted: delete it by \
                    hand if it is a copy";
     outlook(Course::Refuse, "UnknownKey", message.into())
 }
 
-/// Why nobody wants a copy any more.
+/// Why no rule claims a copy any more.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
     let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} is gone") };

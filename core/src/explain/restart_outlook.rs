@@ -287,7 +287,7 @@ fn restarts(waits: &[WaitReason], about: &About<'_>) -> (RestartCourse, &'static
 }
 
 fn unread() -> (RestartCourse, &'static str, String) {
-    (RestartCourse::Unknown, "Unread", "what it takes to tell could not be read".into())
+    (RestartCourse::Unknown, "Unread", "what the decision depends on could not be read".into())
 }
 
 /// Nobody asks for restarts: one word, and the sentence.

@@ -66,7 +66,7 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
         RestartState::Due => because(about.causes),
         RestartState::Restarting => "a restart for this content is under way".into(),
         RestartState::Unrecorded => {
-            "something else counts for it now: that is recorded, and nobody restarts for it".into()
+            "what counts for it has changed, and not its content: that is recorded, and it does not restart for it".into()
         }
         RestartState::Unwatched => {
             "no monitor reaches it, and it has no annotation copyrator.dev/restart".into()
@@ -127,8 +127,8 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
         }
         WaitReason::CircuitOpen => return circuit_open(),
         WaitReason::Starting => "not everything is known yet",
-        WaitReason::Authority => "the API server has not been asked yet whether its monitor may",
-        WaitReason::Facts => "what it takes to tell could not be read",
+        WaitReason::Authority => "the API server has not answered yet whether its monitor may restart it",
+        WaitReason::Facts => "what the decision depends on could not be read",
         WaitReason::QuietPeriod => "the content may still be changing",
         WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
         WaitReason::MinInterval => "the last restart was a moment ago",

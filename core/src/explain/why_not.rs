@@ -87,7 +87,7 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
         None if let Some(copies) = too_many(world, rule, compiled) => {
             lacks("TooMany", too_many_said(world, copies))
         }
-        None => lacks("Unread", "what it takes to tell could not be read".into()),
+        None => lacks("Unread", "what the decision depends on could not be read".into()),
         Some(worst) if worst.course == Course::Current => Brings::Copies(here.len()),
         Some(worst) => {
             let message = match (worst.course, worst.message.as_str()) {

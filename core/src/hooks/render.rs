@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_writes_up_holds_up_no_more_than_his_own() {
+    fn a_tenant_who_holds_up_writes_holds_up_no_others() {
         let matched = serde_json::json!({
             "kinds": ["ConfigMap", "Namespace"],
             "namespaceSelector": {"matchLabels": {"team": "blue"}},

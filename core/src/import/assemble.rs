@@ -246,11 +246,11 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
         .chain(rule.copy_name())
         .chain(rule.name.as_deref());
     if !is_namespace(&rule.namespace) {
-        Err("its namespace is no namespace's name")
+        Err("its namespace is not a namespace's name")
     } else if !named.into_iter().all(is_name) {
-        Err("a name in it is no object's name")
+        Err("a name in it is not an object's name")
     } else if !keys.clone().all(|key| is_key(key)) || keys.count() > MOST {
-        Err("it has more than 64 keys, or one that is no key")
+        Err("it has more than 64 keys, or one that is not a key")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
         Err("it has more than 64 targets or exclusions: choose the namespaces by label")
     } else if globs.into_iter().any(|glob| glob.len() > 253) {

@@ -168,9 +168,9 @@ fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     let named = monitor.spec.workloads.iter().filter_map(|workloads| workloads.names.as_ref()).flatten();
     let mut names = named.map(|workload| workload.name.as_str()).chain(monitor.name.as_deref());
     let bounds = if !is_namespace(&monitor.namespace) {
-        Some("its namespace is no namespace's name")
+        Some("its namespace is not a namespace's name")
     } else if !names.all(is_name) {
-        Some("a name in it is no object's name")
+        Some("a name in it is not an object's name")
     } else if watch.len() > MOST || lists.clone().any(|list| list.len() > MOST) {
         Some("it has more than 64 objects with keys of their own, or more than 64 keys of one")
     } else if lists.flatten().any(|entry| entry.len() > 253) {

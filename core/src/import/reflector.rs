@@ -102,7 +102,7 @@ fn term(text: &str) -> Result<TargetTerm, String> {
 fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
-        return without(none(REFLECTS, format!("{source:?} is no namespace/name")));
+        return without(none(REFLECTS, format!("{source:?} is not a namespace/name")));
     };
     let known = found
         .objects

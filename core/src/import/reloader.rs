@@ -225,7 +225,7 @@ fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Sp
     if span.get().is_err() {
         findings.push(none(
             PAUSE,
-            format!("{text:?} is no duration: write pace.minInterval by hand, as in 5m or 1h30m"),
+            format!("{text:?} is not a duration: write pace.minInterval by hand, as in 5m or 1h30m"),
         ));
         return None;
     }

@@ -95,7 +95,7 @@ fn strict(about: &str, list: &str, findings: &mut Vec<Finding>) -> Vec<String> {
 fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
-        return without(none(FROM, format!("{source:?} is no namespace/name")));
+        return without(none(FROM, format!("{source:?} is not a namespace/name")));
     };
     let known = found
         .objects

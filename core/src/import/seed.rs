@@ -24,7 +24,7 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
     if rule.selector.is_none() {
         findings.push(none(
             "selector",
-            "is no map of labels, which the first Copyrator needs: write \
+            "is not a map of labels, which the first Copyrator needs: write \
             spec.source.objectSelector by hand",
         ));
     }

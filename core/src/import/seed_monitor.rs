@@ -23,7 +23,7 @@ pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
     }
     let selector = monitor.selector.as_ref().filter(|labels| !labels.is_empty());
     if selector.is_none() {
-        let told = "is no map with a label, without which the first Copyrator deletes nothing: write \
+        let told = "is not a map with a label, without which the first Copyrator deletes nothing: write \
             spec.workloads.podSelector by hand";
         findings.push(none("spec.podSelector", told));
     }

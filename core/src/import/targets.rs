@@ -155,7 +155,7 @@ fn names_of_both(left: &[String], right: &[String], findings: &mut Vec<Finding>)
                 if x.starts_with(y) || y.starts_with(x) {
                     findings.push(none(
                         "targets",
-                        format!("what both {a} and {b} match is no glob: write the names that you mean"),
+                        format!("what both {a} and {b} match is not a glob: write the names that you mean"),
                     ));
                 }
                 None

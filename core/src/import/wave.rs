@@ -83,7 +83,7 @@ fn extra(
     let (namespace, name) = entry.split_once('/').unwrap_or((&workload.namespace, entry));
     if entry.is_empty() {
     } else if !is_name(name) {
-        findings.push(none(annotation, format!("{entry:?} is no name, and watches nothing")));
+        findings.push(none(annotation, format!("{entry:?} is not a name, and watches nothing")));
     } else if namespace == workload.namespace {
         watched.all(kind, name);
     } else {

@@ -78,7 +78,7 @@ fn undecodable(error: &serde_json::Error) -> Problem {
 
 fn unsupported(path: &str) -> Problem {
     let message = format!(
-        "{path}: is no field that this version of Copyrator knows, so nothing is done: upgrade Copyrator, or take the \
+        "{path}: is not a field that this version of Copyrator knows, so nothing is done: upgrade Copyrator, or take the \
          field away"
     );
     Problem { reason: UNSUPPORTED.into(), message, ..Problem::default() }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(rule(json!({ "suspend": false, "copy": null, "excludeTargets": [] })), [""; 0]);
         let [one] = &rule(json!({ "onlyOnWorkdays": true }))[..] else { panic!("not one") };
         assert!(
-            one.starts_with("UnsupportedField spec.onlyOnWorkdays: is no field that this version"),
+            one.starts_with("UnsupportedField spec.onlyOnWorkdays: is not a field that this version"),
             "{one}"
         );
         let [one] = &rule(json!({ "source": { "labels": { "a": "b" } } }))[..] else { panic!("not one") };

@@ -322,7 +322,7 @@ mod tests {
 
     /// Copyrator may read what the caller may not.
     #[test]
-    fn who_looks_with_rights_of_his_own_is_told_of_those() {
+    fn a_user_with_rights_in_some_namespaces_is_told_of_those() {
         let mut world = World::default();
         world.set_namespace_scope(Some(NamespaceScope::of_caller(["a"])));
         world.note_read(&"a".into(), NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into()));

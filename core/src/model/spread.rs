@@ -46,7 +46,7 @@ pub struct Bytes(pub u64);
 
 /// Why a number of bytes could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no number of bytes: write a whole number, alone or with Ki, Mi or Gi, as in 1Gi")]
+#[error("{0:?} is not a number of bytes: write a whole number, alone or with Ki, Mi or Gi, as in 1Gi")]
 pub struct BytesError(String);
 
 const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];

@@ -3,7 +3,7 @@
 //! gives the same answer for the same world.
 //!
 //! Three planners: [`copy`], [`restart`] and [`policy`]. What stands here is shared: what a change touches,
-//! what a decision lacks, and what is news to people.
+//! what a decision lacks, and what Events tell people.
 
 pub mod copy;
 pub mod policy;
@@ -12,9 +12,9 @@ pub mod restart;
 mod affected;
 mod clock;
 mod need;
-mod news;
+mod status_events;
 
 pub use affected::{Changed, Key, affected, every_slot, everything, slots_to_check};
 pub use clock::at_after;
 pub use need::Need;
-pub use news::{News, Said, news};
+pub use status_events::{StatusEvent, StatusParts, status_events};

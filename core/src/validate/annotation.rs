@@ -206,7 +206,7 @@ mod tests {
         // A typing error never selects every pod.
         for (text, expected) in [
             ("", "copyrator.dev/restart-pods: is empty"),
-            ("app web", "copyrator.dev/restart-pods: \"app web\" is no term"),
+            ("app web", "copyrator.dev/restart-pods: \"app web\" is not a term"),
             ("app=no spaces", "copyrator.dev/restart-pods.matchExpressions[0]"),
         ] {
             let problems = declared(Some(text)).unwrap().unwrap_err();
@@ -248,9 +248,9 @@ mod tests {
         for (names, selector, expected) in [
             (Some(""), None, "copyrator.dev/copy-to[0]: is empty"),
             (Some("a,"), None, "copyrator.dev/copy-to[1]: is empty"),
-            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is no glob"),
+            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is not a glob"),
             (None, Some(""), "copyrator.dev/copy-to-selector: is empty"),
-            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is no term"),
+            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is not a term"),
             (None, Some("a=no spaces"), "copyrator.dev/copy-to-selector.matchExpressions[0]"),
         ] {
             let wrong = declared(names, selector).unwrap().unwrap_err();

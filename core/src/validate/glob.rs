@@ -73,7 +73,7 @@ impl Globs {
                     Err(error) => problems.push(invalid(
                         &at(),
                         format!(
-                            "{entry:?} is no glob ({}); * stands for any text, ? for one character",
+                            "{entry:?} is not a glob ({}); * stands for any text, ? for one character",
                             error.kind()
                         ),
                     )),
@@ -204,7 +204,7 @@ mod tests {
         let (_, problems) = globs(&["ok", "a[", ""]);
         let text: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(text.len(), 2);
-        assert!(text[0].starts_with("names[1]: \"a[\" is no glob"), "{text:?}");
+        assert!(text[0].starts_with("names[1]: \"a[\" is not a glob"), "{text:?}");
         assert!(text[1].starts_with("names[2]: is empty"), "{text:?}");
     }
 }

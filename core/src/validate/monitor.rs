@@ -93,7 +93,7 @@ impl CompiledMonitor {
                 (None, Some(names)) => {
                     for one in names.iter().filter(|one| one.name.contains(['*', '?', '['])) {
                         let what = format!(
-                            "{:?} is no name of a workload (globs are not taken here); write the whole name, or use \
+                            "{:?} is not the name of a workload (globs are not taken here); write the whole name, or use \
                              podSelector",
                             one.name
                         );

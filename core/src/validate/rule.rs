@@ -121,7 +121,7 @@ impl CompiledRule {
             if !is_namespace_name(namespace) {
                 problems.push(invalid(
                     &format!("spec.source.namespaces[{index}]"),
-                    format!("{namespace:?} is no namespace name; globs are not taken here"),
+                    format!("{namespace:?} is not a namespace name; globs are not taken here"),
                 ));
             }
         }
@@ -210,7 +210,7 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
         if !is_data_key(new) {
             problems.push(invalid(
                 &format!("spec.copy.keys.rename[{old}]"),
-                format!("{new:?} is no key (letters, digits, - _ .)"),
+                format!("{new:?} is not a key (letters, digits, - _ .)"),
             ));
         }
         if let Some(other) = seen.insert(new, old) {
@@ -234,7 +234,7 @@ fn compile_meta(
     let Some(meta) = meta else { return CompiledMeta::default() };
     for (key, value) in &meta.set {
         if !is_label_key(key) {
-            problems.push(invalid(&format!("{at}.set"), format!("{key:?} is no valid key")));
+            problems.push(invalid(&format!("{at}.set"), format!("{key:?} is not a valid key")));
         } else if crate::marks::never_carried(key) {
             problems.push(invalid(
                 &format!("{at}.set"),
@@ -242,7 +242,7 @@ fn compile_meta(
             ));
         }
         if labels && !is_label_value(value) {
-            problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is no label value")));
+            problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is not a label value")));
         }
     }
     CompiledMeta { set: meta.set.clone(), keep: Globs::compile(&format!("{at}.keep"), &meta.keep, problems) }

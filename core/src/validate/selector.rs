@@ -124,13 +124,14 @@ pub(crate) fn is_label_value(value: &str) -> bool {
 
 fn check_key(at: &str, key: &str, problems: &mut Vec<Problem>) {
     if !is_label_key(key) {
-        problems.push(invalid(at, format!("{key:?} is no label key")));
+        problems.push(invalid(at, format!("{key:?} is not a label key")));
     }
 }
 
 fn check_value(at: &str, value: &str, problems: &mut Vec<Problem>) {
     if !is_label_value(value) {
-        problems.push(invalid(at, format!("{value:?} is no label value (at most 63 of A-Z a-z 0-9 - _ .)")));
+        problems
+            .push(invalid(at, format!("{value:?} is not a label value (at most 63 of A-Z a-z 0-9 - _ .)")));
     }
 }
 

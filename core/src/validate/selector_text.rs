@@ -37,7 +37,7 @@ fn requirement(term: &str) -> Result<LabelSelectorRequirement, String> {
     let term = term.trim();
     let no_term = || {
         format!(
-            "{term:?} is no term; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+            "{term:?} is not a term; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
         )
     };
     let of = |key: &str, operator: &str, values: Option<Vec<String>>| {

@@ -43,14 +43,14 @@ impl CompiledWindow {
         // The zones that this build carries: they are the same everywhere, also in an image without any.
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             let what = format!(
-                "{name:?} is no time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
+                "{name:?} is not a time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
             );
             problems.push(invalid("spec.window.timeZone", what));
         });
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let schedule = parser.parse(&window.schedule).map_err(|error| {
             let what = format!(
-                "{:?} is no schedule ({error}): write minute, hour, day of month, month and day of week, as in \"0 2 * * *\"",
+                "{:?} is not a schedule ({error}): write minute, hour, day of month, month and day of week, as in \"0 2 * * *\"",
                 window.schedule
             );
             problems.push(invalid("spec.window.schedule", what));
@@ -106,15 +106,20 @@ mod tests {
     #[test]
     fn what_is_wrong_names_the_field_and_the_fix() {
         for (schedule, zone, duration, expected) in [
-            ("0 2 * *", None, "2h", "spec.window.schedule: \"0 2 * *\" is no schedule"),
-            ("0 0 2 * * *", None, "2h", "spec.window.schedule: \"0 0 2 * * *\" is no schedule"),
-            ("61 2 * * *", None, "2h", "spec.window.schedule: \"61 2 * * *\" is no schedule"),
+            ("0 2 * *", None, "2h", "spec.window.schedule: \"0 2 * *\" is not a schedule"),
+            ("0 0 2 * * *", None, "2h", "spec.window.schedule: \"0 0 2 * * *\" is not a schedule"),
+            ("61 2 * * *", None, "2h", "spec.window.schedule: \"61 2 * * *\" is not a schedule"),
             ("@fortnightly", None, "2h", "spec.window.schedule: "),
             ("0 2 30 2 *", None, "2h", "spec.window.schedule: \"0 2 30 2 *\" never opens"),
-            ("0 2 * * *", Some("Europe/Bonn"), "2h", "spec.window.timeZone: \"Europe/Bonn\" is no time zone"),
+            (
+                "0 2 * * *",
+                Some("Europe/Bonn"),
+                "2h",
+                "spec.window.timeZone: \"Europe/Bonn\" is not a time zone",
+            ),
             ("0 2 * * *", Some("../etc/passwd"), "2h", "spec.window.timeZone: "),
             ("0 2 * * *", None, "0s", "spec.window.duration: 0s never opens"),
-            ("0 2 * * *", None, "2 hours", "spec.window.duration: \"2 hours\" is no duration"),
+            ("0 2 * * *", None, "2 hours", "spec.window.duration: \"2 hours\" is not a duration"),
         ] {
             let found = problems(schedule, zone, duration);
             assert_eq!(found.len(), 1, "{found:?}");

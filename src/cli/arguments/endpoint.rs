@@ -12,7 +12,7 @@ pub(crate) fn endpoint(
     match url {
         Some(url) if url.starts_with("https://") => Ok(Endpoint::Url(url.trim_end_matches('/').to_owned())),
         Some(url) => {
-            let message = format!("{url:?} is no https:// URL, and the API server takes no other");
+            let message = format!("{url:?} is not an https:// URL, and the API server takes no other");
             Err(UsageError::Value { flag: "webhook-url", message })
         }
         None => service(service_name, namespace),

@@ -103,7 +103,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
                 documents.extend(items.into_iter().map(document));
             }
             Value::Object(_) => documents.push(document(value)),
-            _ => return Err(error(line, "is no object; write apiVersion, kind, metadata and spec")),
+            _ => return Err(error(line, "is not an object; write apiVersion, kind, metadata and spec")),
         }
     }
     Ok(documents)
@@ -144,7 +144,7 @@ mod tests {
         for (text, expected) in [
             ("kind: A\n---\nkind: B\ndata: {password: 'hunter2\n", "f.yaml:"),
             ("kind: A\n---\nkind: B\nkind: hunter2\n", "f.yaml:4: "),
-            ("kind: A\n---\nhunter2\n", "f.yaml:3: is no object"),
+            ("kind: A\n---\nhunter2\n", "f.yaml:3: is not an object"),
             (r#"{"kind": "A", "kind": "hunter2"}"#, "f.yaml:1: "),
         ] {
             let said = parse("f.yaml", text).unwrap_err().to_string();

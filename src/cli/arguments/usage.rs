@@ -25,7 +25,7 @@ pub(crate) fn namespaces(entries: Vec<String>) -> Result<BTreeSet<String>, Usage
     match namespaces.iter().find(|name| !is_name(name)) {
         Some(name) => {
             let message = format!(
-                "{name:?} is no name of a namespace (globs are not taken: each needs a Role of its own)"
+                "{name:?} is not the name of a namespace (globs are not taken: each needs a Role of its own)"
             );
             Err(UsageError::Value { flag: "namespaces", message })
         }

@@ -66,7 +66,7 @@ fn merge_string_data(object: &mut Value) {
 fn faults(item: &Item, object: &Value) -> Vec<Finding> {
     let fault = |key: Option<&str>, what: &str| fault(item, key, what);
     let Some(metadata) = object["metadata"].as_object() else {
-        return vec![fault(None, "metadata is no map; write metadata.name at least")];
+        return vec![fault(None, "metadata is not a map; write metadata.name at least")];
     };
     let is_text =
         |field: &str| metadata.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
@@ -88,7 +88,7 @@ fn faults(item: &Item, object: &Value) -> Vec<Finding> {
                 let what = format!("{field} has {is} there, and takes text only; put it in quotes");
                 fault(Some(key), &what)
             })),
-            Some(_) => faults.push(fault(None, &format!("{field} is no map; write keys and values"))),
+            Some(_) => faults.push(fault(None, &format!("{field} is not a map; write keys and values"))),
         }
     }
     if object.get("immutable").is_some_and(|value| !value.is_boolean() && !value.is_null()) {

@@ -33,7 +33,7 @@ pub(super) enum FetchError {
         message: String,
     },
     /// The answer is not a list.
-    #[error("cannot list {plural}: the answer is no list")]
+    #[error("cannot list {plural}: the answer is not a list")]
     Unreadable {
         /// The resource to list.
         plural: &'static str,

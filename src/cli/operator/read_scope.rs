@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_otherwise_than_the_deployment_is_told() {
+    fn a_flag_that_differs_from_the_deployment_is_told() {
         let said = places(&["shop", "web"]);
         for told in [None, Some(ReadScope::Unknown), Some(ReadScope::Only(said.clone()))] {
             assert_eq!(ReadScope::said(&said, told), ReadScope::Only(said.clone()));

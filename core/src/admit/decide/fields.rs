@@ -30,8 +30,10 @@ fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut V
                     None => {
                         let meant = did_you_mean(key, known.keys().map(String::as_str));
                         let what = if meant.is_empty() { "; check its spelling" } else { &meant };
-                        problems
-                            .push(finding(&path, &format!("is no field of this kind in this version{what}")));
+                        problems.push(finding(
+                            &path,
+                            &format!("is not a field of this kind in this version{what}"),
+                        ));
                     }
                 }
             }
@@ -164,7 +166,7 @@ mod tests {
             "targets":[{"namespaceSelector":{"matchLabel":{"a":"b"},"matchLabels":{"any":"label"}}}],"frequency":1}"#;
         let all = unknown(raw, &CopyratorRule::crd());
         let all: Vec<_> = all.into_iter().map(|problem| problem.message).collect();
-        let unknown = "is no field of this kind in this version";
+        let unknown = "is not a field of this kind in this version";
         assert_eq!(
             all,
             [

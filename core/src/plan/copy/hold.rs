@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_answered_again_and_again_waits_longer_and_longer() {
+    fn a_writer_that_is_answered_again_and_again_waits_longer_and_longer() {
         let writes = fought(3600);
         assert_eq!(writes[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let gaps: Vec<i64> = writes[9..].windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -272,8 +272,8 @@ fn status(
             true,
             problems[0].reason.clone(),
             match problem_count {
-                1 => problems[0].message.clone(),
-                number => format!("{number} problems, the first: {}", problems[0].message),
+                1 => located(facts, &problems[0]),
+                number => format!("{number} problems, the first: {}", located(facts, &problems[0])),
             },
         )
     });
@@ -342,6 +342,15 @@ fn status(
     let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
     set_condition(conditions, "Degraded", degraded, generation, &now);
     status
+}
+
+/// A problem's message, behind the name of the copy that it is about.
+fn located(facts: &RuleFacts, problem: &Problem) -> String {
+    let Problem { namespace, name, message, .. } = problem;
+    match &facts.compiled {
+        Ok(compiled) if !name.is_empty() => format!("{} {namespace}/{name}: {message}", compiled.shape.kind),
+        _ => message.clone(),
+    }
 }
 
 /// Keeps the proof that this very spec was allowed, and since when; a new one where there is no valid proof

@@ -18,9 +18,9 @@ pub struct Candidate<'a> {
     pub namespace: Cow<'a, str>,
     /// Its name, or the prefix that the API server will generate one from.
     pub name: Cow<'a, str>,
-    /// Its labels; `None` where `metadata.labels` is no map.
+    /// Its labels; `None` where `metadata.labels` is not a map.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Its annotations; `None` where `metadata.annotations` is no map.
+    /// Its annotations; `None` where `metadata.annotations` is not a map.
     pub annotations: Option<BTreeMap<String, String>>,
     /// Whether it is marked for deletion.
     pub deleting: bool,

@@ -139,12 +139,12 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
     for (field, map) in sets {
         for (key, value) in map {
             if !is_label_key(key) {
-                problems.push(invalid(field, format!("{key:?} is no valid key")));
+                problems.push(invalid(field, format!("{key:?} is not a valid key")));
             } else if marks::never_carried(key) {
                 problems.push(invalid(field, format!("{key:?} belongs to another tool or to Copyrator")));
             }
             if field.ends_with("labels") && !is_label_value(value) {
-                problems.push(invalid(&format!("{field}[{key}]"), format!("{value:?} is no label value")));
+                problems.push(invalid(&format!("{field}[{key}]"), format!("{value:?} is not a label value")));
             }
         }
     }
@@ -254,7 +254,7 @@ mod tests {
                 json!({"keys": ["a"], "format": "pem-key", "minRemaining": "1h"}),
                 "minRemaining: is taken with format",
             ),
-            (json!({"format": "tls-pair", "minRemaining": "a week"}), "is no duration"),
+            (json!({"format": "tls-pair", "minRemaining": "a week"}), "is not a duration"),
             (
                 json!({"keys": ["a"], "format": "json", "schema": {"$ref": "http://a"}}),
                 "leads out of the schema",

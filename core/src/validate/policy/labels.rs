@@ -61,7 +61,7 @@ impl Labels {
 
 fn check_key(field: &str, label: &str, problems: &mut Vec<Problem>) {
     if !is_label_key(label) {
-        problems.push(invalid(field, format!("{label:?} is no label key")));
+        problems.push(invalid(field, format!("{label:?} is not a label key")));
     }
 }
 

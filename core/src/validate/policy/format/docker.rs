@@ -76,7 +76,7 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
 
 fn login_is_complete(raw: &str) -> Result<(), Fault> {
     let login: Login<'_> = serde_json::from_str(raw)
-        .map_err(|_| Fault::new("has a login that is no map of texts, or names a field twice", SHAPE))?;
+        .map_err(|_| Fault::new("has a login that is not a map of texts, or names a field twice", SHAPE))?;
     let given = |field: &Option<Cow<'_, str>>| field.as_ref().is_some_and(|text| !text.is_empty());
     match login.auth.as_deref().filter(|auth| !auth.is_empty()) {
         Some(auth) => {

@@ -77,7 +77,7 @@ fn json_fault(error: serde_json::Error) -> Fault {
     let what = match error.classify() {
         serde_json::error::Category::Eof => "is JSON that ends too early",
         serde_json::error::Category::Data => "has a key twice",
-        _ => "is no valid JSON, or nests more than 128 levels",
+        _ => "is not valid JSON, or nests more than 128 levels",
     };
     let place = Position { line: error.line() as u64, column: error.column() as u64 };
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }

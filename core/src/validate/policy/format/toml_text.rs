@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
     }
     DeTable::parse(text).map(|table| table.into_inner()).map_err(|error| Fault {
         place: error.span().map(|span| Position::of_byte(text.as_bytes(), span.start)),
-        ..Fault::new("is no valid TOML, has a key twice, or nests too deep", "correct the document there")
+        ..Fault::new("is not valid TOML, has a key twice, or nests too deep", "correct the document there")
     })
 }
 

@@ -141,7 +141,7 @@ fn understand(schema: &Value) -> Result<Understood, String> {
     );
     let validator = options.build(schema).map_err(|error| {
         let (at, what) = (error.instance_path().to_string(), error.to_string());
-        format!("is no JSON Schema at {:?}: {}", at, printable(&what, 2 * QUOTED))
+        format!("is not a JSON Schema at {:?}: {}", at, printable(&what, 2 * QUOTED))
     })?;
     Ok(Understood { written: schema.clone(), shape, validator })
 }
@@ -275,9 +275,9 @@ mod tests {
             (json!({"pattern": "(?=x)"}), "no regular expression"),
             (json!({"patternProperties": {"(a)\\1": {}}}), "no regular expression"),
             (json!({"pattern": "((a{1000}){1000}){1000}"}), "too large"),
-            (json!({"type": "text"}), "is no JSON Schema"),
-            (json!({"properties": []}), "is no JSON Schema"),
-            (json!({"minimum": "1"}), "is no JSON Schema"),
+            (json!({"type": "text"}), "is not a JSON Schema"),
+            (json!({"properties": []}), "is not a JSON Schema"),
+            (json!({"minimum": "1"}), "is not a JSON Schema"),
         ] {
             let message = compiled(&schema).err().unwrap_or_else(|| panic!("taken: {schema:.200}"));
             assert!(message.contains(says), "{says}: {message}");

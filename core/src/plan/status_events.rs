@@ -6,44 +6,44 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::copy::rule_status::large_spread_of;
 use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 
-/// Something new.
+/// An Event about a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News<'s> {
-    /// It is bad.
-    pub warns: bool,
+pub struct StatusEvent<'s> {
+    /// Whether the Event is a `Warning`.
+    pub is_warning: bool,
     /// One word: a reason of `Ready`, of `Authorized` or of a problem.
     pub reason: &'s str,
-    /// What is so, and what to do about it.
+    /// What is the case, and what to do about it.
     pub message: String,
 }
 
-/// What of a status is worth telling.
+/// The parts of a status that Events are about.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'s> {
+pub struct StatusParts<'s> {
     conditions: &'s [Condition],
     problems: &'s [Problem],
 }
 
-impl<'s> From<&'s CopyratorRuleStatus> for Said<'s> {
+impl<'s> From<&'s CopyratorRuleStatus> for StatusParts<'s> {
     fn from(status: &'s CopyratorRuleStatus) -> Self {
         Self { conditions: &status.conditions, problems: &status.problems }
     }
 }
 
-impl<'s> From<&'s ConfigMonitorStatus> for Said<'s> {
+impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
     fn from(status: &'s ConfigMonitorStatus) -> Self {
         Self { conditions: &status.conditions, problems: &status.problems }
     }
 }
 
-/// What `after` says that `before` did not: what is wrong, each time that it changes; and that all is well,
-/// where something was wrong before. Where nothing is known from before, as after a start of ours, all being
-/// well is no news.
-pub fn news<'s>(before: Said<'_>, after: Said<'s>) -> Vec<News<'s>> {
+/// An Event for each thing that `after` says and `before` did not: a fault, each time that it changes; and that
+/// everything is in order, where there was a fault before. Where nothing is known from before, as after a start
+/// of ours, no Event says that everything is in order.
+pub fn status_events<'s>(before: StatusParts<'_>, after: StatusParts<'s>) -> Vec<StatusEvent<'s>> {
     let was = wrong(before);
     let is = wrong(after);
-    // `Degraded` counts problems in its message: news is only another first one.
-    let first = |said: Said<'_>| said.problems.first().map(|one| one.message.clone());
+    // `Degraded` counts problems in its message: only another first one is told.
+    let first = |said: StatusParts<'_>| said.problems.first().map(|one| one.message.clone());
     let (first_was, first_is) = (first(before), first(after));
     let same = |one: &Condition, other: &Condition| {
         let says_same = match one.type_.as_str() {
@@ -53,22 +53,23 @@ pub fn news<'s>(before: Said<'_>, after: Said<'s>) -> Vec<News<'s>> {
         one.type_ == other.type_ && one.reason == other.reason && says_same
     };
     let fresh = is.iter().filter(|now| !was.iter().any(|then| same(then, now)));
-    let mut all: Vec<News<'s>> =
-        fresh.map(|one| News { warns: true, reason: &one.reason, message: one.message.clone() }).collect();
+    let mut all: Vec<StatusEvent<'s>> = fresh
+        .map(|one| StatusEvent { is_warning: true, reason: &one.reason, message: one.message.clone() })
+        .collect();
     let large = large_spread_of(after.conditions);
     if let Some(large) = large.filter(|_| large_spread_of(before.conditions).is_none()) {
-        all.push(News { warns: true, reason: "LargeSpread", message: large.to_owned() });
+        all.push(StatusEvent { is_warning: true, reason: "LargeSpread", message: large.to_owned() });
     }
     let ready = condition(after, "Ready").filter(|ready| ["AllCopied", "Watching"].contains(&&*ready.reason));
     if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
-        all.push(News { warns: false, reason: &ready.reason, message: ready.message.clone() });
+        all.push(StatusEvent { is_warning: false, reason: &ready.reason, message: ready.message.clone() });
     }
     all
 }
 
 /// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each
 /// change.
-fn wrong(said: Said<'_>) -> Vec<&Condition> {
+fn wrong(said: StatusParts<'_>) -> Vec<&Condition> {
     let stalled = condition(said, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
     // A right that we lack is both, and said once.
     let is_told = |one: &&Condition| stalled.is_some_and(|stalled| stalled.reason == one.reason);
@@ -76,7 +77,7 @@ fn wrong(said: Said<'_>) -> Vec<&Condition> {
     stalled.into_iter().chain(degraded).filter(|one| one.status == "True").collect()
 }
 
-fn condition<'s>(said: Said<'s>, type_: &str) -> Option<&'s Condition> {
+fn condition<'s>(said: StatusParts<'s>, type_: &str) -> Option<&'s Condition> {
     said.conditions.iter().find(|one| one.type_ == type_)
 }
 
@@ -104,10 +105,11 @@ mod tests {
         let refused = status(&[("Ready", false, "Forbidden"), ("Stalled", true, "Forbidden")]);
         let conflict = status(&[("Ready", true, "Incomplete"), ("Degraded", true, "Conflict")]);
         let told = |before: &CopyratorRuleStatus, after: &CopyratorRuleStatus| -> Vec<String> {
-            let line = |one: News<'_>| format!("{}{}", if one.warns { "!" } else { "" }, one.reason);
-            news(before.into(), after.into()).into_iter().map(line).collect()
+            let line =
+                |one: StatusEvent<'_>| format!("{}{}", if one.is_warning { "!" } else { "" }, one.reason);
+            status_events(before.into(), after.into()).into_iter().map(line).collect()
         };
-        assert!(told(&unknown, &well).is_empty(), "a start of ours is no news");
+        assert!(told(&unknown, &well).is_empty(), "a start of ours is told by no Event");
         assert_eq!(told(&unknown, &refused), ["!Forbidden"]);
         assert!(told(&refused, &refused).is_empty());
         assert_eq!(told(&refused, &conflict), ["!Conflict"]);
