@@ -52,7 +52,21 @@ impl Environment {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn compile(&self, source: &str) -> Result<Expression, CompileError> {
-        let program = parse::parse(source)?;
+        let condition = self.compile_value(source)?;
+        match typing::fault(&condition.program, self) {
+            Some(fault) => Err(CompileError::NoCondition(fault)),
+            None => Ok(condition),
+        }
+    }
+
+    /// Compiles an expression that gives a value of any type. A variable may be named like a call of another,
+    /// `pods(deploy)`: an expression reads it by that call.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn compile_value(&self, source: &str) -> Result<Expression, CompileError> {
+        let mut program = parse::parse(source)?;
+        parse::look_up(&mut program, |name| self.type_of(name).is_some());
         let terms = Terms::of(&program);
         if let Some(unknown) = terms.paths.iter().find(|path| self.type_of(&path.variable).is_none()) {
             let known = self.variables.iter().map(|(name, _)| name.clone()).collect();
@@ -63,9 +77,6 @@ impl Environment {
         }
         if terms.is_too_costly {
             return Err(CompileError::LoopsTooDeep);
-        }
-        if let Some(fault) = typing::fault(&program, self) {
-            return Err(CompileError::NoCondition(fault));
         }
         let paths = terms.paths;
         Ok(Expression { program, paths })
@@ -140,6 +151,19 @@ mod tests {
             assert!(refused.as_ref().is_some_and(|refused| refused.contains(says)), "{source}: {refused:?}");
         }
         assert_eq!(refused("text.all(a, text.exists(b, a == b))"), None);
+    }
+
+    #[test]
+    fn a_value_is_of_any_type_and_a_variable_can_be_read_by_a_call() {
+        let environment = Environment::new([("deploy", Type::Any), ("pods(deploy)", Type::Any)]);
+        let names = environment.compile_value("pods(deploy).map(pod, pod + '!')").unwrap();
+        assert!(names.reads("pods(deploy)") && !names.reads("deploy"));
+        let mut budget = Budget::new(1_000_000, 1 << 20);
+        let pods = Value::List(vec![Value::from("a")].into());
+        let mut evaluation = Evaluation::new(&environment, vec![("pods(deploy)", pods)], &mut budget);
+        assert_eq!(evaluation.run(&names), Ok(Value::List(vec![Value::from("a!")].into())));
+        let refused = environment.compile_value("pods(other)").unwrap_err().to_string();
+        assert!(refused.contains("\"other\" is none of the variables"), "{refused}");
     }
 
     #[test]

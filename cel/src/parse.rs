@@ -38,25 +38,47 @@ fn read(expression: &str) -> Result<IdedExpr, CompileError> {
     if Terms::of(&program).is_too_deep {
         return Err(CompileError::TooDeep);
     }
-    mend(&mut program.expr);
+    change(&mut program.expr, &mut mend);
     Ok(program)
 }
 
 /// `a.?b` means what `a[?'b']` means, but the evaluator (cel 0.13) fails on the former where `b` is missing.
 fn mend(expr: &mut Expr) {
+    if let Expr::Call(call) = expr
+        && call.func_name == operators::OPT_SELECT
+    {
+        call.func_name = operators::OPT_INDEX.to_owned();
+    }
+}
+
+/// A call `f(x)` of a variable `x` becomes the variable `f(x)`, where there is one of that name.
+pub(crate) fn look_up(program: &mut IdedExpr, is_variable: impl Fn(&str) -> bool) {
+    change(&mut program.expr, &mut |expr| {
+        if let Expr::Call(call) = expr
+            && let (None, [IdedExpr { expr: Expr::Ident(of), .. }]) = (&call.target, call.args.as_slice())
+        {
+            let name = format!("{}({of})", call.func_name);
+            if is_variable(&name) {
+                *expr = Expr::Ident(name);
+            }
+        }
+    });
+}
+
+/// Changes each part of an expression, the inner ones first.
+fn change(expr: &mut Expr, one: &mut impl FnMut(&mut Expr)) {
     match expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
-        Expr::Select(select) => mend(&mut select.operand.expr),
+        Expr::Select(select) => change(&mut select.operand.expr, one),
         Expr::Call(call) => {
-            if call.func_name == operators::OPT_SELECT {
-                call.func_name = operators::OPT_INDEX.to_owned();
-            }
-            call.target.iter_mut().for_each(|target| mend(&mut target.expr));
-            call.args.iter_mut().for_each(|argument| mend(&mut argument.expr));
+            call.target.iter_mut().for_each(|target| change(&mut target.expr, one));
+            call.args.iter_mut().for_each(|argument| change(&mut argument.expr, one));
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(|element| mend(&mut element.expr)),
-        Expr::Map(map) => map.entries.iter_mut().for_each(|entry| mend_entry(&mut entry.expr)),
-        Expr::Struct(fields) => fields.entries.iter_mut().for_each(|entry| mend_entry(&mut entry.expr)),
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| change(&mut element.expr, one)),
+        Expr::Map(map) => map.entries.iter_mut().for_each(|entry| change_entry(&mut entry.expr, one)),
+        Expr::Struct(fields) => {
+            fields.entries.iter_mut().for_each(|entry| change_entry(&mut entry.expr, one));
+        }
         Expr::Comprehension(all) => {
             let parts = [
                 &mut all.iter_range,
@@ -65,17 +87,18 @@ fn mend(expr: &mut Expr) {
                 &mut all.loop_step,
                 &mut all.result,
             ];
-            parts.into_iter().for_each(|part| mend(&mut part.expr));
+            parts.into_iter().for_each(|part| change(&mut part.expr, one));
         }
     }
+    one(expr);
 }
 
-fn mend_entry(entry: &mut EntryExpr) {
+fn change_entry(entry: &mut EntryExpr, one: &mut impl FnMut(&mut Expr)) {
     match entry {
-        EntryExpr::StructField(field) => mend(&mut field.value.expr),
+        EntryExpr::StructField(field) => change(&mut field.value.expr, one),
         EntryExpr::MapEntry(entry) => {
-            mend(&mut entry.key.expr);
-            mend(&mut entry.value.expr);
+            change(&mut entry.key.expr, one);
+            change(&mut entry.value.expr, one);
         }
     }
 }

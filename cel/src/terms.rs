@@ -17,6 +17,9 @@ pub struct Path {
     pub variable: String,
     /// Fields and keys; none where the whole variable is read.
     pub steps: Vec<String>,
+    /// How many of the steps must be there for the expression to have a value: those before the first that is
+    /// optional (`.?b`) or asked for (`has(a.b)`, `'b' in a`).
+    pub required: usize,
 }
 
 /// What an expression speaks of.
@@ -56,8 +59,10 @@ impl<'e> Terms<'e> {
     }
 
     fn visit_parts(&mut self, expr: &'e Expr) {
-        if let Some((variable, steps)) = path(expr).filter(|(variable, _)| !self.is_bound(variable)) {
-            return self.mention(variable, &steps);
+        if let Some((variable, steps, required)) =
+            path(expr).filter(|(variable, ..)| !self.is_bound(variable))
+        {
+            return self.mention(variable, &steps, required);
         }
         match expr {
             Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
@@ -96,11 +101,11 @@ impl<'e> Terms<'e> {
     fn call(&mut self, call: &'e CallExpr) {
         if let (operators::IN, [key, map]) = (call.func_name.as_str(), call.args.as_slice())
             && let Some(key) = literal(key)
-            && let Some((variable, mut steps)) =
-                path(&map.expr).filter(|(variable, _)| !self.is_bound(variable))
+            && let Some((variable, mut steps, required)) =
+                path(&map.expr).filter(|(variable, ..)| !self.is_bound(variable))
         {
             steps.push(key);
-            return self.mention(variable, &steps);
+            return self.mention(variable, &steps, required);
         }
         match call.target.as_ref().map(|target| &target.expr) {
             Some(Expr::Ident(library))
@@ -120,10 +125,10 @@ impl<'e> Terms<'e> {
         call.args.iter().for_each(|argument| self.visit(&argument.expr));
     }
 
-    fn mention(&mut self, variable: &str, steps: &[&str]) {
+    fn mention(&mut self, variable: &str, steps: &[&str], required: usize) {
         self.is_too_deep |= self.level + steps.len() > DEEPEST_TREE;
         let steps = steps.iter().map(|step| (*step).to_owned()).collect();
-        self.paths.insert(Path { variable: variable.to_owned(), steps });
+        self.paths.insert(Path { variable: variable.to_owned(), steps, required });
     }
 
     fn is_bound(&self, name: &str) -> bool {
@@ -131,17 +136,24 @@ impl<'e> Terms<'e> {
     }
 }
 
-/// A variable and the fields or keys that are taken of it one after the other, as in `object.data['a'].?b`.
-fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>)> {
+/// A variable and the fields or keys that are taken of it one after the other, as in `object.data['a'].?b`, and how
+/// many of them must be there.
+fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>, usize)> {
     let mut steps = Vec::new();
+    // Counted from the end, since the tree begins there.
+    let mut after_optional = 0;
     loop {
         match expr {
             Expr::Ident(name) => {
                 steps.reverse();
-                return Some((name, steps));
+                let required = steps.len() - after_optional;
+                return Some((name, steps, required));
             }
             Expr::Select(select) => {
                 steps.push(select.field.as_str());
+                if select.test {
+                    after_optional = steps.len();
+                }
                 expr = &select.operand.expr;
             }
             Expr::Call(call) => {
@@ -153,6 +165,9 @@ fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>)> {
                     return None;
                 }
                 steps.push(literal(key)?);
+                if call.func_name != operators::INDEX {
+                    after_optional = steps.len();
+                }
                 expr = &of.expr;
             }
             _ => return None,
