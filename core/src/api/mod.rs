@@ -11,7 +11,9 @@ mod monitor;
 mod policy;
 mod resource;
 mod rule;
+mod schema;
 mod span;
+mod template;
 
 pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
 pub use monitor::{
@@ -29,6 +31,9 @@ pub use rule::{
     DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,
 };
 pub use span::{Span, SpanError};
+pub use template::{
+    CopyratorTemplate, CopyratorTemplateSpec, ForEach, InstanceSpec, Recreate, TemplateObject,
+};
 
 /// The API group of every kind of ours.
 pub const GROUP: &str = "copyrator.dev";

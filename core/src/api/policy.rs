@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CopyKind, Problem, Span};
+use super::{
+    CopyKind, Problem, Span,
+    schema::{any_object, without_default},
+};
 
 /// What may be written into ConfigMaps, Secrets and Namespaces, and what is added when missing.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -181,16 +184,6 @@ pub struct DataRule {
     /// Once set, the value never changes.
     #[serde(default)]
     pub immutable: bool,
-}
-
-/// For a field that was added after the kind: otherwise the API server would write the default into every
-/// object, also for an earlier build that does not know the field and would ignore such an object.
-fn without_default(schema: &mut Schema) {
-    schema.remove("default");
-}
-
-fn any_object(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
 /// What a value must be.

@@ -12,6 +12,8 @@ mod selector;
 mod selector_text;
 mod spelling;
 mod stage;
+mod target;
+mod template;
 mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
@@ -24,12 +26,14 @@ pub use policy::{
     Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Position, RequestFacts, RequestKind,
     RequestResource, RequestUser, Violation, Write, in_namespaces, policy_group, printable, requirements,
 };
-pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape, CompiledTarget};
+pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape};
 pub use selector::Selector;
 pub use selector_text::parse_selector;
 pub(crate) use spelling::did_you_mean;
 pub use spelling::meant;
 pub use stage::CompiledStage;
+pub use target::CompiledTarget;
+pub use template::{CompiledObject, CompiledTemplate, Instance, Instances, RenderFault, Rendered, Rendering};
 pub use window::CompiledWindow;
 
 use crate::api::Problem;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    CopyName, Globs, Selector, invalid,
+    CompiledTarget, CopyName, Globs, Selector, invalid,
     selector::{is_label_key, is_label_value},
 };
 use crate::{
@@ -51,15 +51,6 @@ impl CompiledRule {
         let targets = targets.flat_map(|names| names.names());
         self.source_namespaces.iter().chain(targets).any(|name| name == namespace)
     }
-}
-
-/// One term of `spec.targets`.
-#[derive(Clone, Debug)]
-pub struct CompiledTarget {
-    /// A selector of the namespaces' labels; `None`: any.
-    pub selector: Option<Selector>,
-    /// Names and globs of the namespaces; `None`: any.
-    pub names: Option<Globs>,
 }
 
 /// The compiled `spec.copy`: how a copy differs from its source.
@@ -125,22 +116,7 @@ impl CompiledRule {
                 ));
             }
         }
-        let targets = spec.targets.iter().enumerate().map(|(index, term)| {
-            let at = format!("spec.targets[{index}]");
-            if term.names.is_none() && term.namespace_selector.is_none() {
-                problems.push(invalid(&at, "needs names, namespaceSelector or both"));
-            }
-            CompiledTarget {
-                selector: term.namespace_selector.as_ref().map(|selector| {
-                    Selector::compile(&format!("{at}.namespaceSelector"), selector, &mut problems)
-                }),
-                names: term
-                    .names
-                    .as_ref()
-                    .map(|names| Globs::compile(&format!("{at}.names"), names, &mut problems)),
-            }
-        });
-        let targets = targets.collect();
+        let targets = CompiledTarget::compile("spec.targets", &spec.targets, &mut problems);
         let exclude = Globs::compile("spec.excludeTargets", &spec.exclude_targets, &mut problems);
         let shape = compile_shape(source.kind, spec.copy.as_ref(), &mut problems);
         let grace = spec.deletion_grace.as_ref().and_then(|span| {
@@ -288,7 +264,7 @@ fn is_namespace_name(name: &str) -> bool {
         && edge(name.bytes().last())
 }
 
-fn is_object_name(name: &str) -> bool {
+pub(super) fn is_object_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|part| !part.is_empty() && is_namespace_name(&part.replace('_', "?")))
 }

@@ -80,7 +80,7 @@ pub(crate) fn names<K: AsRef<str>, N: AsRef<str>>(objects: impl IntoIterator<Ite
 /// The resource as kubectl takes it. Pods that a monitor selects itself are shown by the monitor.
 fn resource(kind: &str) -> String {
     let group = match kind {
-        "CopyratorRule" | "ConfigMonitor" | "ConfigPolicy" => ".copyrator.dev",
+        "CopyratorRule" | "ConfigMonitor" | "ConfigPolicy" | "CopyratorTemplate" => ".copyrator.dev",
         "Deployment" | "StatefulSet" | "DaemonSet" => ".apps",
         "Pods" => return "configmonitor.copyrator.dev".into(),
         _ => "",

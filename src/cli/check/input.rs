@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The kinds of ours that people write in files.
-const OURS: [&str; 3] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
+const OURS: [&str; 4] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy", "CopyratorTemplate"];
 
 /// The input of a check.
 pub(super) struct Input {

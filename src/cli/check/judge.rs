@@ -8,21 +8,34 @@ use super::{
     ask,
     cluster::Cluster,
     input::{Input, Item},
+    instances::Given,
     report::{Finding, Judged, Level, Report, title},
     stored::stored,
 };
 use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
 
+/// What is said of a valid template.
+const ONLY_CHECKED: &str = "this version checks and renders templates; the operator does not act on them yet";
+
 /// Judges everything that is in the files.
-pub(super) fn judge(scene: Input) -> Report {
+pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let Input { items, skipped, misspelt, own_namespace } = scene;
-    let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt };
+    let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
     let mut cluster = Cluster::default();
     for item in ours {
-        let findings = ask::own_kind(&item);
+        let mut findings = ask::own_kind(&item);
         if item.kind == "ConfigPolicy" && is_allowed(&findings) {
             report.notices.extend(cluster.put(&item));
+        }
+        if item.kind == "CopyratorTemplate" && is_allowed(&findings) {
+            report.notices.push(format!("{}: {ONLY_CHECKED}", title(item.kind, &item.namespace, &item.name)));
+            let (rendered, faults, none) = given.rendered(&item);
+            report.notices.extend(
+                none.map(|none| format!("{}: {none}", title(item.kind, &item.namespace, &item.name))),
+            );
+            report.rendered.extend(rendered);
+            findings.extend(faults);
         }
         report.objects.push(judged(item, findings));
     }

@@ -3,6 +3,7 @@
 mod ask;
 mod cluster;
 mod input;
+mod instances;
 mod judge;
 mod junit;
 mod report;
@@ -12,7 +13,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use self::{input::Input, judge::judge};
+use self::{input::Input, instances::Given, judge::judge};
 use super::{
     arguments::{UsageError, manifests, output},
     terminal::{Console, Exit, fail, print},
@@ -45,7 +46,8 @@ enum Output {
     after_help = "Signs: ! refused, ~ warned, . noted for the audit log, ? a policy that cannot be judged offline\n\n\
     Examples:\n  copyrator check -f manifests/ --policy policies/\n  kustomize build . | copyrator check -f - --policy policies/\n  \
     helm template my-chart | copyrator check -f - -n shop --policy policies/ -o junit > report.xml\n  \
-    copyrator check -f policies/ --strict\n  copyrator check -f . -o sarif > copyrator.sarif\n\n\
+    copyrator check -f policies/ --strict\n  copyrator check -f . -o sarif > copyrator.sarif\n  \
+    copyrator check -f template.yaml --object nginx.yaml     # also shows what the template renders for it\n\n\
     Each object is judged as newly written, with what policies add when missing. Labels of namespaces are those of the Namespaces \
     among the files. Not known are what is there already (immutable keys, oldObject), who writes (request.userInfo is empty) and \
     with which rights. Objects of other kinds are left out and counted, and refused where apiVersion or kind looks like a misspelt one \
@@ -59,6 +61,9 @@ pub(super) struct Args {
     /// More policies, and Namespaces for their labels: files, directories, or -. Nothing else in them is judged.
     #[arg(long = "policy", value_name = "FILE")]
     policies: Vec<PathBuf>,
+    /// Objects, and Namespaces, that templates among the files are rendered for: files, directories, or -. They are not judged.
+    #[arg(long = "object", value_name = "FILE")]
+    objects: Vec<PathBuf>,
     /// Where objects go that name no namespace.
     #[arg(short, long, value_name = "NS", default_value = "default")]
     namespace: String,
@@ -83,9 +88,9 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Exit {
-        let read =
-            manifests::read(&self.files).and_then(|files| Ok((files, manifests::read(&self.policies)?)));
-        let (files, policies) = match read {
+        let all = |paths: &[PathBuf]| manifests::read(paths);
+        let read = all(&self.files).and_then(|files| Ok((files, all(&self.policies)?, all(&self.objects)?)));
+        let (files, policies, objects) = match read {
             Ok(read) => read,
             Err(error) => return fail(&error, Exit::Usage),
         };
@@ -94,7 +99,12 @@ impl Args {
             let message = format!("there is no object in {}: nothing would be judged", names.join(", "));
             return fail(&UsageError::Value { flag: "filename", message }, Exit::Usage);
         }
-        let report = judge(Input::new(files, policies, &self.namespace, &self.copyrator_namespace));
+        let scene = Input::new(files, policies, &self.namespace, &self.copyrator_namespace);
+        let given = match Given::new(objects, &self.namespace) {
+            Ok(given) => given,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        let report = judge(scene, &given);
         report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {
             Output::Table => table::table(&report, false),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::admit::decide::{Breach, Effect};
 
@@ -14,8 +15,38 @@ pub(super) struct Report {
     pub objects: Vec<Judged>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
+    /// What the templates render for the objects of `--object`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rendered: Vec<Rendered>,
     /// Notes about the files for a reader of the findings.
     pub notices: Vec<String>,
+}
+
+/// One object that a template renders for an instance.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Rendered {
+    /// The template, as `namespace/name`.
+    pub template: String,
+    /// What it is rendered for: `Kind namespace/name`.
+    pub instance: String,
+    /// The id of the object in the template; `writeStatus` for fields of the instance's status.
+    pub id: String,
+    /// What becomes of it.
+    #[serde(flatten)]
+    pub becomes: Becomes,
+}
+
+/// What becomes of one object of a template.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Becomes {
+    /// It is wanted as this.
+    Object(Value),
+    /// It is not wanted: its `includeWhen` is false, or it reads an object that is not wanted.
+    Excluded(bool),
+    /// It waits until these ids exist, and have a status where it reads that.
+    WaitingFor(Vec<String>),
 }
 
 /// An object of a file, and the findings about it.

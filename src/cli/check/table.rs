@@ -1,6 +1,6 @@
 //! What was found, for people: object by object, and a line that sums up.
 
-use super::report::{Finding, Level, Report};
+use super::report::{Becomes, Finding, Level, Rendered, Report};
 use crate::validate::printable;
 
 /// Control characters in files must not reach a terminal, so each line is escaped, and cut at this length.
@@ -15,7 +15,28 @@ pub(super) fn table(report: &Report, all: bool) -> String {
         object.findings.iter().for_each(|finding| say(&format!("  {} {}", sign(finding), finding.message)));
     }
     say(&summary(report));
+    for one in &report.rendered {
+        text.push_str(&document(one));
+    }
     text
+}
+
+/// A rendered object as a YAML document, with a comment that says where it comes from.
+fn document(one: &Rendered) -> String {
+    let title = format!("# {} of template {}, for {}", one.id, one.template, one.instance);
+    let line = |text: &str| printable(text, LONGEST_LINE);
+    match &one.becomes {
+        Becomes::Object(object) => {
+            format!("---\n{}\n{}", line(&title), serde_saphyr::to_string(object).unwrap_or_default())
+        }
+        Becomes::Excluded(_) => format!(
+            "---\n{}: not wanted: its includeWhen is false, or it reads an object that is not wanted\n",
+            line(&title)
+        ),
+        Becomes::WaitingFor(ids) => {
+            format!("---\n{}: waits for {}\n", line(&title), line(&ids.join(", ")))
+        }
+    }
 }
 
 fn sign(finding: &Finding) -> char {

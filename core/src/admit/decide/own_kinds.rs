@@ -14,13 +14,13 @@ use crate::{
     admit::decode::{Operation, Review},
     api::{
         ConfigMonitor, ConfigMonitorSpec, ConfigPolicy, ConfigPolicySpec, CopyratorRule, CopyratorRuleSpec,
-        Problem,
+        CopyratorTemplate, CopyratorTemplateSpec, Problem,
     },
     authority::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
     },
     names::NamespacedName,
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, unknown_fields},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unknown_fields},
 };
 
 #[derive(Deserialize)]
@@ -84,6 +84,12 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
         "ConfigPolicy" => {
             let result = read::<ConfigPolicySpec, _>(spec, ConfigPolicy::crd, |spec| {
                 CompiledPolicy::compile(spec).map(|_| ())
+            });
+            Ok(result.map_or_else(|problems| invalid(review, &problems), |_| Decision::Now(Verdict::allow())))
+        }
+        "CopyratorTemplate" => {
+            let result = read::<CopyratorTemplateSpec, _>(spec, CopyratorTemplate::crd, |spec| {
+                CompiledTemplate::compile(spec).map(|_| ())
             });
             Ok(result.map_or_else(|problems| invalid(review, &problems), |_| Decision::Now(Verdict::allow())))
         }

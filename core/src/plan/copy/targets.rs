@@ -50,13 +50,7 @@ pub fn is_excluded(rule: &CompiledRule, name: &str) -> bool {
 /// Whether a rule names this namespace as a target.
 pub fn is_named(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> bool {
     !is_excluded(rule, name)
-        && rule.targets.iter().any(|term| {
-            term.names.as_ref().is_none_or(|names| names.matches(name))
-                && term
-                    .selector
-                    .as_ref()
-                    .is_none_or(|selector| selector.matches(|key| facts.labels.get(key).map(String::as_str)))
-        })
+        && rule.targets.iter().any(|term| term.selects(name, |key| facts.labels.get(key).map(String::as_str)))
 }
 
 /// What each term of a rule's targets lacks to select this namespace, in words: the first thing of each.

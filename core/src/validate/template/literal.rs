@@ -1,0 +1,175 @@
+//! Fields that only a template's text may set. A template acts with the rights of its author, and the user
+//! who creates an instance, or labels a namespace, chooses what expressions give. So an expression never
+//! chooses the account or the node that pods run with, nor gives pods access to the host or to Secrets.
+
+use serde_json::Value;
+
+use crate::{marks::never_carried, validate::printable};
+
+/// Fields of a pod's specification that are literal, wherever a kind has them.
+const LITERAL: [&str; 14] = [
+    "serviceAccountName",
+    "serviceAccount",
+    "automountServiceAccountToken",
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "hostUsers",
+    "hostPath",
+    "hostPort",
+    "shareProcessNamespace",
+    "securityContext",
+    "runtimeClassName",
+    "priorityClassName",
+    "nodeName",
+];
+/// Fields that the template's text must have; what is in them may come from expressions, since a Secret for each
+/// instance, or a node pool for each team, is common.
+const WRITTEN: [&str; 6] =
+    ["secretKeyRef", "secretRef", "imagePullSecrets", "nodeSelector", "affinity", "tolerations"];
+/// What an expression may give of a volume. All else can reach Secrets, the host or other volumes.
+const OF_A_VOLUME: [&str; 4] = ["name", "emptyDir", "configMap", "downwardAPI"];
+/// Of other volumes, the text must have this field, and its name may come from an expression.
+const CLAIM: &str = "persistentVolumeClaim";
+/// Of metadata, what an expression may give.
+const METADATA: [&str; 3] = ["name", "labels", "annotations"];
+/// The security profile of a container, as an annotation of its pod.
+const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// The longest path in a message, in bytes: an instance chooses the keys.
+const LONGEST_PATH: usize = 256;
+
+/// Where a value stands, as far as it matters for what must be literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where nothing is restricted: labels, the data of a ConfigMap, a status.
+    Free,
+    /// Anywhere else.
+    Elsewhere,
+    /// In a list of volumes.
+    Volumes,
+    /// One volume.
+    Volume,
+    /// Metadata of the object, or of a template in it.
+    Metadata,
+    /// Labels or annotations.
+    Keys,
+}
+
+impl Place {
+    /// Where the value of this field stands.
+    pub(super) fn field(self, name: &str) -> Self {
+        match self {
+            Self::Free | Self::Keys => Self::Free,
+            Self::Metadata if ["labels", "annotations"].contains(&name) => Self::Keys,
+            _ if name == "metadata" => Self::Metadata,
+            _ if name.ends_with("olumes") => Self::Volumes,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// Where an item of a list stands.
+    pub(super) fn item(self) -> Self {
+        match self {
+            Self::Volumes => Self::Volume,
+            Self::Free => Self::Free,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    /// Whether there must be no expression in this field, here.
+    pub(super) fn is_literal(self, name: &str) -> bool {
+        match self {
+            Self::Free | Self::Keys | Self::Metadata => false,
+            Self::Volume => name != CLAIM && !OF_A_VOLUME.contains(&name),
+            Self::Elsewhere | Self::Volumes => LITERAL.contains(&name),
+        }
+    }
+
+    /// Whether an expression must not give this field, here.
+    fn is_kept(self, name: &str) -> bool {
+        match self {
+            Self::Free => false,
+            Self::Metadata => !METADATA.contains(&name),
+            Self::Keys => never_carried(name) || name.starts_with(APPARMOR),
+            Self::Volume => !OF_A_VOLUME.contains(&name),
+            Self::Elsewhere | Self::Volumes => LITERAL.contains(&name) || WRITTEN.contains(&name),
+        }
+    }
+}
+
+/// The first field, in what an expression gave, that only the template's text may set: its path below the
+/// expression.
+pub(super) fn smuggled(value: &Value, place: Place) -> Option<String> {
+    let path = match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            if place.is_kept(name) {
+                return Some(format!(".{name}"));
+            }
+            smuggled(value, place.field(name)).map(|path| format!(".{name}{path}"))
+        }),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| smuggled(item, place.item()).map(|path| format!("[{index}]{path}"))),
+        _ => None,
+    };
+    path.map(|path| printable(path, LONGEST_PATH))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_gives_pods_more_rights_is_found_at_any_depth() {
+        use Place::{Elsewhere, Free, Keys, Metadata, Volume, Volumes};
+        for (place, value, found) in [
+            (Elsewhere, json!({"replicas": 3, "secret": "of a custom resource"}), None),
+            (
+                Elsewhere,
+                json!({"template": {"spec": {"serviceAccountName": "admin"}}}),
+                Some(".template.spec.serviceAccountName"),
+            ),
+            (Elsewhere, json!([{"securityContext": {}}]), Some("[0].securityContext")),
+            (Elsewhere, json!({"ports": [{"hostPort": 22}]}), Some(".ports[0].hostPort")),
+            (
+                Elsewhere,
+                json!({"volumes": [{"name": "a", "emptyDir": {}}, {"configMap": {"name": "a"}}]}),
+                None,
+            ),
+            (Elsewhere, json!({"volumes": [{"secret": {"secretName": "a"}}]}), Some(".volumes[0].secret")),
+            (Elsewhere, json!({"extraVolumes": [{"csi": {}}]}), Some(".extraVolumes[0].csi")),
+            (
+                Elsewhere,
+                json!([{"valueFrom": {"secretKeyRef": {"name": "a"}}}]),
+                Some("[0].valueFrom.secretKeyRef"),
+            ),
+            (Elsewhere, json!({"tolerations": []}), Some(".tolerations")),
+            (Elsewhere, json!({"metadata": {"labels": {"nodeName": "a"}}}), None),
+            (Elsewhere, json!({"metadata": {"finalizers": ["a/b"]}}), Some(".metadata.finalizers")),
+            (
+                Metadata,
+                json!({"annotations": {"copyrator.dev/mark": "a"}}),
+                Some(".annotations.copyrator.dev/mark"),
+            ),
+            (
+                Keys,
+                json!({"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}),
+                Some(".container.apparmor.security.beta.kubernetes.io/a"),
+            ),
+            (Volume, json!({"projected": {}}), Some(".projected")),
+            (
+                Volumes,
+                json!([{"persistentVolumeClaim": {"claimName": "a"}}]),
+                Some("[0].persistentVolumeClaim"),
+            ),
+            (Free, json!({"securityContext": {}}), None),
+        ] {
+            assert_eq!(smuggled(&value, place).as_deref(), found, "{value}");
+        }
+        let long = smuggled(&json!({"x".repeat(5_000): {"nodeName": "a"}}), Elsewhere).unwrap();
+        assert!(long.len() <= LONGEST_PATH + "…".len(), "{}", long.len());
+    }
+}

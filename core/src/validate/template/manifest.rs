@@ -1,0 +1,194 @@
+//! What an object of a template may be: which kinds, and which fields only Kubernetes or Copyrator sets.
+
+use serde_json::Value;
+
+use super::node::MUST_BE_LITERAL;
+use crate::{
+    api::{GROUP, Problem},
+    marks::never_carried,
+    validate::{
+        invalid,
+        rule::is_object_name,
+        selector::{is_label_key, is_label_value},
+    },
+};
+
+/// Kinds that no template renders, in any group, with what a user reads about it.
+const REFUSED: [(&str, &str); 25] = [
+    ("Pod", BY_A_WORKLOAD),
+    ("ReplicaSet", BY_A_WORKLOAD),
+    ("ReplicationController", BY_A_WORKLOAD),
+    ("ControllerRevision", BY_A_WORKLOAD),
+    ("Job", "its TTL controller would delete it, and Copyrator would make it again: render a CronJob"),
+    ("Endpoints", BY_A_CONTROLLER),
+    ("EndpointSlice", BY_A_CONTROLLER),
+    ("Lease", BY_A_CONTROLLER),
+    ("Event", BY_A_CONTROLLER),
+    ("CertificateRequest", BY_A_CONTROLLER),
+    ("Binding", BY_A_CONTROLLER),
+    ("Role", "it would give rights of its own: bind a ClusterRole by a RoleBinding"),
+    ("ClusterRole", CLUSTER_SCOPED),
+    ("ClusterRoleBinding", CLUSTER_SCOPED),
+    ("Namespace", CLUSTER_SCOPED),
+    ("Node", CLUSTER_SCOPED),
+    ("PersistentVolume", CLUSTER_SCOPED),
+    ("StorageClass", CLUSTER_SCOPED),
+    ("PriorityClass", CLUSTER_SCOPED),
+    ("CertificateSigningRequest", CLUSTER_SCOPED),
+    ("CustomResourceDefinition", CLUSTER_SCOPED),
+    ("APIService", CLUSTER_SCOPED),
+    ("List", "an object of a template is one object"),
+    ("Status", "nothing stores it"),
+    ("DeleteOptions", "nothing stores it"),
+];
+const BY_A_WORKLOAD: &str = "a workload makes it: render a Deployment, StatefulSet or DaemonSet";
+const BY_A_CONTROLLER: &str = "a controller makes it";
+const CLUSTER_SCOPED: &str =
+    "it is in no namespace, and an object is rendered into the namespace that it is for";
+/// Groups of which no kind is rendered.
+const REFUSED_GROUPS: [(&str, &str); 4] = [
+    (GROUP, "a kind of Copyrator never makes another one"),
+    ("admissionregistration.k8s.io", CLUSTER_SCOPED),
+    ("authentication.k8s.io", "nothing stores it"),
+    ("authorization.k8s.io", "nothing stores it"),
+];
+/// Types of Secrets that hold a token, which would give the rights of an account to everybody who reads them.
+const TOKENS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
+/// The fields of metadata that a template sets.
+const METADATA: [&str; 3] = ["name", "labels", "annotations"];
+
+/// The group in an apiVersion; empty for the core.
+pub(super) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// What is wrong with an apiVersion.
+pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
+    let mut parts = api_version.split('/').rev();
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-')
+    };
+    let is_one =
+        parts.next().is_some_and(is_word) && parts.next().is_none_or(is_word) && parts.next().is_none();
+    match api_version {
+        "" => Some("is missing, as in apps/v1"),
+        _ if has_expression(&api_version.into()) => {
+            Some("is literal: write one object for each kind, with includeWhen")
+        }
+        _ => (!is_one).then_some("is not a group and version, as in apps/v1 or v1"),
+    }
+}
+
+/// What is wrong with a kind.
+pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
+    match kind {
+        "" => Some("is missing, as in Deployment"),
+        _ if has_expression(&kind.into()) => {
+            Some("is literal: write one object for each kind, with includeWhen")
+        }
+        _ => (!kind.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+            .then_some("is not a kind, as in Deployment"),
+    }
+}
+
+/// Finds what is wrong with an object of a template, as written; `at` is its field.
+pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut Vec<Problem>) {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let mut say = |field: &str, what: &str| problems.push(invalid(&format!("{at}.{field}"), what));
+    if let Some(what) = version_fault(api_version) {
+        say("apiVersion", what);
+    }
+    if let Some(what) = kind_fault(kind) {
+        say("kind", what);
+    }
+    let by_group = REFUSED_GROUPS.iter().find(|(refused, _)| *refused == group(api_version));
+    if let Some((_, why)) = by_group.or_else(|| REFUSED.iter().find(|(refused, _)| *refused == kind)) {
+        say("kind", &format!("{kind} is not rendered: {why}"));
+    }
+    if object.get("status").is_some() {
+        say("status", "is not taken: its controller writes it; leave it out");
+    }
+    if object.get("stringData").is_some() {
+        say("stringData", "is not taken: write data, in base64");
+    }
+    for (field, what) in metadata_faults(&object["metadata"], true) {
+        say(&field, &what);
+    }
+    let mut literal: Vec<&str> = Vec::new();
+    match kind {
+        "Secret" => {
+            literal.push("type");
+            if let Some(token) = TOKENS.into_iter().find(|token| object["type"] == *token) {
+                say("type", &format!("{token} is not rendered: the Secret would hold a token"));
+            }
+        }
+        "RoleBinding" => {
+            literal.extend(["roleRef", "userNames", "groupNames"]);
+            literal.extend(for_objects.then_some("subjects"));
+            let role = &object["roleRef"];
+            if role["kind"] != "ClusterRole" || role["name"].as_str().is_none_or(str::is_empty) {
+                say("roleRef", "must name a ClusterRole: {kind: ClusterRole, name: …}");
+            }
+        }
+        _ => {}
+    }
+    for field in literal.into_iter().filter(|field| has_expression(&object[*field])) {
+        say(field, MUST_BE_LITERAL);
+    }
+}
+
+/// What is wrong with an object's metadata, by field. As written, texts with expressions are left for later.
+pub(super) fn metadata_faults(metadata: &Value, is_written: bool) -> Vec<(String, String)> {
+    let Some(fields) = metadata.as_object() else {
+        return vec![("metadata".into(), "is literal: write it as a map with a name".into())];
+    };
+    let is_later = |value: &Value| is_written && has_expression(value);
+    let mut faults = Vec::new();
+    let mut say = |field: String, what: &str| faults.push((format!("metadata.{field}"), what.to_owned()));
+    for field in fields.keys().filter(|field| !METADATA.contains(&field.as_str())) {
+        say(field.clone(), "is not taken: of metadata a template sets name, labels and annotations");
+    }
+    match &metadata["name"] {
+        name if is_later(name) => {}
+        Value::String(name) if is_object_name(name) => {}
+        _ => say("name".into(), "is not an object name: lower-case letters, digits, - and ., at most 253"),
+    }
+    for field in ["labels", "annotations"] {
+        let entries = match &metadata[field] {
+            Value::Null => continue,
+            value if value.is_string() && is_later(value) => continue,
+            Value::Object(entries) => entries,
+            _ => {
+                say(field.into(), "must be a map of texts");
+                continue;
+            }
+        };
+        for (key, value) in entries {
+            let what = match value {
+                _ if never_carried(key) => NEVER_CARRIED,
+                _ if !is_label_key(key) => "is not a key of a label or annotation",
+                _ if is_later(value) => continue,
+                Value::String(text) if field == "annotations" || is_label_value(text) => continue,
+                Value::String(_) => "is not a value of a label: at most 63 letters, digits, -, _ and .",
+                _ => "must be a text; write it in quotes, or \"${string(…)}\"",
+            };
+            say(format!("{field}[{}]", crate::validate::printable(key.as_str(), 64)), what);
+        }
+    }
+    faults
+}
+
+/// What is wrong with a label or annotation of another tool, or of Copyrator.
+const NEVER_CARRIED: &str =
+    "is not taken: the tool that the key belongs to would take the object for its own";
+
+fn has_expression(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("${"),
+        Value::Array(items) => items.iter().any(has_expression),
+        Value::Object(fields) => fields.values().any(has_expression),
+        _ => false,
+    }
+}

@@ -1,0 +1,282 @@
+//! Compiles the spec of a `CopyratorTemplate`, and renders its objects.
+
+mod literal;
+mod manifest;
+mod node;
+mod order;
+mod references;
+mod render;
+mod select;
+#[cfg(test)]
+mod tests;
+mod text;
+mod visible;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use copyrator_cel::{Environment, Type};
+pub use render::{Instance, RenderFault, Rendered, Rendering};
+use serde_json::Value;
+
+use self::{
+    literal::Place,
+    node::{Compiler, Formula, Node},
+};
+use super::{CompiledTarget, Globs, Selector, invalid};
+use crate::api::{
+    ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Recreate, Span,
+    TemplateObject,
+};
+
+/// How many objects a template has at most, and how many problems are told of.
+const MOST_OBJECTS: usize = 32;
+const MOST_PROBLEMS: usize = 20;
+
+/// The compiled spec of a `CopyratorTemplate`.
+#[derive(Debug)]
+pub struct CompiledTemplate {
+    /// What the objects are rendered for.
+    pub instances: Instances,
+    /// The objects, each after those that it reads.
+    pub objects: Vec<CompiledObject>,
+    /// What to do about an object that is not ours.
+    pub conflict: ConflictPolicy,
+    /// What happens to an object that is no longer wanted.
+    pub deletion: DeletionPolicy,
+    /// How long such an object is kept; `None`: the operator's default.
+    pub grace: Option<Duration>,
+    /// How often to render again; `None`: when something changes.
+    pub resync: Option<Duration>,
+    /// The ServiceAccount to act with; `None`: the author.
+    pub service_account: Option<String>,
+    /// Whether nothing is written or deleted for this template.
+    pub suspend: bool,
+    status: Option<Node>,
+    environment: Environment,
+}
+
+/// What the objects of a template are rendered for.
+#[derive(Debug)]
+pub enum Instances {
+    /// Each of the namespaces that a term selects, but for the excluded ones.
+    Namespaces {
+        /// The terms, of which one must match.
+        terms: Vec<CompiledTarget>,
+        /// Namespaces that are left out.
+        exclude: Globs,
+    },
+    /// Each object of a kind.
+    Objects {
+        /// Group and version of the objects.
+        api_version: String,
+        /// Their kind.
+        kind: String,
+        /// The terms for their namespaces, of which one must match; empty: the template's own namespace.
+        namespaces: Vec<CompiledTarget>,
+        /// Names and globs; `None`: any.
+        names: Option<Globs>,
+        /// A selector of their labels; `None`: any.
+        selector: Option<Selector>,
+    },
+}
+
+/// One object of a template.
+#[derive(Debug)]
+pub struct CompiledObject {
+    /// The name by which expressions read it.
+    pub id: String,
+    /// Its group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether it is made anew where no update can change it.
+    pub recreate: Recreate,
+    include: Option<Formula>,
+    name: Node,
+    body: Node,
+    /// The variable with its pods.
+    pods: String,
+}
+
+impl CompiledTemplate {
+    /// Compiles a spec.
+    ///
+    /// # Errors
+    /// All problems, at least one; each names its field and the fix.
+    pub fn compile(spec: &CopyratorTemplateSpec) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        if spec.objects.len() > MOST_OBJECTS {
+            let what = format!("has {} entries; at most {MOST_OBJECTS} are taken", spec.objects.len());
+            return Err(vec![invalid("spec.objects", what)]);
+        }
+        let instances = instances(spec, &mut problems);
+        let environment = Environment::new(variables(spec));
+        let mut compiler = Compiler::new(&environment, &mut problems);
+        if spec.objects.is_empty() {
+            compiler.problems.push(invalid("spec.objects", "needs at least one entry"));
+        }
+        let for_objects = spec.for_each.objects.is_some();
+        let objects = spec.objects.iter().enumerate();
+        let mut objects: Vec<CompiledObject> = objects
+            .map(|(index, one)| object(&format!("spec.objects[{index}]"), one, for_objects, &mut compiler))
+            .collect();
+        let status = status(spec, &environment, &mut problems);
+        references::ids(&objects, &mut problems);
+        let all = objects.iter().flat_map(CompiledObject::formulas);
+        references::pods(&objects, all.chain(status.iter().flat_map(Node::formulas)), &mut problems);
+        references::sort(&mut objects, &mut problems);
+        references::feedback(spec, &objects, status.as_ref(), &mut problems);
+        references::takeovers(spec, &objects, &mut problems);
+        let grace = span("spec.deletionGrace", spec.deletion_grace.as_ref(), &mut problems);
+        let resync = span("spec.resync", spec.resync.as_ref(), &mut problems);
+        if !problems.is_empty() {
+            problems.truncate(MOST_PROBLEMS);
+            return Err(problems);
+        }
+        Ok(Self {
+            instances,
+            objects,
+            conflict: spec.conflict_policy,
+            deletion: spec.deletion_policy,
+            grace,
+            resync,
+            service_account: spec.service_account_name.clone(),
+            suspend: spec.suspend,
+            status,
+            environment,
+        })
+    }
+}
+
+/// What expressions read: the namespace, the instance, the other objects, and the pods of these.
+fn variables(spec: &CopyratorTemplateSpec) -> Vec<(String, Type)> {
+    let mut variables = vec![("namespaceObject".to_owned(), Type::Map)];
+    if spec.for_each.objects.is_some() {
+        variables.push(("object".to_owned(), Type::Map));
+    }
+    let ids: BTreeSet<&String> = spec.objects.iter().map(|object| &object.id).collect();
+    for id in ids {
+        variables.extend([(id.clone(), Type::Map), (pods_of(id), Type::Any)]);
+    }
+    variables
+}
+
+/// The variable with the pods of a workload, which an expression reads by the call `pods(id)`.
+fn pods_of(id: &str) -> String {
+    format!("pods({id})")
+}
+
+fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Instances {
+    let for_each = &spec.for_each;
+    match (&for_each.namespaces, &for_each.objects) {
+        (None, Some(objects)) => {
+            if !for_each.exclude_namespaces.is_empty() {
+                problems
+                    .push(invalid("spec.forEach.excludeNamespaces", "is taken with forEach.namespaces only"));
+            }
+            of_kind(objects, problems)
+        }
+        (terms, objects) => {
+            if terms.is_some() == objects.is_some() {
+                problems.push(invalid("spec.forEach", "needs either namespaces or objects"));
+            }
+            if terms.as_ref().is_some_and(Vec::is_empty) {
+                problems.push(invalid("spec.forEach.namespaces", "needs at least one entry"));
+            }
+            let terms = terms.as_deref().unwrap_or_default();
+            Instances::Namespaces {
+                terms: CompiledTarget::compile("spec.forEach.namespaces", terms, problems),
+                exclude: Globs::compile(
+                    "spec.forEach.excludeNamespaces",
+                    &for_each.exclude_namespaces,
+                    problems,
+                ),
+            }
+        }
+    }
+}
+
+fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
+    let at = "spec.forEach.objects";
+    let InstanceSpec { api_version, kind, namespaces, names, object_selector } = spec;
+    let group = manifest::group(api_version);
+    let is_refused = match (group, kind.as_str()) {
+        ("", "Secret") => {
+            Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")
+        }
+        ("", "Namespace") => Some("Namespace is not taken here: use forEach.namespaces"),
+        (_, "Event") => Some("Event is not taken"),
+        (crate::api::GROUP, _) => Some("kinds of Copyrator are not taken"),
+        _ => manifest::kind_fault(kind),
+    };
+    problems.extend(is_refused.map(|why| invalid(&format!("{at}.kind"), why)));
+    problems
+        .extend(manifest::version_fault(api_version).map(|why| invalid(&format!("{at}.apiVersion"), why)));
+    Instances::Objects {
+        api_version: api_version.clone(),
+        kind: kind.clone(),
+        namespaces: CompiledTarget::compile(&format!("{at}.namespaces"), namespaces, problems),
+        names: names.as_ref().map(|names| Globs::compile(&format!("{at}.names"), names, problems)),
+        selector: object_selector
+            .as_ref()
+            .map(|selector| Selector::compile(&format!("{at}.objectSelector"), selector, problems)),
+    }
+}
+
+fn object(at: &str, spec: &TemplateObject, for_objects: bool, compiler: &mut Compiler<'_>) -> CompiledObject {
+    manifest::check(&format!("{at}.template"), &spec.template, for_objects, compiler.problems);
+    let include = spec
+        .include_when
+        .as_ref()
+        .and_then(|source| compiler.condition(&format!("{at}.includeWhen"), source));
+    let text = |field: &str| spec.template[field].as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if spec.recreate == Recreate::OnImmutable && ["PersistentVolumeClaim", "StatefulSet"].contains(&&*kind) {
+        let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
+        compiler.problems.push(invalid(&format!("{at}.recreate"), why));
+    }
+    // The name is part of the body, which reports what is wrong with it.
+    let reported = compiler.problems.len();
+    let name = compiler.node(at, &spec.template["metadata"]["name"], Place::Free);
+    compiler.problems.truncate(reported);
+    CompiledObject {
+        id: spec.id.clone(),
+        api_version,
+        kind,
+        recreate: spec.recreate,
+        pods: pods_of(&spec.id),
+        include,
+        name,
+        body: compiler.object(&format!("{at}.template"), &spec.template),
+    }
+}
+
+fn status(
+    spec: &CopyratorTemplateSpec,
+    environment: &Environment,
+    problems: &mut Vec<Problem>,
+) -> Option<Node> {
+    let fields = spec.write_status.as_ref()?;
+    if spec.for_each.objects.is_none() {
+        problems.push(invalid("spec.writeStatus", "is taken with forEach.objects only"));
+    }
+    let fields: Value = fields.clone().into_iter().collect();
+    // A status gives nobody a right.
+    Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, Place::Free))
+}
+
+impl CompiledObject {
+    /// The expressions that decide whether and how it is.
+    fn formulas(&self) -> impl Iterator<Item = &Formula> {
+        self.include.iter().chain(self.body.formulas())
+    }
+
+    /// Whether an expression reads this object, or its pods.
+    fn is_read_by(&self, formula: &Formula) -> bool {
+        formula.expression.reads(&self.id) || formula.expression.reads(&self.pods)
+    }
+}
+
+fn span(at: &str, span: Option<&Span>, problems: &mut Vec<Problem>) -> Option<Duration> {
+    span?.get().map_err(|error| problems.push(invalid(at, error))).ok()
+}

@@ -1,0 +1,205 @@
+//! A value of a template, compiled: literal as far as it goes, with expressions in it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use copyrator_cel::{CompileError, Environment, Expression, Path};
+use serde_json::Value;
+
+use super::{
+    literal::Place,
+    text::{Piece, split},
+};
+use crate::{api::Problem, validate::invalid};
+
+/// A compiled value.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// No expression is in it.
+    Literal(Value),
+    /// The value is what one expression gives.
+    Whole(Formula, Place),
+    /// A text with expressions in it.
+    Text(Vec<Segment>),
+    /// Fields, in order.
+    Fields(Vec<(String, Node)>),
+    /// Items of a list.
+    Items(Vec<Node>),
+}
+
+/// A part of a text.
+#[derive(Debug)]
+pub(super) enum Segment {
+    Literal(String),
+    Expression(Formula),
+}
+
+/// An expression, and how the user wrote it.
+#[derive(Debug)]
+pub(super) struct Formula {
+    pub(super) source: Arc<str>,
+    pub(super) expression: Expression,
+}
+
+/// How many expressions a template has at most: each is read when the template is written.
+const MOST_EXPRESSIONS: usize = 1024;
+/// What is wrong with an expression in a field of [`super::literal`].
+pub(super) const MUST_BE_LITERAL: &str =
+    "is literal: an expression here would let others choose it with the rights of the template's author";
+
+/// Compiles the values of one template.
+pub(super) struct Compiler<'c> {
+    environment: &'c Environment,
+    pub(super) problems: &'c mut Vec<Problem>,
+    expressions: usize,
+}
+
+impl<'c> Compiler<'c> {
+    /// Compiles against these variables; what is wrong is added to `problems`.
+    pub(super) fn new(environment: &'c Environment, problems: &'c mut Vec<Problem>) -> Self {
+        Self { environment, problems, expressions: 0 }
+    }
+
+    /// Compiles an object; `at` is its field.
+    pub(super) fn object(&mut self, at: &str, object: &Value) -> Node {
+        let holds_data =
+            object["apiVersion"] == "v1" && (object["kind"] == "ConfigMap" || object["kind"] == "Secret");
+        self.node(at, object, if holds_data { Place::Free } else { Place::Elsewhere })
+    }
+
+    /// Compiles an expression that must be true or false; it stands without `${}`.
+    pub(super) fn condition(&mut self, at: &str, source: &str) -> Option<Formula> {
+        if source.trim_start().starts_with("${") {
+            self.problems.push(invalid(at, "is an expression: write it without ${ and }"));
+            return None;
+        }
+        let expression = self.environment.compile(source);
+        let expression = expression.map_err(|error| self.problems.push(invalid(at, error))).ok()?;
+        Some(Formula { source: source.trim().into(), expression })
+    }
+
+    /// Compiles a value; `at` is its field.
+    pub(super) fn node(&mut self, at: &str, value: &Value, place: Place) -> Node {
+        match value {
+            Value::String(text) => self.text(at, text, place),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(name, value)| {
+                    let at = format!("{at}.{name}");
+                    if name.contains("${") {
+                        self.problems.push(invalid(
+                            &at,
+                            "is a key, and keys are literal; build the map by one expression",
+                        ));
+                    }
+                    let node = self.node(&at, value, place.field(name));
+                    if place.is_literal(name) && !node.is_literal() {
+                        self.problems.push(invalid(&at, MUST_BE_LITERAL));
+                    }
+                    (name.clone(), node)
+                });
+                let fields: Vec<(String, Node)> = fields.collect();
+                match fields.iter().all(|(_, node)| node.is_literal()) {
+                    true => Node::Literal(
+                        fields.into_iter().map(|(name, node)| (name, node.into_literal())).collect(),
+                    ),
+                    false => Node::Fields(fields),
+                }
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                let items: Vec<Node> = items
+                    .map(|(index, item)| self.node(&format!("{at}[{index}]"), item, place.item()))
+                    .collect();
+                match items.iter().all(Node::is_literal) {
+                    true => Node::Literal(items.into_iter().map(Node::into_literal).collect()),
+                    false => Node::Items(items),
+                }
+            }
+            other => Node::Literal(other.clone()),
+        }
+    }
+
+    fn text(&mut self, at: &str, text: &str, place: Place) -> Node {
+        let pieces = match split(text) {
+            Ok(pieces) => pieces,
+            Err(error) => {
+                self.problems.push(invalid(at, error));
+                return Node::Literal(Value::Null);
+            }
+        };
+        match pieces.as_slice() {
+            [] => Node::Literal(String::new().into()),
+            [Piece::Literal(text)] => Node::Literal(text.as_str().into()),
+            [Piece::Expression(source)] => match self.formula(at, source) {
+                Some(formula) => Node::Whole(formula, place),
+                None => Node::Literal(Value::Null),
+            },
+            pieces => {
+                let segments = pieces.iter().filter_map(|piece| match piece {
+                    Piece::Literal(text) => Some(Segment::Literal(text.clone())),
+                    Piece::Expression(source) => self.formula(at, source).map(Segment::Expression),
+                });
+                Node::Text(segments.collect())
+            }
+        }
+    }
+
+    fn formula(&mut self, at: &str, source: &str) -> Option<Formula> {
+        self.expressions += 1;
+        if self.expressions > MOST_EXPRESSIONS {
+            if self.expressions == MOST_EXPRESSIONS + 1 {
+                let what = format!("is the expression too many: at most {MOST_EXPRESSIONS} are taken");
+                self.problems.push(invalid(at, what));
+            }
+            return None;
+        }
+        match self.environment.compile_value(source) {
+            Ok(expression) => Some(Formula { source: source.trim().into(), expression }),
+            Err(error) => {
+                let hint = match error {
+                    CompileError::UnknownVariable { .. } | CompileError::Syntax(_) => {
+                        "; write $${ for the text ${"
+                    }
+                    _ => "",
+                };
+                self.problems.push(invalid(at, format!("${{{source}}}: {error}{hint}")));
+                None
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Whether there is no expression in it.
+    pub(super) fn is_literal(&self) -> bool {
+        matches!(self, Self::Literal(_))
+    }
+
+    fn into_literal(self) -> Value {
+        match self {
+            Self::Literal(value) => value,
+            _ => Value::Null,
+        }
+    }
+
+    /// Its expressions.
+    pub(super) fn formulas(&self) -> Vec<&Formula> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Whole(formula, _) => vec![formula],
+            Self::Text(segments) => segments
+                .iter()
+                .filter_map(|segment| match segment {
+                    Segment::Literal(_) => None,
+                    Segment::Expression(formula) => Some(formula),
+                })
+                .collect(),
+            Self::Fields(fields) => fields.iter().flat_map(|(_, node)| node.formulas()).collect(),
+            Self::Items(items) => items.iter().flat_map(Self::formulas).collect(),
+        }
+    }
+
+    /// What its expressions read.
+    pub(super) fn paths(&self) -> BTreeSet<&Path> {
+        self.formulas().into_iter().flat_map(|formula| formula.expression.paths()).collect()
+    }
+}

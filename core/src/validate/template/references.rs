@@ -1,0 +1,183 @@
+//! How the objects of a template speak of each other: their ids, their order, and circles that each write would
+//! go round once more.
+
+use std::collections::BTreeSet;
+
+use super::{
+    CompiledObject,
+    manifest::group,
+    node::{Formula, Node},
+    order::order,
+};
+use crate::{
+    api::{ConflictPolicy, CopyratorTemplateSpec, Problem},
+    validate::invalid,
+};
+
+/// Names that no object of a template can have, as CEL reserves them, or they are variables or libraries of
+/// functions.
+const RESERVED: [&str; 35] = [
+    "as",
+    "base64",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "format",
+    "function",
+    "if",
+    "import",
+    "in",
+    "ip",
+    "jsonpatch",
+    "let",
+    "lists",
+    "loop",
+    "math",
+    "namespace",
+    "namespaceObject",
+    "null",
+    "object",
+    "optional",
+    "package",
+    "pods",
+    "request",
+    "return",
+    "self",
+    "sets",
+    "strings",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+/// The kinds whose pods an expression can read.
+const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
+
+/// Checks that each object can be told from the others.
+pub(super) fn ids(objects: &[CompiledObject], problems: &mut Vec<Problem>) {
+    let (mut known, mut slots) = (BTreeSet::new(), BTreeSet::new());
+    for (index, object) in objects.iter().enumerate() {
+        let id = &object.id;
+        let at = format!("spec.objects[{index}].id");
+        let mut bytes = id.bytes();
+        let is_identifier = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_identifier {
+            problems.push(invalid(
+                &at,
+                format!("{id:?} is not an identifier: letters, digits and _, no digit first"),
+            ));
+        } else if RESERVED.contains(&id.as_str()) {
+            problems.push(invalid(&at, format!("{id:?} is reserved; choose another name")));
+        } else if !known.insert(id) {
+            problems.push(invalid(&at, format!("{id:?} is the id of another object, too")));
+        }
+        let slot = match &object.name {
+            Node::Literal(name) => name.as_str().map(|name| (group(&object.api_version), &object.kind, name)),
+            _ => None,
+        };
+        if slot.is_some_and(|slot| !slots.insert(slot)) {
+            let what = format!("another object is a {} of this name, too", object.kind);
+            problems.push(invalid(&format!("spec.objects[{index}].template.metadata.name"), what));
+        }
+    }
+}
+
+/// Checks that pods are read of workloads only.
+pub(super) fn pods<'f>(
+    objects: &[CompiledObject],
+    all: impl Iterator<Item = &'f Formula>,
+    problems: &mut Vec<Problem>,
+) {
+    let others: Vec<_> = objects.iter().filter(|object| !WORKLOADS.contains(&object.kind.as_str())).collect();
+    for formula in all {
+        if let Some(object) = others.iter().find(|object| formula.expression.reads(&object.pods)) {
+            let what = format!(
+                "${{{}}}: {} is a {}, and pods(…) takes a Deployment, StatefulSet or DaemonSet",
+                formula.source, object.id, object.kind
+            );
+            problems.push(invalid("spec.objects", what));
+        }
+    }
+}
+
+/// Brings the objects into the order in which they can be made.
+pub(super) fn sort(objects: &mut Vec<CompiledObject>, problems: &mut Vec<Problem>) {
+    let reads = |one: &CompiledObject| {
+        let is_read =
+            |other: &(usize, &CompiledObject)| one.formulas().any(|formula| other.1.is_read_by(formula));
+        objects.iter().enumerate().filter(is_read).map(|(index, _)| index).collect()
+    };
+    let reads: Vec<BTreeSet<usize>> = objects.iter().map(reads).collect();
+    match order(&reads) {
+        Ok(order) => {
+            let mut unsorted: Vec<Option<CompiledObject>> = objects.drain(..).map(Some).collect();
+            objects.extend(order.into_iter().filter_map(|index| unsorted[index].take()));
+        }
+        Err(circle) => {
+            let mut names: Vec<&str> = circle.iter().map(|index| objects[*index].id.as_str()).collect();
+            names.extend(names.first().copied());
+            let names = names.join(" → ");
+            let what = format!("{names}: each waits for the next one; break the circle");
+            problems.push(invalid("spec.objects", what));
+        }
+    }
+}
+
+/// What a template writes into a status, it must not read there: each write would cause the next.
+pub(super) fn feedback(
+    spec: &CopyratorTemplateSpec,
+    objects: &[CompiledObject],
+    status: Option<&Node>,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(written) = &spec.write_status else { return };
+    let is_fed_back = |formula: &&Formula| {
+        formula.expression.paths().iter().any(|path| {
+            path.variable == "object"
+                && match path.steps.as_slice() {
+                    [] => true,
+                    [one] => one == "status",
+                    [one, field, ..] => one == "status" && written.contains_key(field),
+                }
+        })
+    };
+    let mut say = |of: &str, formula: &Formula| {
+        let source = &formula.source;
+        let what = format!(
+            "{of}: ${{{source}}} reads in object.status what writeStatus writes; read the objects instead"
+        );
+        problems.push(invalid("spec.writeStatus", what));
+    };
+    for object in objects {
+        object.formulas().filter(is_fed_back).for_each(|formula| say(&object.id, formula));
+    }
+    let own = status.into_iter().flat_map(Node::formulas);
+    own.filter(is_fed_back).for_each(|formula| say("writeStatus", formula));
+}
+
+/// Taking objects over by a name that the instance chooses would let its creator choose whose.
+pub(super) fn takeovers(
+    spec: &CopyratorTemplateSpec,
+    objects: &[CompiledObject],
+    problems: &mut Vec<Problem>,
+) {
+    if spec.conflict_policy == ConflictPolicy::Refuse {
+        return;
+    }
+    for object in objects {
+        let paths = object.name.paths();
+        if let Some(path) = paths.into_iter().find(|path| path.variable != "namespaceObject") {
+            let (id, policy) = (&object.id, spec.conflict_policy);
+            let what = format!(
+                "{policy:?} is not taken, since the name of {id} reads {}: the user who creates an instance would choose which \
+                 object is taken over; use Refuse, or a name that reads namespaceObject at most",
+                path.variable
+            );
+            problems.push(invalid("spec.conflictPolicy", what));
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Renders the objects of a template for one instance: a pure function of what its expressions read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use copyrator_cel::{Budget, Evaluation, EvaluationError, Key, Value as Cel, to_value};
+use serde_json::{Map, Value};
+
+use super::{
+    CompiledObject, CompiledTemplate,
+    literal::smuggled,
+    manifest::metadata_faults,
+    node::{Formula, Node, Segment},
+    visible::visible,
+};
+
+/// What rendering one object may take, in nanoseconds of an ordinary core, and in bytes for what each
+/// expression makes.
+const TIME: u64 = 50_000_000;
+const MEMORY: u64 = 8 << 20;
+/// The largest object, in bytes of its texts and with something for each value. The API server takes less.
+const LARGEST: usize = 1 << 20;
+/// What a value counts beside its text.
+const A_VALUE: usize = 8;
+
+/// What a template is rendered for, and what is there of it already.
+#[derive(Clone, Debug, Default)]
+pub struct Instance<'i> {
+    /// The namespace, as an object.
+    pub namespace: Option<&'i Value>,
+    /// The object that it is rendered for; `None` for a namespace.
+    pub object: Option<&'i Value>,
+    /// The rendered objects that exist, by id. A foreign object of the same name is not among them.
+    pub existing: BTreeMap<&'i str, &'i Value>,
+    /// The pods of those that are workloads, by id.
+    pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
+    /// The ids whose `includeWhen` is false, as rendering them told.
+    pub excluded: BTreeSet<&'i str>,
+}
+
+/// What becomes of one object of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rendering {
+    /// It is wanted as this.
+    Object(Rendered),
+    /// It is not wanted: its `includeWhen` is false, or it reads an object that is not wanted.
+    Excluded,
+    /// It reads these ids, which do not exist yet, or lack something in their status that it reads. Until then
+    /// nothing is changed.
+    WaitingFor(BTreeSet<String>),
+}
+
+/// A rendered object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// Its name.
+    pub name: String,
+    /// Everything that the template says of it, with apiVersion and kind; no namespace.
+    pub body: Value,
+}
+
+/// Why an object cannot be rendered. It names field and expression, and never a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {}{what}", expression.as_ref().map(|source| format!("${{{source}}}: ")).unwrap_or_default())]
+pub struct RenderFault {
+    /// The field of the object.
+    pub path: String,
+    /// The expression, as the user wrote it, where one is at fault.
+    pub expression: Option<String>,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl CompiledTemplate {
+    /// Renders one object for an instance.
+    ///
+    /// # Errors
+    /// The first expression that has no value, or what else is wrong with the object.
+    pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
+        let all: Vec<&Formula> = object.formulas().collect();
+        let mut budget = Budget::new(TIME, MEMORY);
+        let mut renderer = self.renderer(&all, instance, &mut budget);
+        if let Some(include) = &object.include {
+            match self.standing(&[include], instance) {
+                Standing::Ready if !renderer.truth(include)? => return Ok(Rendering::Excluded),
+                Standing::Ready => {}
+                Standing::Excluded => return Ok(Rendering::Excluded),
+                Standing::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+            }
+        }
+        match self.standing(&object.body.formulas(), instance) {
+            Standing::Ready => {}
+            Standing::Excluded => return Ok(Rendering::Excluded),
+            Standing::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+        }
+        let body = renderer.node("", &object.body)?;
+        if let Some((path, what)) = metadata_faults(&body["metadata"], false).into_iter().next() {
+            return Err(RenderFault { path, expression: None, what });
+        }
+        let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(Rendering::Object(Rendered { name, body }))
+    }
+
+    /// Renders the fields that `writeStatus` writes, without those that read what is not there, or not yet;
+    /// `None` where there is none.
+    ///
+    /// # Errors
+    /// The first expression that has no value.
+    pub fn render_status(&self, instance: &Instance<'_>) -> Result<Option<Value>, RenderFault> {
+        let Some(status) = &self.status else { return Ok(None) };
+        let mut budget = Budget::new(TIME, MEMORY);
+        let mut renderer = self.renderer(&status.formulas(), instance, &mut budget);
+        let Node::Fields(fields) = status else { return renderer.node("status", status).map(Some) };
+        let mut written = Map::new();
+        for (name, node) in fields {
+            if matches!(self.standing(&node.formulas(), instance), Standing::Ready) {
+                renderer.field(&format!("status.{name}"), name, node, &mut written)?;
+            }
+        }
+        Ok((!written.is_empty()).then(|| written.into()))
+    }
+
+    /// Evaluates these expressions for an instance. Only what they read is made a value of.
+    fn renderer<'r>(
+        &'r self,
+        formulas: &[&Formula],
+        instance: &Instance<'_>,
+        budget: &'r mut Budget,
+    ) -> Renderer<'r> {
+        let is_read = |variable: &str| formulas.iter().any(|formula| formula.expression.reads(variable));
+        let seen = |object: &Value| to_value(visible(object)).unwrap_or(Cel::Null);
+        let mut values: Vec<(&str, Cel)> = Vec::new();
+        for (variable, object) in [("namespaceObject", instance.namespace), ("object", instance.object)] {
+            values.extend(object.filter(|_| is_read(variable)).map(|object| (variable, seen(object))));
+        }
+        for CompiledObject { id, pods, .. } in &self.objects {
+            if let Some(existing) = instance.existing.get(id.as_str()).filter(|_| is_read(id)) {
+                values.push((id, seen(existing)));
+            }
+            if is_read(pods) {
+                let all = instance.pods.get(id.as_str()).into_iter().flatten();
+                values.push((pods, Cel::List(all.map(|pod| seen(pod)).collect::<Vec<_>>().into())));
+            }
+        }
+        Renderer { evaluation: Evaluation::new(&self.environment, values, budget), room: LARGEST }
+    }
+
+    /// Whether everything is there that expressions read of other objects.
+    fn standing(&self, formulas: &[&Formula], instance: &Instance<'_>) -> Standing {
+        let read: Vec<&CompiledObject> = self
+            .objects
+            .iter()
+            .filter(|object| formulas.iter().any(|formula| object.is_read_by(formula)))
+            .collect();
+        if read.iter().any(|object| instance.excluded.contains(object.id.as_str())) {
+            return Standing::Excluded;
+        }
+        let is_lacking = |object: &&&CompiledObject| match instance.existing.get(object.id.as_str()) {
+            None => true,
+            Some(existing) => formulas.iter().any(|formula| lacks_status(formula, &object.id, existing)),
+        };
+        let lacking: BTreeSet<String> =
+            read.iter().filter(is_lacking).map(|object| object.id.clone()).collect();
+        if lacking.is_empty() { Standing::Ready } else { Standing::WaitingFor(lacking) }
+    }
+}
+
+/// Whether expressions can be evaluated.
+enum Standing {
+    Ready,
+    /// They read an object that is not wanted.
+    Excluded,
+    /// They read these ids, which are not there yet.
+    WaitingFor(BTreeSet<String>),
+}
+
+/// Whether an expression reads something in the status of this object that its controller has not written
+/// yet. What it reads as optional may be missing, but for the status itself.
+fn lacks_status(formula: &Formula, id: &str, existing: &Value) -> bool {
+    let mut of_status = formula
+        .expression
+        .paths()
+        .iter()
+        .filter(|path| path.variable == id && path.steps.first().is_some_and(|step| step == "status"));
+    of_status.any(|path| {
+        let mut at =
+            existing.get("status").filter(|status| status.as_object().is_some_and(|all| !all.is_empty()));
+        for step in path.steps.iter().take(path.required).skip(1) {
+            at = at.and_then(|value| value.get(step));
+        }
+        at.is_none()
+    })
+}
+
+struct Renderer<'e> {
+    evaluation: Evaluation<'e>,
+    /// How many bytes the object may still grow by.
+    room: usize,
+}
+
+impl<'e> Renderer<'e> {
+    fn node(&mut self, path: &str, node: &'e Node) -> Result<Value, RenderFault> {
+        match node {
+            Node::Literal(value) => Ok(value.clone()),
+            Node::Whole(formula, place) => {
+                let value = self.json(path, formula)?;
+                match smuggled(&value, *place) {
+                    None => Ok(value),
+                    Some(field) => {
+                        let field = field.trim_start_matches('.');
+                        Err(fault(
+                            path,
+                            formula,
+                            format!("gives {field}, which only the template's text may set"),
+                        ))
+                    }
+                }
+            }
+            Node::Text(segments) => {
+                let mut text = String::new();
+                for segment in segments {
+                    match segment {
+                        Segment::Literal(literal) => text.push_str(literal),
+                        Segment::Expression(formula) => match self.json(path, formula)? {
+                            Value::String(part) => text.push_str(&part),
+                            Value::Number(part) => text.push_str(&part.to_string()),
+                            Value::Bool(part) => text.push_str(if part { "true" } else { "false" }),
+                            _ => {
+                                let what = "within a text it must give a text, a number or a boolean";
+                                return Err(fault(path, formula, what));
+                            }
+                        },
+                    }
+                }
+                Ok(text.into())
+            }
+            Node::Fields(fields) => {
+                let mut object = Map::new();
+                for (name, node) in fields {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    self.field(&path, name, node, &mut object)?;
+                }
+                Ok(object.into())
+            }
+            Node::Items(items) => {
+                let items = items.iter().enumerate();
+                items.map(|(index, node)| self.node(&format!("{path}[{index}]"), node)).collect()
+            }
+        }
+    }
+
+    /// Renders a field. An apply takes null as a wish to have the field, so that one whose expression gives null is
+    /// left out.
+    fn field(
+        &mut self,
+        path: &str,
+        name: &str,
+        node: &'e Node,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), RenderFault> {
+        let value = self.node(path, node)?;
+        if !value.is_null() || node.is_literal() {
+            object.insert(name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    fn truth(&mut self, formula: &'e Formula) -> Result<bool, RenderFault> {
+        match self.json("includeWhen", formula)? {
+            Value::Bool(truth) => Ok(truth),
+            _ => Err(fault("includeWhen", formula, "must give true or false")),
+        }
+    }
+
+    fn json(&mut self, path: &str, formula: &'e Formula) -> Result<Value, RenderFault> {
+        let value = self.evaluation.run(&formula.expression).map_err(|error| match error {
+            EvaluationError::Failed(reason) => fault(path, formula, reason),
+            EvaluationError::TooCostly => fault(path, formula, "costs too much; read less, or simplify it"),
+        })?;
+        json(&value, &mut self.room).map_err(|what| fault(path, formula, what))
+    }
+}
+
+fn fault(path: &str, formula: &Formula, what: impl Into<String>) -> RenderFault {
+    RenderFault { path: path.to_owned(), expression: Some(formula.source.to_string()), what: what.into() }
+}
+
+/// A value of an expression as JSON, or why it is none. Values share parts, which JSON repeats, so that what is
+/// made is taken from `room` first.
+fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
+    let mut take = |bytes: usize| {
+        *room = room.checked_sub(bytes + A_VALUE).ok_or("makes the object larger than 1 MiB")?;
+        Ok::<(), &'static str>(())
+    };
+    take(if let Cel::String(text) = value { text.len() } else { 0 })?;
+    Ok(match value {
+        Cel::Null => Value::Null,
+        Cel::Bool(truth) => (*truth).into(),
+        Cel::Int(number) => (*number).into(),
+        Cel::UInt(number) => (*number).into(),
+        Cel::Float(number) => float(*number).ok_or("gives no finite number")?,
+        Cel::String(text) => text.as_str().into(),
+        Cel::List(items) => items.iter().map(|item| json(item, room)).collect::<Result<_, _>>()?,
+        Cel::Map(map) => {
+            let mut entries = Map::new();
+            for (key, value) in map.map.iter() {
+                let Key::String(name) = key else { return Err("gives a map whose keys are no texts") };
+                *room = room.checked_sub(name.len()).ok_or("makes the object larger than 1 MiB")?;
+                entries.insert(name.to_string(), json(value, room)?);
+            }
+            Value::Object(entries)
+        }
+        _ => {
+            return Err(
+                "gives a value that JSON lacks; add orValue(…) to an optional, or convert it by string(…)",
+            );
+        }
+    })
+}
+
+/// A whole number stays one: fields of integers take no fraction, not even of zero.
+fn float(number: f64) -> Option<Value> {
+    /// Up to here each whole number is exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        #[allow(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]
+        return Some((number as i64).into());
+    }
+    serde_json::Number::from_f64(number).map(Value::Number)
+}

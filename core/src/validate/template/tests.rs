@@ -1,0 +1,407 @@
+//! Templates as people write them, compiled and rendered.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A template for each NginxServer, as in the operator that this replaces: a Deployment, and a Service if the
+/// instance is exposed.
+fn nginx() -> Value {
+    json!({
+        "forEach": {"objects": {"apiVersion": "web.example.com/v1", "kind": "NginxServer"}},
+        "objects": [
+            {"id": "service", "includeWhen": "object.spec.?expose.orValue(true)", "template": {
+                "apiVersion": "v1", "kind": "Service",
+                "metadata": {"name": "${object.metadata.name}", "annotations": {"of": "${deploy.metadata.uid}"}},
+                "spec": {"selector": {"app": "nginx-${object.metadata.name}"}, "ports": [{"port": 80}]},
+            }},
+            {"id": "deploy", "template": {
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "${object.metadata.name}", "labels": {"team": "${namespaceObject.metadata.labels.team}"}},
+                "spec": {
+                    "replicas": "${object.spec.replicas}",
+                    "selector": {"matchLabels": {"app": "nginx-${object.metadata.name}"}},
+                    "template": {
+                        "metadata": {"labels": {"app": "nginx-${object.metadata.name}"}},
+                        "spec": {"serviceAccountName": "nginx", "containers": [{
+                            "name": "nginx", "image": "nginx:${object.spec.version}", "resources": "${object.spec.resources}",
+                            "command": ["sh", "-c", "echo $${HOME}"],
+                        }]},
+                    },
+                },
+            }},
+        ],
+        "writeStatus": {
+            "availableReplicas": "${deploy.status.?availableReplicas.orValue(0)}",
+            "podNames": "${pods(deploy).map(pod, pod.metadata.name)}",
+        },
+    })
+}
+
+fn compiled(spec: &Value) -> Result<CompiledTemplate, Vec<String>> {
+    let compiled = CompiledTemplate::compile(&serde_json::from_value(spec.clone()).unwrap());
+    compiled.map_err(|problems| problems.into_iter().map(|problem| problem.message).collect())
+}
+
+fn instance() -> Value {
+    json!({"apiVersion": "web.example.com/v1", "kind": "NginxServer", "metadata": {"name": "shop", "namespace": "web"},
+        "spec": {"replicas": 3, "version": 1.27, "resources": {"limits": {"cpu": "1"}}}})
+}
+
+fn namespace() -> Value {
+    json!({"metadata": {"name": "web", "labels": {"team": "blue"}}})
+}
+
+fn rendered(template: &CompiledTemplate, id: &str, instance: &Instance<'_>) -> Result<Rendering, String> {
+    let object = template.objects.iter().find(|object| object.id == id).unwrap();
+    template.render(object, instance).map_err(|fault| fault.to_string())
+}
+
+#[test]
+fn an_instance_gets_its_objects_each_after_what_it_reads() {
+    let (namespace, object) = (namespace(), instance());
+    let template = compiled(&nginx()).unwrap();
+    let ids: Vec<&str> = template.objects.iter().map(|object| object.id.as_str()).collect();
+    assert_eq!(ids, ["deploy", "service"]);
+    let mut for_shop = Instance { namespace: Some(&namespace), object: Some(&object), ..Instance::default() };
+    let waiting = Rendering::WaitingFor(["deploy".to_owned()].into());
+    assert_eq!(rendered(&template, "service", &for_shop), Ok(waiting));
+    let Ok(Rendering::Object(Rendered { name, body })) = rendered(&template, "deploy", &for_shop) else {
+        panic!()
+    };
+    assert_eq!(name, "shop");
+    assert_eq!(body["metadata"], json!({"name": "shop", "labels": {"team": "blue"}}));
+    assert_eq!(body["spec"]["replicas"], json!(3), "a number stays a number");
+    let container = &body["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "nginx:1.27");
+    assert_eq!(container["resources"], json!({"limits": {"cpu": "1"}}));
+    assert_eq!(container["command"][2], "echo ${HOME}");
+
+    let mut deploy = body;
+    deploy["metadata"]["uid"] = json!("u-1");
+    for_shop.existing = [("deploy", &deploy)].into();
+    let Ok(Rendering::Object(service)) = rendered(&template, "service", &for_shop) else { panic!() };
+    assert_eq!(service.body["metadata"]["annotations"], json!({"of": "u-1"}));
+    let pods_only = Ok(Some(json!({"podNames": []})));
+    assert_eq!(template.render_status(&for_shop), pods_only, "there is no status of the Deployment yet");
+    let mut stored = deploy.clone();
+    stored["status"] = json!({});
+    for_shop.existing = [("deploy", &stored)].into();
+    assert_eq!(template.render_status(&for_shop), pods_only, "the API server stores an empty one");
+
+    let mut running = deploy.clone();
+    running["status"] = json!({"availableReplicas": 2});
+    let pods = [json!({"metadata": {"name": "shop-a"}}), json!({"metadata": {"name": "shop-b"}})];
+    for_shop.existing = [("deploy", &running)].into();
+    for_shop.pods = BTreeMap::from([("deploy", pods.iter().collect())]);
+    let status = json!({"availableReplicas": 2, "podNames": ["shop-a", "shop-b"]});
+    assert_eq!(template.render_status(&for_shop), Ok(Some(status)));
+
+    let mut hidden = object.clone();
+    hidden["spec"]["expose"] = json!(false);
+    let for_hidden = Instance { object: Some(&hidden), ..for_shop };
+    assert_eq!(rendered(&template, "service", &for_hidden), Ok(Rendering::Excluded));
+}
+
+#[test]
+fn a_field_whose_expression_gives_null_is_left_out() {
+    let (namespace, mut object) = (namespace(), instance());
+    object["spec"]["resources"] = Value::Null;
+    let instance = Instance { namespace: Some(&namespace), object: Some(&object), ..Instance::default() };
+    let template = compiled(&nginx()).unwrap();
+    let Ok(Rendering::Object(deploy)) = rendered(&template, "deploy", &instance) else { panic!() };
+    assert_eq!(deploy.body.pointer("/spec/template/spec/containers/0/resources"), None);
+}
+
+/// A status that changes every second costs nothing unless an expression reads it.
+#[test]
+fn what_no_expression_reads_changes_nothing() {
+    let (namespace, object) = (namespace(), instance());
+    let template = compiled(&nginx()).unwrap();
+    let mut later = object.clone();
+    later["metadata"]["resourceVersion"] = json!("8");
+    later["metadata"]["generation"] = json!(2);
+    later["status"] = json!({"heartbeat": 7});
+    let one = |object| {
+        let instance = Instance { namespace: Some(&namespace), object: Some(object), ..Instance::default() };
+        rendered(&template, "deploy", &instance)
+    };
+    assert_eq!(one(&object), one(&later));
+}
+
+#[test]
+fn an_instance_that_cannot_be_rendered_is_told_the_expression_and_no_value() {
+    let namespace = namespace();
+    let template = compiled(&nginx()).unwrap();
+    let fault = |change: fn(&mut Value)| {
+        let mut object = instance();
+        change(&mut object);
+        let instance = Instance { namespace: Some(&namespace), object: Some(&object), ..Instance::default() };
+        rendered(&template, "deploy", &instance).unwrap_err()
+    };
+    for (change, said) in [
+        (
+            (|object| drop(object["spec"].as_object_mut().unwrap().remove("replicas"))) as fn(&mut Value),
+            "spec.replicas: ${object.spec.replicas}: no such key",
+        ),
+        (
+            |object| object["spec"]["version"] = json!({"hunter2": 1}),
+            "spec.template.spec.containers[0].image: ${object.spec.version}: within a text it must give a text, a number or a boolean",
+        ),
+        (
+            |object| object["spec"]["resources"] = json!({"securityContext": {"privileged": true}}),
+            "spec.template.spec.containers[0].resources: ${object.spec.resources}: gives securityContext, which only the template's text may set",
+        ),
+        (
+            |object| object["metadata"]["name"] = json!("Shop/.."),
+            "metadata.name: is not an object name: lower-case letters, digits, - and ., at most 253",
+        ),
+    ] {
+        assert_eq!(fault(change), said);
+    }
+}
+
+/// Each change of the template above, and what is said of it.
+#[test]
+fn what_cannot_be_served_is_refused_when_it_is_written() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str); 40] = [
+        (
+            |spec| spec["forEach"]["namespaces"] = json!([{"names": ["a"]}]),
+            "spec.forEach: needs either namespaces or objects",
+        ),
+        (
+            |spec| spec["forEach"] = json!({"namespaces": [{"names": ["a"]}]}),
+            "\"object\" is none of the variables namespaceObject",
+        ),
+        (|spec| spec["forEach"]["objects"]["kind"] = json!("Secret"), ""),
+        (
+            |spec| spec["forEach"]["objects"] = json!({"apiVersion": "v1", "kind": "Secret"}),
+            "spec.forEach.objects.kind: Secret is not taken",
+        ),
+        (
+            |spec| spec["forEach"]["objects"] = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "X"}),
+            "kinds of Copyrator are not taken",
+        ),
+        (
+            |spec| spec["objects"][0]["id"] = json!("namespace"),
+            "spec.objects[0].id: \"namespace\" is reserved",
+        ),
+        (|spec| spec["objects"][0]["id"] = json!("deploy"), "is the id of another object, too"),
+        (|spec| spec["objects"][0]["id"] = json!("a-b"), "is not an identifier"),
+        (
+            |spec| {
+                spec["objects"][1]["template"]["metadata"]["labels"]["of"] = json!("${service.metadata.uid}")
+            },
+            "spec.objects: service → deploy → service: each waits for the next one; break the circle",
+        ),
+        (
+            |spec| spec["objects"][1]["template"]["kind"] = json!("${object.spec.kind}"),
+            "spec.objects[1].template.kind: is literal",
+        ),
+        (
+            |spec| spec["objects"][1]["template"]["kind"] = json!("ReplicaSet"),
+            "ReplicaSet is not rendered: a workload makes it",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["kind"] = json!("Namespace"),
+            "Namespace is not rendered: it is in no namespace",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["apiVersion"] = json!("copyrator.dev/v1alpha1"),
+            "a kind of Copyrator never makes another one",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["status"] = json!({}),
+            "spec.objects[0].template.status: is not taken",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"]["namespace"] = json!("a"),
+            "of metadata a template sets name, labels and annotations",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"]["ownerReferences"] = json!([]),
+            "metadata.ownerReferences: is not taken",
+        ),
+        (
+            |spec| {
+                spec["objects"][0]["template"]["metadata"]["annotations"]["copyrator.dev/copy-to"] =
+                    json!("a")
+            },
+            "annotations[copyrator.dev/copy-to]: is not taken",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["spec"]["ports"] = json!("${object.spec"),
+            "has an expression without an end",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["spec"] = json!({"${object.spec.key}": 1}),
+            "keys are literal",
+        ),
+        (
+            |spec| spec["objects"][0]["includeWhen"] = json!("1 + 1"),
+            "spec.objects[0].includeWhen: gives a sum, never true or false",
+        ),
+        (|spec| spec["objects"][1]["recreate"] = json!("OnImmutable"), ""),
+        (
+            |spec| {
+                spec["objects"][1]["template"]["spec"]["template"]["spec"]["serviceAccountName"] =
+                    json!("${object.spec.account}")
+            },
+            "spec.objects[1].template.spec.template.spec.serviceAccountName: is literal",
+        ),
+        (
+            |spec| {
+                spec["objects"][1]["template"]["spec"]["template"]["spec"]["volumes"] =
+                    json!([{"name": "a", "secret": {"secretName": "${object.spec.a}"}}])
+            },
+            "volumes[0].secret: is literal",
+        ),
+        (
+            |spec| spec["writeStatus"]["again"] = json!("${object.status.again}"),
+            "reads in object.status what writeStatus writes",
+        ),
+        (|spec| spec["writeStatus"]["again"] = json!("${pods(other)}"), "\"other\" is none of the variables"),
+        (
+            |spec| spec["objects"][0]["template"] = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "bootstrap.kubernetes.io/token"}),
+            "spec.objects[0].template.type: bootstrap.kubernetes.io/token is not rendered",
+        ),
+        (
+            |spec| spec["objects"][0]["template"] = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "${object.spec.type}"}),
+            "spec.objects[0].template.type: is literal",
+        ),
+        (
+            |spec| {
+                spec["conflictPolicy"] = json!("Adopt");
+                spec["objects"][1]["template"]["metadata"]["name"] = json!("web");
+                spec["objects"][0]["template"]["metadata"]["name"] = json!("${deploy.metadata.labels.team}");
+            },
+            "the name of service reads deploy",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"] = json!("${object.metadata}"),
+            "metadata: is literal",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"]["name"] = json!("A_b"),
+            "metadata.name: is not an object name",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"]["labels"] = json!({"x": 1}),
+            "labels[x]: must be a text",
+        ),
+        (
+            |spec| spec["objects"][0]["template"]["metadata"]["labels"] = json!({"-x": "1"}),
+            "labels[-x]: is not a key",
+        ),
+        (|spec| spec["objects"][0]["template"]["apiVersion"] = json!("a/b/c"), "is not a group and version"),
+        (|spec| spec["objects"][0]["template"]["kind"] = json!("Role"), "Role is not rendered"),
+        (|spec| spec["objects"][0]["id"] = json!("optional"), "is reserved"),
+        (
+            |spec| spec["objects"][0]["includeWhen"] = json!("${object.spec.expose}"),
+            "includeWhen: is an expression: write it without ${ and }",
+        ),
+        (
+            |spec| spec["objects"][1]["template"]["metadata"]["labels"]["a"] = json!("${HOME}"),
+            "write $${ for the text ${",
+        ),
+        (
+            |spec| spec["writeStatus"]["pods"] = json!("${pods(service)}"),
+            "service is a Service, and pods(…) takes",
+        ),
+        (
+            |spec| {
+                let one = spec["objects"][0].clone();
+                spec["objects"] = (0..33).map(|_| one.clone()).collect();
+            },
+            "has 33 entries; at most 32 are taken",
+        ),
+        (
+            |spec| spec["conflictPolicy"] = json!("Overwrite"),
+            "Overwrite is not taken, since the name of deploy reads object",
+        ),
+    ];
+    for (change, said) in cases {
+        let mut spec = nginx();
+        change(&mut spec);
+        let problems = compiled(&spec).err().unwrap_or_default();
+        let is_told = problems.iter().any(|problem| problem.contains(said));
+        assert!(if said.is_empty() { problems.is_empty() } else { is_told }, "{said}: {problems:#?}");
+    }
+}
+
+#[test]
+fn rolebindings_leave_no_right_to_the_instance() {
+    let binding = |role: &str, subject: &str, for_each: Value| {
+        let template = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "a"},
+            "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "Group", "name": subject}]});
+        compiled(&json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]})).map(drop)
+    };
+    let objects = || json!({"objects": {"apiVersion": "a.b/v1", "kind": "A"}});
+    let namespaces = || json!({"namespaces": [{"namespaceSelector": {}}]});
+    let label = "${namespaceObject.metadata.labels.team}";
+    assert_eq!(binding("view", label, namespaces()), Ok(()));
+    let refused = |at: &str| Err(vec![format!("spec.objects[0].template.{at}: {}", node::MUST_BE_LITERAL)]);
+    assert_eq!(binding(label, "team", namespaces()), refused("roleRef"));
+    assert_eq!(binding("view", "${object.spec.team}", objects()), refused("subjects"));
+    let elsewhere = json!({"apiVersion": "authorization.openshift.io/v1", "kind": "RoleBinding", "metadata": {"name": "a"},
+        "roleRef": {"kind": "Role", "name": "a"}, "userNames": "${object.spec.users}"});
+    let problems = compiled(&json!({"forEach": objects(), "objects": [{"id": "a", "template": elsewhere}]}))
+        .unwrap_err();
+    assert!(problems[0].contains("roleRef: must name a ClusterRole"), "{problems:?}");
+    assert!(problems[1].contains("userNames: is literal"), "{problems:?}");
+}
+
+/// What reads an object that is not wanted is not wanted either, and does not wait for it.
+#[test]
+fn an_excluded_object_takes_its_readers_along() {
+    let (namespace, object) = (namespace(), instance());
+    let mut spec = nginx();
+    spec["objects"][1]["includeWhen"] = json!("object.spec.replicas > 5");
+    let template = compiled(&spec).unwrap();
+    let mut instance = Instance { namespace: Some(&namespace), object: Some(&object), ..Instance::default() };
+    assert_eq!(rendered(&template, "deploy", &instance), Ok(Rendering::Excluded));
+    instance.excluded = ["deploy"].into();
+    assert_eq!(rendered(&template, "service", &instance), Ok(Rendering::Excluded));
+    assert_eq!(template.render_status(&instance), Ok(None));
+}
+
+/// Values of expressions share parts: a list of ten times a list of ten times … takes little, until it becomes JSON.
+#[test]
+fn no_expression_makes_an_object_that_no_memory_holds() {
+    let namespace = namespace();
+    let large = json!({"metadata": {"name": "a"}, "spec": {"text": "x".repeat(100_000)}});
+    let ten = "[x, x, x, x, x, x, x, x, x, x]";
+    let doubled = (0..9).fold("[1]".to_owned(), |list, _| format!("{list}.map(x, {ten})"));
+    for expression in [
+        format!("${{{doubled}}}"),
+        format!("${{[{}]}}", vec!["object.spec.text"; 40].join(", ")),
+        "${object.spec.text}".repeat(40),
+    ] {
+        let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": expression}});
+        let for_each = json!({"objects": {"apiVersion": "a.b/v1", "kind": "A"}});
+        let template =
+            compiled(&json!({"forEach": for_each, "objects": [{"id": "a", "template": config_map}]}))
+                .unwrap();
+        let instance = Instance { namespace: Some(&namespace), object: Some(&large), ..Instance::default() };
+        let fault = rendered(&template, "a", &instance).unwrap_err();
+        assert!(fault.contains("larger than 1 MiB") || fault.contains("costs too much"), "{fault}");
+    }
+}
+
+#[test]
+fn numbers_are_written_as_fields_of_integers_take_them() {
+    let namespace = namespace();
+    let object = json!({"metadata": {"name": "a"}, "spec": {"share": 0.5}});
+    let data = json!({"whole": "${4.0 * object.spec.share}", "text": "v${4.0 * object.spec.share}", "part": "${object.spec.share}"});
+    let config_map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+    let for_each = json!({"objects": {"apiVersion": "a.b/v1", "kind": "A"}});
+    let template =
+        compiled(&json!({"forEach": for_each, "objects": [{"id": "a", "template": config_map}]})).unwrap();
+    let instance = Instance { namespace: Some(&namespace), object: Some(&object), ..Instance::default() };
+    let Ok(Rendering::Object(made)) = rendered(&template, "a", &instance) else { panic!() };
+    assert_eq!(made.body["data"], json!({"whole": 2, "text": "v2", "part": 0.5}));
+}
