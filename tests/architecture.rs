@@ -263,7 +263,7 @@ fn no_finalizer_is_ever_written() {
 
 #[test]
 fn content_cannot_reach_a_formatter() {
-    let file = "src/observe/content.rs";
+    let file = "src/observe/decoded.rs";
     let source = read(&root().join(file));
     let derives = Regex::new(r"(?:#\[derive\(([^)]*)\)\]\s*)?pub struct Content \{").unwrap();
     let found = derives

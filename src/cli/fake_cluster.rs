@@ -17,7 +17,7 @@ use crate::{
     intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
     model::{Authority, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
-    observe::content::decode,
+    observe::decoded::decode,
     plan::{
         Key,
         copy::{SlotPlan, plan_slot},

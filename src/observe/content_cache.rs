@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::content::Content;
+use super::decoded::Content;
 use crate::names::ObjectKey;
 
 /// How long content is kept after its last use.
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::{
         names::Kind,
-        observe::content::{Value, decode},
+        observe::decoded::{Value, decode},
     };
 
     fn content(bytes: usize) -> Arc<Content> {

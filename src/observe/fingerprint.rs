@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::content::RawMeta;
+use super::decoded::RawMeta;
 use crate::{
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
@@ -125,7 +125,7 @@ impl Visitor<'_> for OneValue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::content::decode;
+    use crate::observe::decoded::decode;
 
     #[test]
     fn the_digests_are_those_of_the_decoded_content() {

@@ -4,6 +4,7 @@
 pub(crate) mod content;
 mod content_cache;
 pub(crate) mod crds;
+pub(crate) mod decoded;
 mod fingerprint;
 pub(crate) mod hooks;
 pub(crate) mod listing;

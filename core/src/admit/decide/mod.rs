@@ -5,6 +5,7 @@
 mod annotations;
 mod author;
 mod canary;
+mod case;
 mod defaults;
 mod fields;
 mod foresight;
@@ -15,49 +16,19 @@ mod reach;
 mod verdict;
 mod warnings;
 
-use std::collections::BTreeSet;
-
 pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
+pub use case::{Parties, Purpose, WriteCase};
 pub use foresight::Foresight;
 use jiff::Timestamp;
 pub use policies::{Breach, Effect};
 pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
-use super::decode::{Operation, Review};
+use self::case::Versions;
+use super::decode::Review;
 use crate::{
     api::{GROUP, PolicyKind},
-    authority::TrustedWriters,
     model::World,
-    validate::Candidate,
 };
-
-/// The part of a review that is decided: each hook asks for one part.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// Every part that applies, for calls by hand or from the command line.
-    All,
-    /// Writes of rules, monitors and policies: valid, and allowed to their author.
-    OwnKinds,
-    /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
-    Annotations,
-    /// ConfigPolicies, on ConfigMaps, Secrets and Namespaces.
-    Policies,
-    /// Warnings about consequences, such as the number of copies that a change reaches.
-    Warnings,
-    /// Labels and annotations that ConfigPolicies add when missing.
-    Defaults,
-    /// The author annotations, where the API server does not add them itself.
-    Author,
-}
-
-/// Our own accounts, and the accounts that we trust.
-#[derive(Clone, Debug, Default)]
-pub struct Parties {
-    /// The user names that Copyrator's own processes write with. Copies that they write were judged before.
-    pub own: BTreeSet<String>,
-    /// Accounts of other namespaces whose rules and monitors act without `serviceAccountName`.
-    pub trusted: TrustedWriters,
-}
 
 /// A review that was read, and whether deciding it needs the world.
 pub enum Case<'a> {
@@ -65,16 +36,6 @@ pub enum Case<'a> {
     Settled(Decision),
     /// A write of a ConfigMap, Secret or Namespace.
     Write(Box<WriteCase<'a>>),
-}
-
-/// A write of a ConfigMap, Secret or Namespace.
-pub struct WriteCase<'a> {
-    review: &'a Review<'a>,
-    purpose: &'a Purpose,
-    parties: &'a Parties,
-    kind: PolicyKind,
-    versions: Versions<'a>,
-    now: Timestamp,
 }
 
 /// What a verdict about a write needs from the world, copied out of it.
@@ -179,33 +140,4 @@ fn policy_kind(review: &Review<'_>) -> Option<PolicyKind> {
         let known = kind.resource();
         known.kind == asked.kind && known.version == asked.version && known.group == asked.group
     })
-}
-
-/// The object as it would be and as it is; one of them is missing on CREATE and DELETE.
-struct Versions<'a> {
-    new: Option<Candidate<'a>>,
-    old: Option<Candidate<'a>>,
-}
-
-impl<'a> Versions<'a> {
-    fn of(kind: PolicyKind, review: &Review<'a>) -> Result<Self, DecideError> {
-        let read = |what, raw: Option<&'a serde_json::value::RawValue>| {
-            let decoded = raw.map(|raw| Candidate::decode(kind, raw.get())).transpose();
-            let mut object = decoded.map_err(|source| DecideError::Unreadable { what, source })?;
-            if let Some(object) = object.as_mut().filter(|object| object.namespace.is_empty()) {
-                object.namespace = review.namespace.clone();
-            }
-            Ok(object)
-        };
-        let versions =
-            Self { new: read("object", review.object)?, old: read("oldObject", review.old_object)? };
-        let needs = |operations: &[Operation]| operations.contains(&review.operation);
-        if versions.new.is_none() && needs(&[Operation::Create, Operation::Update]) {
-            return Err(DecideError::Missing("object"));
-        }
-        if versions.old.is_none() && needs(&[Operation::Update]) {
-            return Err(DecideError::Missing("oldObject"));
-        }
-        Ok(versions)
-    }
 }

@@ -1,0 +1,80 @@
+//! What is decided about: the part of a review that a hook asks for, and a write with both versions of its object.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::verdict::DecideError;
+use crate::{
+    admit::decode::{Operation, Review},
+    api::PolicyKind,
+    authority::TrustedWriters,
+    validate::Candidate,
+};
+
+/// The part of a review that is decided: each hook asks for one part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Every part that applies, for calls by hand or from the command line.
+    All,
+    /// Writes of rules, monitors and policies: valid, and allowed to their author.
+    OwnKinds,
+    /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
+    Annotations,
+    /// ConfigPolicies, on ConfigMaps, Secrets and Namespaces.
+    Policies,
+    /// Warnings about consequences, such as the number of copies that a change reaches.
+    Warnings,
+    /// Labels and annotations that ConfigPolicies add when missing.
+    Defaults,
+    /// The author annotations, where the API server does not add them itself.
+    Author,
+}
+
+/// Our own accounts, and the accounts that we trust.
+#[derive(Clone, Debug, Default)]
+pub struct Parties {
+    /// The user names that Copyrator's own processes write with. Copies that they write were judged before.
+    pub own: BTreeSet<String>,
+    /// Accounts of other namespaces whose rules and monitors act without `serviceAccountName`.
+    pub trusted: TrustedWriters,
+}
+
+/// A write of a ConfigMap, Secret or Namespace.
+pub struct WriteCase<'a> {
+    pub(super) review: &'a Review<'a>,
+    pub(super) purpose: &'a Purpose,
+    pub(super) parties: &'a Parties,
+    pub(super) kind: PolicyKind,
+    pub(super) versions: Versions<'a>,
+    pub(super) now: Timestamp,
+}
+
+/// The object as it would be and as it is; one of them is missing on CREATE and DELETE.
+pub(super) struct Versions<'a> {
+    pub(super) new: Option<Candidate<'a>>,
+    pub(super) old: Option<Candidate<'a>>,
+}
+
+impl<'a> Versions<'a> {
+    pub(super) fn of(kind: PolicyKind, review: &Review<'a>) -> Result<Self, DecideError> {
+        let read = |what, raw: Option<&'a serde_json::value::RawValue>| {
+            let decoded = raw.map(|raw| Candidate::decode(kind, raw.get())).transpose();
+            let mut object = decoded.map_err(|source| DecideError::Unreadable { what, source })?;
+            if let Some(object) = object.as_mut().filter(|object| object.namespace.is_empty()) {
+                object.namespace = review.namespace.clone();
+            }
+            Ok(object)
+        };
+        let versions =
+            Self { new: read("object", review.object)?, old: read("oldObject", review.old_object)? };
+        let needs = |operations: &[Operation]| operations.contains(&review.operation);
+        if versions.new.is_none() && needs(&[Operation::Create, Operation::Update]) {
+            return Err(DecideError::Missing("object"));
+        }
+        if versions.old.is_none() && needs(&[Operation::Update]) {
+            return Err(DecideError::Missing("oldObject"));
+        }
+        Ok(versions)
+    }
+}

@@ -1,0 +1,114 @@
+//! A ConfigMap or Secret with its values, as the API server writes it.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+
+use crate::{
+    digest::{DigestKey, Fingerprint, KeyPrint},
+    marks::never_carried,
+    names::Kind,
+};
+
+/// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
+/// formatter.
+pub struct Content {
+    /// The object's UID.
+    pub uid: Box<str>,
+    /// The resource version that was read.
+    pub resource_version: Box<str>,
+    /// The object's annotations, except those that are never copied.
+    pub annotations: BTreeMap<String, String>,
+    /// The Secret's `type`; `None` for a ConfigMap.
+    pub type_: Option<String>,
+    /// Whether it is immutable.
+    pub immutable: bool,
+    /// The values of `data` and `binaryData`, by key.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// The value of one key.
+pub struct Value {
+    /// The decoded bytes.
+    pub bytes: Vec<u8>,
+    /// Whether it is in `binaryData`, or would have to be in a ConfigMap.
+    pub binary: bool,
+}
+
+impl Content {
+    /// Bytes of keys, values and annotations.
+    pub(super) fn size(&self) -> usize {
+        let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len());
+        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len());
+        values.chain(annotations).sum()
+    }
+
+    /// The content reduced to digests.
+    pub fn fingerprint(&self, key: &DigestKey) -> Fingerprint {
+        let print = |value: &Value| KeyPrint {
+            digest: key.value(&value.bytes),
+            size: value.bytes.len() as u64,
+            binary: value.binary,
+        };
+        Fingerprint {
+            uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
+            type_: self.type_.clone(),
+            immutable: self.immutable,
+            keys: self.values.iter().map(|(key, value)| (key.clone(), print(value))).collect(),
+            annotations: self.annotations.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw {
+    metadata: RawMeta,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+    #[serde(default)]
+    binary_data: BTreeMap<String, String>,
+    #[serde(default)]
+    immutable: bool,
+    #[serde(rename = "type")]
+    type_: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawMeta {
+    pub(super) uid: Box<str>,
+    pub(super) resource_version: Box<str>,
+    #[serde(default)]
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// Decodes an object as the API server writes it; `None` where it is no such object.
+pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
+    let Raw { metadata, data, binary_data, immutable, type_ } = serde_json::from_str(text).ok()?;
+    let mut values = BTreeMap::new();
+    for (key, value) in data {
+        let bytes = match kind {
+            Kind::ConfigMap => value.into_bytes(),
+            Kind::Secret => STANDARD.decode(value).ok()?,
+        };
+        let binary = kind == Kind::Secret && std::str::from_utf8(&bytes).is_err();
+        values.insert(key, Value { bytes, binary });
+    }
+    for (key, value) in binary_data {
+        values.insert(key, Value { bytes: STANDARD.decode(value).ok()?, binary: true });
+    }
+    let mut annotations = metadata.annotations;
+    annotations.retain(|key, _| !never_carried(key));
+    let type_ = type_.filter(|_| kind == Kind::Secret);
+    Some(Content {
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        annotations,
+        type_,
+        immutable,
+        values,
+    })
+}
