@@ -23,5 +23,5 @@ pub use kube_cel::cel::{
     to_value,
 };
 pub use pattern::{Pattern, PatternError};
-pub use run::Evaluation;
+pub use run::{Evaluation, held};
 pub use terms::Path;

@@ -295,6 +295,12 @@ fn optional(value: &Value) -> Option<&OptionalValue> {
     <&OptionalValue>::try_from(value).ok()
 }
 
+/// What an optional holds, as `a.?b` gives one: `Some(None)` where it holds nothing, and `None` where the value is
+/// not an optional.
+pub fn held(value: &Value) -> Option<Option<&Value>> {
+    optional(value).map(OptionalValue::value)
+}
+
 /// An item of a list or map; with a `?` before it, only what an optional holds, if anything.
 fn given(value: Value, may_lack: bool) -> Option<Value> {
     match optional(&value).filter(|_| may_lack) {

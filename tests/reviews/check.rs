@@ -275,7 +275,11 @@ fn what_looks_like_ours_and_is_not_judged_does_not_pass() {
     for (version, kind, meant) in [
         ("copyrator.dev/v1", "CopyratorRule", "apiVersion copyrator.dev/v1alpha1, kind CopyratorRule?"),
         ("copyrator.dev/v1alpha1", "CopyratorRul", "apiVersion copyrator.dev/v1alpha1, kind CopyratorRule?"),
-        ("copyrator.dev/v1alpha1", "Rule", "kind CopyratorRule, ConfigMonitor, ConfigPolicy?"),
+        (
+            "copyrator.dev/v1alpha1",
+            "Rule",
+            "kind CopyratorRule, ConfigMonitor, ConfigPolicy, CopyratorTemplate?",
+        ),
         ("v1", "Configmap", "apiVersion v1, kind ConfigMap?"),
     ] {
         let said = check(&[("a.yaml", &rule(version, kind))], &["-f", "a.yaml"]);

@@ -8,19 +8,21 @@ pub mod globs;
 pub mod pem;
 pub mod policy;
 pub mod review;
+pub mod template;
 pub mod webhook;
 
 /// A target: from an input to a panic, or none.
 pub type Check = fn(&[u8]);
 
 /// All of them, by name.
-pub const TARGETS: [(&str, Check); 6] = [
+pub const TARGETS: [(&str, Check); 7] = [
     ("cel", cel::check),
     ("formats", formats::check),
     ("globs", globs::check),
     ("pem", pem::check),
     ("policy", policy::check),
     ("review", review::check),
+    ("template", template::check),
 ];
 
 /// What stands between the parts of an input.

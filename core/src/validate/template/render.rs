@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use copyrator_cel::{Budget, Evaluation, EvaluationError, Key, Value as Cel, to_value};
+use copyrator_cel::{Budget, Evaluation, EvaluationError, Key, Value as Cel, held, to_value};
 use serde_json::{Map, Value};
 
 use super::{
@@ -248,8 +248,8 @@ impl<'e> Renderer<'e> {
         }
     }
 
-    /// Renders a field. An apply takes null as a wish to have the field, so that one whose expression gives null is
-    /// left out.
+    /// Renders a field. An apply takes null as a wish to have the field, so that one whose expression gives null,
+    /// or an optional that holds nothing, is left out.
     fn field(
         &mut self,
         path: &str,
@@ -309,11 +309,10 @@ fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
             }
             Value::Object(entries)
         }
-        _ => {
-            return Err(
-                "gives a value that JSON lacks; add orValue(…) to an optional, or convert it by string(…)",
-            );
-        }
+        other => match held(other) {
+            Some(inner) => inner.map_or(Ok(Value::Null), |inner| json(inner, room))?,
+            None => return Err("gives a value that JSON lacks; convert it by string(…)"),
+        },
     })
 }
 

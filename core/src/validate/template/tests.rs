@@ -113,6 +113,12 @@ fn a_field_whose_expression_gives_null_is_left_out() {
     let template = compiled(&nginx()).unwrap();
     let Ok(Rendering::Object(deploy)) = rendered(&template, "deploy", &instance) else { panic!() };
     assert_eq!(deploy.body.pointer("/spec/template/spec/containers/0/resources"), None);
+    let mut spec = nginx();
+    spec["objects"][1]["template"]["spec"]["paused"] = json!("${object.spec.?paused}");
+    let Ok(Rendering::Object(deploy)) = rendered(&compiled(&spec).unwrap(), "deploy", &instance) else {
+        panic!()
+    };
+    assert_eq!(deploy.body["spec"].get("paused"), None, "an optional that holds nothing");
 }
 
 /// A status that changes every second costs nothing unless an expression reads it.

@@ -40,21 +40,40 @@ pub(super) fn split(text: &str) -> Result<Vec<Piece>, Unclosed> {
     Ok(pieces)
 }
 
-/// Where the brace is that closes an expression. Braces of maps and in texts do not count.
+/// Where the brace is that closes an expression. Braces of maps, and in texts and comments of CEL, do not count.
 fn end_of(expression: &str) -> Option<usize> {
-    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
-    for (at, byte) in expression.bytes().enumerate() {
-        match (quote, byte) {
-            (Some(_), _) if is_escaped => is_escaped = false,
-            (Some(_), b'\\') => is_escaped = true,
-            (Some(open), _) if byte == open => quote = None,
-            (Some(_), _) => {}
-            (None, b'\'' | b'"') => quote = Some(byte),
-            (None, b'{') => depth += 1,
-            (None, b'}') if depth == 0 => return Some(at),
-            (None, b'}') => depth -= 1,
-            (None, _) => {}
+    let (bytes, mut at, mut depth) = (expression.as_bytes(), 0, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'\'' | b'"' => {
+                at = after_text(bytes, at)?;
+                continue;
+            }
+            b'/' if bytes.get(at + 1) == Some(&b'/') => {
+                at += bytes[at..].iter().position(|byte| *byte == b'\n')?;
+            }
+            b'{' => depth += 1,
+            b'}' if depth == 0 => return Some(at),
+            b'}' => depth -= 1,
+            _ => {}
         }
+        at += 1;
+    }
+    None
+}
+
+/// Where a text of CEL ends that begins with the quote at `from`: after one quote of its sort, or three if it begins
+/// with three. In a raw text, `r'…'`, nothing is escaped.
+fn after_text(bytes: &[u8], from: usize) -> Option<usize> {
+    let quotes = [bytes[from]; 3];
+    let end = if bytes[from..].starts_with(&quotes) { &quotes[..] } else { &quotes[..1] };
+    let is_raw = from > 0 && matches!(bytes[from - 1], b'r' | b'R');
+    let mut at = from + end.len();
+    while at < bytes.len() {
+        if bytes[at..].starts_with(end) {
+            return Some(at + end.len());
+        }
+        at += if bytes[at] == b'\\' && !is_raw { 2 } else { 1 };
     }
     None
 }
@@ -78,11 +97,15 @@ mod tests {
             ("$${a} is ${a}", vec![literal("${a} is "), expression("a")]),
             ("${{'a': {'b': 1}}}", vec![expression("{'a': {'b': 1}}")]),
             (r#"${'}' + "\"}" + '\'}'}"#, vec![expression(r#"'}' + "\"}" + '\'}'"#)]),
+            (r"${r'\'}", vec![expression(r"r'\'")]),
+            ("${'''a}'b'''}", vec![expression("'''a}'b'''")]),
+            ("${''}", vec![expression("''")]),
+            ("${1 // }\n}", vec![expression("1 // }\n")]),
             ("é${ü}", vec![literal("é"), expression("ü")]),
         ] {
             assert_eq!(split(text), Ok(pieces), "{text}");
         }
-        for open in ["${", "a ${b", "${'}", "${ {a }"] {
+        for open in ["${", "a ${b", "${'}", "${ {a }", "${a // }", "${'\\"] {
             assert_eq!(split(open), Err(Unclosed), "{open}");
         }
     }
