@@ -104,8 +104,8 @@ pub(crate) struct HookWriter {
 }
 
 impl HookWriter {
-    /// Reads and makes dry runs through `client`, writes through `writer`, and reports the state to `condition`; to `stamps`, if a hook must stamp
-    /// authors; to `ca`, if there is a problem with the CA.
+    /// Reads and makes dry runs through `client`, writes through `writer`, and reports the state to `condition`;
+    /// to `stamps`, if a hook must stamp authors; to `ca`, if there is a problem with the CA.
     pub(crate) fn new(
         client: Client,
         writer: Writer,

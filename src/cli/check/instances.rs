@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 
 use super::{
     input::Item,
-    report::{Becomes, Finding, Rendered, title},
+    report::{Becomes, Finding, Rendered, Report, title},
 };
 use crate::{
     api::CopyratorTemplateSpec,
     cli::arguments::{UsageError, manifests::Document},
     validate::{CompiledTemplate, Instance, Rendering},
 };
+
+/// What is said of a valid template.
+const ONLY_CHECKED: &str = "this version checks and renders templates; the operator does not act on them yet";
 
 /// The objects that templates are rendered for.
 pub(super) struct Given {
@@ -48,23 +51,37 @@ impl Given {
         Ok(given)
     }
 
-    /// What a valid template renders for each object that it selects, and the expressions that have no value.
-    pub(super) fn rendered(&self, item: &Item) -> (Vec<Rendered>, Vec<Finding>, Option<String>) {
+    /// Renders a template that was found valid for each object that it selects. What is rendered and what must be said
+    /// goes to the report; returned is what cannot be rendered.
+    pub(super) fn render(&self, item: &Item, report: &mut Report) -> Vec<Finding> {
+        let of = title(item.kind, &item.namespace, &item.name);
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
-        let Some(template) = compiled else { return (Vec::new(), Vec::new(), None) };
-        let (mut rendered, mut faults, mut selected) = (Vec::new(), Vec::new(), 0);
+        let Some(template) = compiled else {
+            // The webhook's code has just compiled it; a difference between the two must not pass.
+            return vec![Finding::refused(
+                "rendering",
+                None,
+                format!("{of}: cannot be rendered: its spec cannot be read"),
+            )];
+        };
+        let (mut faults, mut selected) = (Vec::new(), 0);
         for object in &self.objects {
             let namespace = self.namespace_of(object);
             if template.selects(&item.namespace, object, &namespace) {
                 selected += 1;
-                render_for(&template, item, (object, &namespace), &mut rendered, &mut faults);
+                render_for(&template, item, (object, &namespace), &mut report.rendered, &mut faults);
             }
         }
-        let given = self.objects.len();
-        let none = (selected == 0 && given > 0)
-            .then(|| format!("spec.forEach selects none of the {given} objects of --object"));
-        (rendered, faults, none)
+        report.notices.push(format!("{of}: {ONLY_CHECKED}"));
+        if selected == 0 && !self.objects.is_empty() {
+            let given = self.objects.len();
+            report.notices.push(format!(
+                "{of}: spec.forEach selects none of the {given} objects of --object: compare their apiVersion, kind, namespace \
+                 and labels with it"
+            ));
+        }
+        faults
     }
 
     /// The Namespace of an object; one with its name only, where no file has it.

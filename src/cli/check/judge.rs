@@ -14,9 +14,6 @@ use super::{
 };
 use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
 
-/// What is said of a valid template.
-const ONLY_CHECKED: &str = "this version checks and renders templates; the operator does not act on them yet";
-
 /// Judges everything that is in the files.
 pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let Input { items, skipped, misspelt, own_namespace } = scene;
@@ -29,13 +26,7 @@ pub(super) fn judge(scene: Input, given: &Given) -> Report {
             report.notices.extend(cluster.put(&item));
         }
         if item.kind == "CopyratorTemplate" && is_allowed(&findings) {
-            report.notices.push(format!("{}: {ONLY_CHECKED}", title(item.kind, &item.namespace, &item.name)));
-            let (rendered, faults, none) = given.rendered(&item);
-            report.notices.extend(
-                none.map(|none| format!("{}: {none}", title(item.kind, &item.namespace, &item.name))),
-            );
-            report.rendered.extend(rendered);
-            findings.extend(faults);
+            findings.extend(given.render(&item, &mut report));
         }
         report.objects.push(judged(item, findings));
     }

@@ -88,8 +88,8 @@ impl CopyProblem {
 
     /// The copy in this slot belongs to another rule.
     pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
-        let other = other.map_or_else(|| "nobody".to_owned(), ToString::to_string);
-        let message = format!("rule {other} is served first here; exclude the namespace in one of the rules");
+        let other = other.map_or_else(|| "another rule".to_owned(), |rule| format!("rule {rule}"));
+        let message = format!("{other} is served first here; exclude the namespace in one of the rules");
         Self::new(slot, ProblemReason::OtherRule, message)
     }
 

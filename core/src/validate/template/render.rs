@@ -287,11 +287,7 @@ fn fault(path: &str, formula: &Formula, what: impl Into<String>) -> RenderFault 
 /// A value of an expression as JSON, or why it is none. Values share parts, which JSON repeats, so that what is
 /// made is taken from `room` first.
 fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
-    let mut take = |bytes: usize| {
-        *room = room.checked_sub(bytes + A_VALUE).ok_or("makes the object larger than 1 MiB")?;
-        Ok::<(), &'static str>(())
-    };
-    take(if let Cel::String(text) = value { text.len() } else { 0 })?;
+    take(room, A_VALUE + if let Cel::String(text) = value { text.len() } else { 0 })?;
     Ok(match value {
         Cel::Null => Value::Null,
         Cel::Bool(truth) => (*truth).into(),
@@ -304,7 +300,7 @@ fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
             let mut entries = Map::new();
             for (key, value) in map.map.iter() {
                 let Key::String(name) = key else { return Err("gives a map whose keys are no texts") };
-                *room = room.checked_sub(name.len()).ok_or("makes the object larger than 1 MiB")?;
+                take(room, name.len())?;
                 entries.insert(name.to_string(), json(value, room)?);
             }
             Value::Object(entries)
@@ -314,6 +310,11 @@ fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
             None => return Err("gives a value that JSON lacks; convert it by string(…)"),
         },
     })
+}
+
+fn take(room: &mut usize, bytes: usize) -> Result<(), &'static str> {
+    *room = room.checked_sub(bytes).ok_or("makes the object larger than 1 MiB")?;
+    Ok(())
 }
 
 /// A whole number stays one: fields of integers take no fraction, not even of zero.

@@ -360,6 +360,38 @@ fn rolebindings_leave_no_right_to_the_instance() {
     assert!(problems[1].contains("userNames: is literal"), "{problems:?}");
 }
 
+/// A controller fills a status in step by step. What is read as optional may be missing, but for the status itself.
+#[test]
+fn an_object_waits_for_what_it_reads_of_a_status() {
+    let (namespace, object) = (namespace(), instance());
+    let annotated = |expression: &str| {
+        let mut spec = nginx();
+        spec["objects"][0]["template"]["metadata"]["annotations"] = json!({"of": expression});
+        compiled(&spec).unwrap()
+    };
+    for (expression, status, waits) in [
+        ("${string(deploy.status.replicas)}", json!(null), true),
+        ("${string(deploy.status.replicas)}", json!({}), true),
+        ("${string(deploy.status.replicas)}", json!({"observedGeneration": 1}), true),
+        ("${string(deploy.status.replicas)}", json!({"replicas": 1}), false),
+        ("${string(deploy.status.?replicas.orValue(0))}", json!({}), true),
+        ("${string(deploy.status.?replicas.orValue(0))}", json!({"observedGeneration": 1}), false),
+        ("${string(has(deploy.status.replicas))}", json!({"observedGeneration": 1}), false),
+        ("${string('replicas' in deploy.status)}", json!({"observedGeneration": 1}), false),
+        ("${deploy.metadata.name}", json!(null), false),
+    ] {
+        let template = annotated(expression);
+        let deploy = json!({"metadata": {"name": "shop"}, "status": status});
+        let existing = [("deploy", &deploy)].into();
+        let for_shop =
+            Instance { namespace: Some(&namespace), object: Some(&object), existing, ..Instance::default() };
+        let made = rendered(&template, "service", &for_shop);
+        let expected = Ok(Rendering::WaitingFor(["deploy".to_owned()].into()));
+        assert_eq!(made == expected, waits, "{expression} of {status}: {made:?}");
+        assert!(made.is_ok(), "{expression} of {status}: {made:?}");
+    }
+}
+
 /// What reads an object that is not wanted is not wanted either, and does not wait for it.
 #[test]
 fn an_excluded_object_takes_its_readers_along() {
