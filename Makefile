@@ -58,7 +58,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(STAGE) 'building the tests'
 	@$(TESTS) --no-run
-	$(STAGE) "the cluster's programs (built once, some 15 minutes on two cores)"
+	$(STAGE) "the cluster's programs (built once, some seven minutes on two cores)"
 	@$(BUILT)/devcluster build >/dev/null
 	$(STAGE) 'the version before, from which upgrades are tried (built once, some four minutes)'
 	@tests/previous/build.sh >/dev/null || test $$? = 3

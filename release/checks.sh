@@ -60,7 +60,7 @@ parts_are_locked() {
 chart_again() {
   local elsewhere=$folder/chart-again
   mkdir -p "$elsewhere/tests/devcluster/tools" && cp -R release charts Cargo.toml CHANGELOG.md "$elsewhere" || return 1
-  cp -R tests/devcluster/tools/helm "$elsewhere/tests/devcluster/tools" || return 1
+  cp -R tests/devcluster/tools/programs "$elsewhere/tests/devcluster/tools" || return 1
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) DIST=$elsewhere/dist "$elsewhere/release/chart.sh" &&
     cmp "$dist/copyrator-chart-$version.tgz" "$elsewhere/dist/copyrator-chart-$version.tgz"
 }

@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 
 tool=${1:?which program?}
 case $tool in
-  crane | actionlint) module=release/tools flags='-s -w' ;;
+  crane | actionlint) module=release/tools flags='-s -w' package=tool ;;
   # A module of its own: it needs more than two hundred others, and would choose versions for those two.
-  cosign) module=release/tools/cosign flags='-s -w' ;;
+  cosign) module=release/tools/cosign flags='-s -w' package=tool ;;
   helm)
     # The same as the tests use, which tells its version only if it is told.
-    module=tests/devcluster/tools/helm
+    module=tests/devcluster/tools/programs package=helm.sh/helm/v3/cmd/helm
     version=$(sed -n 's#.*helm\.sh/helm/v3 \(v[0-9.]*\).*#\1#p' $module/go.mod)
     flags="-s -w -X helm.sh/helm/v3/internal/version.version=$version"
     ;;
@@ -20,5 +20,5 @@ case $tool in
 esac
 folder=$PWD/target/release-tools
 mkdir -p "$folder"
-GOWORK=off GOBIN=$folder go -C "$module" install -mod=readonly -trimpath -ldflags "$flags" tool >&2
+GOWORK=off GOBIN=$folder go -C "$module" install -mod=readonly -trimpath -ldflags "$flags" "$package" >&2
 printf '%s\n' "$folder/$tool"

@@ -11,7 +11,7 @@ use crate::control::Component;
 pub enum Error {
     /// There is no Go to build the programs with.
     #[error(
-        "Go {version} or newer is needed to build {tools} (once, about {minutes} minutes): install it from \
+        "Go {version} or newer is needed to build {tools} (once, {takes}): install it from \
          go.dev/dl or your package manager{alternative}"
     )]
     GoMissing {
@@ -20,7 +20,7 @@ pub enum Error {
         /// The programs to build.
         tools: String,
         /// How long the build takes on two cores.
-        minutes: u32,
+        takes: &'static str,
         /// What to do instead, where there is something.
         alternative: &'static str,
     },

@@ -9,6 +9,9 @@ use super::progress::{self, say};
 use super::{Module, stages};
 use crate::error::Error;
 
+/// Debug information takes time to make, and the linker drops it.
+const COMPILER_FLAGS: &str = "-gcflags=all=-dwarf=false";
+
 /// The folder with the module's programs, built if need be.
 pub(crate) fn ensure(module: &'static Module, cache: &Path) -> Result<PathBuf, Error> {
     let home = cache.join(module.hash()?);
@@ -58,11 +61,11 @@ fn install(module: &'static Module, home: &Path, into: &Path) -> Result<(), Erro
     let log = home.join("build.log");
     let mut command = go(module);
     // -v has Go name each package it compiles, which shows that something moves.
-    command.args(["install", "-mod=readonly", "-v", "-trimpath", "-ldflags"]);
-    command.arg(module.linker_flags()?).arg("tool").env("GOBIN", into);
+    command.args(["install", "-mod=readonly", "-v", "-trimpath", COMPILER_FLAGS, "-ldflags"]);
+    command.arg(module.linker_flags()?).args(module.packages).env("GOBIN", into);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|source| no_go(module, source))?;
-    let what = format!("building {} (once, about {} minutes on two cores)", tools(module), module.minutes);
+    let what = format!("building {} (once, {} on two cores)", tools(module), module.takes);
     if progress::follow(child, module.name, &what, &log)? {
         return Ok(());
     }
@@ -103,7 +106,7 @@ fn no_go(module: &Module, source: io::Error) -> Error {
         Ok(version) if source.kind() == io::ErrorKind::NotFound => Error::GoMissing {
             version,
             tools: tools(module),
-            minutes: module.minutes,
+            takes: module.takes,
             alternative: module.alternative,
         },
         _ => Error::run("go")(source),
