@@ -22,9 +22,6 @@ const COLLECTIONS: [&str; 4] = [
 ];
 const AUTHOR: &str = "copyrator.dev/author";
 
-/// What was taken away: its collection, and the object to be put back.
-pub(crate) type Away = Vec<(&'static str, Value)>;
-
 impl Arena {
     /// Ends the reconciler, and takes away hooks and policies until nothing of them acts any more.
     pub(crate) async fn leave(&mut self) -> Outcome<()> {

@@ -11,7 +11,6 @@ use serde_json::Value;
 use testbed::{Operator, RELEASE, Role, Testbed};
 
 use crate::Outcome;
-use crate::absence::Away;
 use crate::audit::{AuditLog, Request};
 use crate::objects::{HOME, collection, namespace};
 use crate::program::Program;
@@ -44,6 +43,9 @@ pub(crate) struct Arena {
     /// Hooks and policies that are taken away for a while.
     pub(crate) away: Away,
 }
+
+/// What was taken away: its collection, and the object to be put back.
+pub(crate) type Away = Vec<(&'static str, Value)>;
 
 impl Arena {
     /// Starts a cluster, and the webhook and the reconciler in it, and waits until the hooks are in force.

@@ -16,6 +16,7 @@ mod figures;
 mod load;
 mod machine;
 mod objects;
+mod outcome;
 mod processes;
 mod program;
 mod record;
@@ -27,7 +28,6 @@ mod wire;
 mod workloads;
 mod writes;
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -38,11 +38,9 @@ use jiff::Timestamp;
 use benchmarks::{ALL, Benchmark};
 use figures::Report;
 use machine::Machine;
+pub(crate) use outcome::Outcome;
 use program::Program;
 use sizes::{Sizes, Wishes};
-
-/// What may go wrong is told and ends the benchmark.
-pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Measures Copyrator against its budgets (docs/benchmarks.md), on a cluster of its own on this machine, which should
 /// have nothing else to do.

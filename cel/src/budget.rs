@@ -2,11 +2,6 @@
 
 use thiserror::Error;
 
-use crate::pattern::Pattern;
-
-/// One search: its text is bound, its engine warmed.
-const SEARCH: u64 = 200;
-
 /// More would be spent than there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("costs too much")]
@@ -53,14 +48,6 @@ impl Budget {
         let left = self.time.checked_sub(time).filter(|left| *left > 0);
         self.time = left.unwrap_or(0);
         self.paid(left.is_some())
-    }
-
-    /// Pays for a search, before it is made.
-    ///
-    /// # Errors
-    /// As of [`Budget::spend`].
-    pub fn search(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
-        self.spend(SEARCH.saturating_add(pattern.searching(text)))
     }
 
     /// The next expression: what the last one made is gone.

@@ -14,19 +14,8 @@ use crate::{
     error::CompileError,
     parse, standard,
     terms::{Path, Terms},
-    typing,
+    typing::{self, Type},
 };
-
-/// What is known of a variable before it has a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Nothing.
-    Any,
-    /// It is a map.
-    Map,
-    /// It is a map whose values are texts, or bytes.
-    TextMap,
-}
 
 /// The variables that expressions may read. The functions are those of CEL and of Kubernetes.
 pub struct Environment {
@@ -53,7 +42,7 @@ impl Environment {
     /// The first thing that is wrong with it.
     pub fn compile(&self, source: &str) -> Result<Expression, CompileError> {
         let condition = self.compile_value(source)?;
-        match typing::fault(&condition.program, self) {
+        match typing::fault(&condition.program, &|name| self.type_of(name)) {
             Some(fault) => Err(CompileError::NoCondition(fault)),
             None => Ok(condition),
         }
@@ -82,7 +71,7 @@ impl Environment {
         Ok(Expression { program, paths })
     }
 
-    pub(crate) fn type_of(&self, variable: &str) -> Option<Type> {
+    fn type_of(&self, variable: &str) -> Option<Type> {
         self.variables.iter().find(|(name, _)| name == variable).map(|(_, type_)| *type_)
     }
 

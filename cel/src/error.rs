@@ -3,14 +3,14 @@
 use kube_cel::cel::ExecutionError;
 use thiserror::Error;
 
-use crate::{parse, terms};
+use crate::terms;
 
 /// What is wrong with an expression as it is written. The message continues "the expression …".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CompileError {
     /// It is too long to be read.
-    #[error("is longer than {} bytes; split it", parse::LONGEST)]
+    #[error("is longer than {} bytes; split it", terms::LONGEST)]
     TooLong,
     /// The parser panics on it, or there is no thread to read it on.
     #[error("cannot be read; simplify it")]

@@ -15,7 +15,7 @@ mod terms;
 mod typing;
 
 pub use budget::{Budget, Exhausted};
-pub use environment::{Environment, Expression, Type};
+pub use environment::{Environment, Expression};
 pub use error::{CompileError, EvaluationError};
 pub use kube_cel::cel::{
     Value,
@@ -25,3 +25,4 @@ pub use kube_cel::cel::{
 pub use pattern::{Pattern, PatternError};
 pub use run::{Evaluation, held};
 pub use terms::Path;
+pub use typing::Type;

@@ -9,10 +9,11 @@ use kube_cel::cel::{
     parser::Parser,
 };
 
-use crate::{error::CompileError, terms::Terms};
+use crate::{
+    error::CompileError,
+    terms::{LONGEST, Terms},
+};
 
-/// The longest expression, in bytes.
-pub(crate) const LONGEST: usize = 4096;
 /// Enough for any expression that long; only what is touched counts as memory.
 const STACK: usize = 64 << 20;
 

@@ -16,6 +16,8 @@ const HEAVIEST: usize = 1 << 20;
 /// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51
 /// s for 1 MiB. This many bytes of expression took a nanosecond a byte of text.
 const A_NANOSECOND: u64 = 20;
+/// What any search takes, in nanoseconds: its text is bound, its engine warmed.
+const SEARCH: u64 = 200;
 /// The longest search, in nanoseconds.
 const LONGEST_SEARCH: u64 = 400_000_000;
 /// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each
@@ -156,8 +158,18 @@ impl Pattern {
     }
 
     /// What a search takes at worst, in nanoseconds.
-    pub(crate) fn searching(&self, text: &str) -> u64 {
+    fn searching(&self, text: &str) -> u64 {
         self.weight.saturating_mul(text.len() as u64) / A_NANOSECOND
+    }
+}
+
+impl Budget {
+    /// Pays for a search, before it is made.
+    ///
+    /// # Errors
+    /// As of [`Budget::spend`].
+    pub fn search(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
+        self.spend(SEARCH.saturating_add(pattern.searching(text)))
     }
 }
 

@@ -343,7 +343,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::{environment::Type, parse};
+    use crate::{parse, typing::Type};
 
     fn text(value: &str) -> Value {
         HashMap::from([("h".to_owned(), Value::from(value)), ("a".to_owned(), Value::from("1"))]).into()

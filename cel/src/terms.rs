@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
+/// The longest expression, in bytes.
+pub(crate) const LONGEST: usize = 4096;
 /// How deep comprehensions (`all`, `exists`, `map`, …) may nest: each level multiplies the work.
 pub(crate) const DEEPEST_LOOP: usize = 2;
 /// How deep the tree may be: evaluating takes stack for each level.

@@ -3,7 +3,19 @@
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use crate::environment::{Environment, Type};
+/// What is known of a variable before it has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Nothing.
+    Any,
+    /// It is a map.
+    Map,
+    /// It is a map whose values are texts, or bytes.
+    TextMap,
+}
+
+/// What is known of the variable of this name; `None` where there is none.
+type TypeOf<'e> = &'e dyn Fn(&str) -> Option<Type>;
 
 /// What a part of an expression gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +37,8 @@ const MAP: Gives = Other("a map");
 const OPTIONAL: Gives = Other("an optional");
 
 /// What is wrong with an expression that can never be true, if it is one.
-pub(crate) fn fault(program: &IdedExpr, environment: &Environment) -> Option<String> {
-    let mut reader = Reader { environment, bound: Vec::new(), fault: None };
+pub(crate) fn fault(program: &IdedExpr, type_of: TypeOf<'_>) -> Option<String> {
+    let mut reader = Reader { type_of, bound: Vec::new(), fault: None };
     if let Other(what) = reader.read(program) {
         let fault =
             format!("gives {what}, never true or false; compare it with something, as in size(text) > 0");
@@ -36,7 +48,7 @@ pub(crate) fn fault(program: &IdedExpr, environment: &Environment) -> Option<Str
 }
 
 struct Reader<'e> {
-    environment: &'e Environment,
+    type_of: TypeOf<'e>,
     /// What loops bind, innermost last.
     bound: Vec<(&'e str, Gives)>,
     fault: Option<String>,
@@ -72,7 +84,7 @@ impl<'e> Reader<'e> {
     fn named(&self, name: &str) -> Gives {
         match self.bound.iter().rev().find(|(bound, _)| *bound == name) {
             Some((_, gives)) => *gives,
-            None => match self.environment.type_of(name) {
+            None => match (self.type_of)(name) {
                 Some(Type::Map | Type::TextMap) => MAP,
                 Some(Type::Any) | None => Anything,
             },
@@ -83,7 +95,7 @@ impl<'e> Reader<'e> {
     fn has_texts(&self, expression: &IdedExpr) -> bool {
         let Expr::Ident(name) = &expression.expr else { return false };
         let is_bound = self.bound.iter().any(|(bound, _)| *bound == name.as_str());
-        !is_bound && self.environment.type_of(name) == Some(Type::TextMap)
+        !is_bound && (self.type_of)(name) == Some(Type::TextMap)
     }
 
     /// Reads what must be true or false.
@@ -214,8 +226,13 @@ mod tests {
     use crate::parse;
 
     fn told(expression: &str) -> Option<String> {
-        let variables = [("object", Type::Any), ("request", Type::Map), ("text", Type::TextMap)];
-        fault(&parse::parse(expression).unwrap(), &Environment::new(variables))
+        let type_of = |name: &str| match name {
+            "object" => Some(Type::Any),
+            "request" => Some(Type::Map),
+            "text" => Some(Type::TextMap),
+            _ => None,
+        };
+        fault(&parse::parse(expression).unwrap(), &type_of)
     }
 
     #[test]

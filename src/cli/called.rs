@@ -17,7 +17,7 @@ const COMPLETER: &str = "kubectl_complete-copyrator";
 pub fn called(words: Vec<OsString>) -> Exit {
     let name = words.first().and_then(|name| Path::new(name).file_stem()).unwrap_or_default().to_owned();
     if name == COMPLETER {
-        return through_kubectl(words.into_iter().skip(1).collect());
+        return through_kubectl(Cli::command(), words.into_iter().skip(1).collect());
     }
     let command = if name == PLUGIN { as_plugin() } else { Cli::command() };
     let matches = command.clone().get_matches_from(words);

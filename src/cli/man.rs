@@ -2,13 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_mangen::{Man, generate_to};
 
-use super::{
-    Cli,
-    terminal::{Exit, fail, print},
-};
+use super::terminal::{Exit, fail, print};
 
 /// Print the manual page of copyrator, or write it and one for each command to a directory.
 #[derive(Debug, clap::Args)]
@@ -36,14 +33,15 @@ enum ManError {
 }
 
 impl Args {
-    pub(super) fn run(self) -> Exit {
+    /// Prints or writes the manual pages of the program, which `program` describes.
+    pub(super) fn run(self, program: Command) -> Exit {
         let printed = match self.directory {
-            Some(directory) => generate_to(Cli::command(), &directory)
+            Some(directory) => generate_to(program, &directory)
                 .map(|()| Exit::Done)
                 .map_err(|source| ManError::Write { directory, source }),
             None => {
                 let mut page = Vec::new();
-                let rendered = Man::new(Cli::command()).render(&mut page).map_err(ManError::Render);
+                let rendered = Man::new(program).render(&mut page).map_err(ManError::Render);
                 rendered.map(|()| print(&String::from_utf8_lossy(&page)))
             }
         };

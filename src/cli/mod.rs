@@ -25,7 +25,7 @@ mod tree;
 mod why;
 mod why_not;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use called::called;
 pub(crate) use terminal::Exit;
@@ -90,8 +90,8 @@ impl Cli {
             Command::Get(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Doctor(args) => args.run(),
-            Command::Completion(args) => args.run(),
-            Command::Man(args) => args.run(),
+            Command::Completion(args) => args.run(Self::command()),
+            Command::Man(args) => args.run(Self::command()),
         }
     }
 }

@@ -2,10 +2,7 @@
 //! again for those times. And the world as it is once copies are written, since copies are what workloads
 //! use.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -139,10 +136,4 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
     };
     world.set_object(slot.clone(), Some(facts));
     world.assume_fingerprint(slot, print);
-}
-
-/// What each of these workloads would be recorded with now, where it is watched and its content is known.
-pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
-    let record = |key: &WorkloadKey| Some((key.clone(), super::restart_outlook::wanted(world, key)?));
-    keys.iter().filter_map(record).collect()
 }

@@ -12,12 +12,12 @@ mod said;
 mod why_not;
 
 pub use difference::Difference;
-pub use foresee::{Foreseen, carry_out, foresee_pods, foresee_workload, records};
+pub use foresee::{Foreseen, carry_out, foresee_pods, foresee_workload};
 pub use monitor_status::{MonitorReport, monitor_report, monitor_status};
 pub use on_change::{OnChange, on_change};
 pub use outlook::{Course, Outlook, outlooks};
 pub use restart_outlook::{
-    Around, RestartCourse, RestartOutlook, Restartable, pods_outlook, workload_outlook,
+    Around, RestartCourse, RestartOutlook, Restartable, pods_outlook, records, workload_outlook,
 };
 pub use said::{About, failed, said};
 pub use why_not::{Brings, brings};

@@ -17,8 +17,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::copy::{
         CopyAction, CopyProblem, CopyWrite, SlotPlan, SlotState,
-        claims::{Claim, Inert, authority, claims_on, unseen_source},
-        copies::is_anothers,
+        claims::{Claim, Inert, authority, claims_on, is_anothers, unseen_source},
         targets::{is_named, takes_copies},
     },
 };

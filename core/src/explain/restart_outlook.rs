@@ -117,8 +117,14 @@ pub struct Around<'a> {
     pub blind: BTreeMap<Restartable, (&'a str, String)>,
 }
 
+/// What each of these workloads would be recorded with now, where it is watched and its content is known.
+pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
+    let record = |key: &WorkloadKey| Some((key.clone(), wanted(world, key)?));
+    keys.iter().filter_map(record).collect()
+}
+
 /// What a workload would be recorded with now; `None` where it is not watched, or its content not known.
-pub(super) fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
+fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     let inputs = Inputs::of(world, key, world.workloads().get(key)?);
     let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
     let content = inputs.content(world, world.key().filter(|_| is_watched)?)?;

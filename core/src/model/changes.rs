@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen,
-    PolicyFacts, RuleFacts, ScanResult, Store, WorkloadFacts, World,
+    Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceRead, NamespaceScope,
+    PodsSeen, PolicyFacts, RuleFacts, ScanResult, Store, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -49,6 +49,30 @@ impl World {
     /// Sets the only namespaces that this process looks at; `None` for all.
     pub fn set_namespace_scope(&mut self, places: Option<NamespaceScope>) {
         self.cluster.namespace_scope = places;
+    }
+
+    /// Notes the result of reading one kind in one namespace. Returns whether the namespace became readable
+    /// or unreadable.
+    pub fn note_read(&mut self, name: &Arc<str>, read: NamespaceRead) -> bool {
+        let Some(scope) = &mut self.cluster.namespace_scope else { return false };
+        let Some(facts) = scope.note(name, read) else { return false };
+        let known = self.cluster.namespaces.get(name);
+        let uid = |facts: &NamespaceFacts| facts.uid.clone();
+        let is_other = known.map(uid) != facts.as_ref().map(uid);
+        let has_turned = known.is_some() != facts.is_some();
+        if is_other {
+            scope.changes += 1;
+        }
+        match facts {
+            Some(facts) => drop(self.set_namespace(name.clone(), facts)),
+            None => self.forget_namespace(name),
+        }
+        if is_other {
+            // The questions about rights covered only the namespaces that were readable.
+            self.cluster.rule_authority.clear();
+            self.memory.forget_attempts_in(name);
+        }
+        has_turned
     }
 
     /// Sets whether the API server keeps author annotations honest; returns whether that is news.

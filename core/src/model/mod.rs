@@ -33,7 +33,7 @@ pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory}
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
-pub use progress::{AGAIN, digest_of};
+pub use progress::AGAIN;
 pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
 pub use rules::Rules;
 pub use settings::Settings;
@@ -44,6 +44,6 @@ pub use under_way::UnderWay;
 pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{
     AttemptFailure, LostRecord, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout,
-    WorkloadFacts,
+    WorkloadFacts, digest_of,
 };
 pub use world::World;

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{NamespaceFacts, Store, World};
+use super::{NamespaceFacts, Store};
 
 /// What is read in each namespace, the namespace itself included.
 const READ: [Store; 8] = [
@@ -65,7 +65,7 @@ pub enum NamespaceRead {
 #[derive(Debug, Default)]
 pub struct NamespaceScope {
     namespaces: BTreeMap<Arc<str>, ScopedNamespace>,
-    changes: u64,
+    pub(super) changes: u64,
     /// Whether the caller of a command reads, and not Copyrator. What the API server refuses to the caller
     /// says nothing about Copyrator's rights.
     is_callers: bool,
@@ -139,67 +139,11 @@ impl NamespaceScope {
         self.is_callers.then_some(there)
     }
 
-    /// Their names in words, for a message.
-    pub fn said(&self) -> String {
-        let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
-        let word = if self.namespaces.len() == 1 { "namespace" } else { "namespaces" };
-        match self.namespaces.len().saturating_sub(MOST_NAMED) {
-            0 => format!("{word} {}", named.join(", ")),
-            more => format!("{word} {} and {more} more", named.join(", ")),
-        }
-    }
-}
-
-impl World {
-    /// Whether everything in a namespace was read. Always true where all namespaces are watched.
-    pub fn sees(&self, namespace: &str) -> bool {
-        self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
-    }
-
-    /// Why a namespace is not read: reason, and message with the way out; `None` where it is.
-    pub fn unseen(&self, namespace: &str) -> Option<(Unseen, String)> {
-        let places = self.cluster.namespace_scope.as_ref().filter(|_| !self.sees(namespace))?;
-        let place = places.namespaces.get(namespace);
-        Some(match (place, places.refusal(namespace)) {
-            (None, _) if places.is_part => (
-                Unseen::OutOfSight,
-                format!("namespace {namespace} is out of sight: your rights show {} only", places.said()),
-            ),
-            (None, _) => (
-                Unseen::NotServed,
-                format!(
-                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces); to have it \
-                     served, add it to the chart's value namespaces",
-                    places.said()
-                ),
-            ),
-            (Some(ScopedNamespace { is_absent: true, .. }), _) => (
-                Unseen::OutOfSight,
-                format!(
-                    "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
-                ),
-            ),
-            (Some(_), Some(why)) if places.is_callers => (
-                Unseen::OutOfSight,
-                format!("namespace {namespace} cannot be looked at with your rights ({why})"),
-            ),
-            (Some(_), Some(why)) => (
-                Unseen::OutOfSight,
-                format!(
-                    "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
-                     Copyrator in it? What is there stays as it is until it can"
-                ),
-            ),
-            (Some(_), None) => (Unseen::OutOfSight, format!("namespace {namespace} has not been read yet")),
-        })
-    }
-
-    /// Notes the result of reading one kind in one namespace. Returns whether the namespace became readable
-    /// or unreadable.
-    pub fn note_read(&mut self, name: &Arc<str>, look: NamespaceRead) -> bool {
-        let Some(places) = &mut self.cluster.namespace_scope else { return false };
-        let Some(place) = places.namespaces.get_mut(name) else { return false };
-        let (store, refusal) = match look {
+    /// Notes the result of reading one kind in a namespace. `None` where the namespace is none of these; else what is
+    /// known of it, once everything in it was read.
+    pub(super) fn note(&mut self, name: &str, read: NamespaceRead) -> Option<Option<NamespaceFacts>> {
+        let place = self.namespaces.get_mut(name)?;
+        let (store, refusal) = match read {
             NamespaceRead::Namespace(facts) => {
                 place.facts = Some(facts);
                 place.is_absent = false;
@@ -219,31 +163,62 @@ impl World {
                 place.read.insert(store);
             }
         }
-        let was_seen = self.cluster.namespaces.contains_key(name);
         let facts = place.facts.clone().filter(|_| place.is_whole());
         place.settled |= facts.is_some() || !place.refused.is_empty();
-        let is_seen = facts.is_some();
-        let uid = |facts: &NamespaceFacts| facts.uid.clone();
-        let is_other = self.cluster.namespaces.get(name).map(uid) != facts.as_ref().map(uid);
-        if is_other {
-            places.changes += 1;
+        Some(facts)
+    }
+
+    /// Why a namespace is not read: reason, and message with the way out.
+    pub(super) fn why_unseen(&self, namespace: &str) -> (Unseen, String) {
+        match (self.namespaces.get(namespace), self.refusal(namespace)) {
+            (None, _) if self.is_part => (
+                Unseen::OutOfSight,
+                format!("namespace {namespace} is out of sight: your rights show {} only", self.said()),
+            ),
+            (None, _) => (
+                Unseen::NotServed,
+                format!(
+                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces); to have it \
+                     served, add it to the chart's value namespaces",
+                    self.said()
+                ),
+            ),
+            (Some(ScopedNamespace { is_absent: true, .. }), _) => (
+                Unseen::OutOfSight,
+                format!(
+                    "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
+                ),
+            ),
+            (Some(_), Some(why)) if self.is_callers => (
+                Unseen::OutOfSight,
+                format!("namespace {namespace} cannot be looked at with your rights ({why})"),
+            ),
+            (Some(_), Some(why)) => (
+                Unseen::OutOfSight,
+                format!(
+                    "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
+                     Copyrator in it? What is there stays as it is until it can"
+                ),
+            ),
+            (Some(_), None) => (Unseen::OutOfSight, format!("namespace {namespace} has not been read yet")),
         }
-        match facts {
-            Some(facts) => drop(self.set_namespace(name.clone(), facts)),
-            None => drop(self.cluster.namespaces.remove(name)),
+    }
+
+    /// Their names in words, for a message.
+    pub fn said(&self) -> String {
+        let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
+        let word = if self.namespaces.len() == 1 { "namespace" } else { "namespaces" };
+        match self.namespaces.len().saturating_sub(MOST_NAMED) {
+            0 => format!("{word} {}", named.join(", ")),
+            more => format!("{word} {} and {more} more", named.join(", ")),
         }
-        if is_other {
-            // The questions about rights covered only the namespaces that were readable.
-            self.cluster.rule_authority.clear();
-            self.memory.forget_attempts_in(name);
-        }
-        was_seen != is_seen
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::World;
 
     fn world() -> World {
         let mut world = World::default();

@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Rollout, WorkloadFacts};
+use super::{Rollout, WorkloadFacts, workload::digest_of};
 
 /// Suffix of the pod template's annotation where the digest alone would change nothing.
 pub const AGAIN: &str = "-again";
@@ -74,9 +74,4 @@ impl WorkloadFacts {
         let since = if is_rolling { self.last_restart } else { self.recorded.filter(|_| by_pods) }?;
         Some(since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
-}
-
-/// The part of a record that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
-pub fn digest_of(record: &str) -> &str {
-    record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }

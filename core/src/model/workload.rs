@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{TrackRecord, WriteFault, progress::digest_of};
+use super::{TrackRecord, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
@@ -80,6 +80,11 @@ impl WorkloadFacts {
         let is_cut_short = is_rolling && is_ours && self.restarted_for != known.restarted_for;
         Some(if is_cut_short { LostRecord::Rollout } else { LostRecord::Label })
     }
+}
+
+/// The part of a record that names the content: `<key id>.<digest>` of `<key id>.<digest>.<scope>`.
+pub fn digest_of(record: &str) -> &str {
+    record.match_indices('.').nth(1).map_or(record, |(dot, _)| &record[..dot])
 }
 
 #[cfg(test)]

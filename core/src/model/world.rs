@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     Authority, ChangedKeys, Definition, HookCoverage, LostRecord, Memory, MonitorFacts, NamespaceFacts,
-    NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, WorkloadFacts,
+    NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, Unseen, WorkloadFacts,
     cluster::Cluster,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 /// own actions, and its settings.
 ///
 /// Observations are read here. They change by functions that say what happened (`changes.rs`, `objects.rs`,
-/// `answers.rs`, `namespace_scope.rs`), so that related facts change together.
+/// `answers.rs`), so that related facts change together.
 #[derive(Debug, Default)]
 pub struct World {
     pub(super) cluster: Cluster,
@@ -79,6 +79,17 @@ impl World {
     /// The only namespaces that this process looks at; `None`: it looks at all of them.
     pub fn namespace_scope(&self) -> Option<&NamespaceScope> {
         self.cluster.namespace_scope.as_ref()
+    }
+
+    /// Whether everything in a namespace was read. Always true where all namespaces are watched.
+    pub fn sees(&self, namespace: &str) -> bool {
+        self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
+    }
+
+    /// Why a namespace is not read: reason, and message with the way out; `None` where it is.
+    pub fn unseen(&self, namespace: &str) -> Option<(Unseen, String)> {
+        let scope = self.namespace_scope().filter(|_| !self.sees(namespace))?;
+        Some(scope.why_unseen(namespace))
     }
 
     /// The key of digests and marks; `None` until it was read.

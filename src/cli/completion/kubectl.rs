@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _};
+use clap::{Args as _, Command, FromArgMatches as _};
 use clap_complete::engine::complete;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::ListParams};
@@ -11,7 +11,6 @@ use kube::{Api, ResourceExt, api::ListParams};
 use super::words::{asks_for_namespace, value_of};
 use crate::{
     cli::{
-        Cli,
         arguments::{ClusterArgs, connect},
         terminal::{Exit, Threads, block_on, print},
     },
@@ -27,20 +26,19 @@ const NAMES: u32 = 500;
 const ONLY_THESE: u8 = 4;
 const FILES: u8 = 0;
 
-/// Proposes the last of these words.
-pub(in crate::cli) fn through_kubectl(words: Vec<OsString>) -> Exit {
-    let proposals = if asks_for_namespace(&words) { namespaces(&words) } else { of_command(&words) };
+/// Proposes the last of these words, which follow the program's name; `program` describes its command line.
+pub(in crate::cli) fn through_kubectl(program: Command, words: Vec<OsString>) -> Exit {
+    let proposals = if asks_for_namespace(&words) { namespaces(&words) } else { of_command(program, &words) };
     let directive = if proposals.is_empty() { FILES } else { ONLY_THESE };
     let lines: String = proposals.iter().map(|one| format!("{one}\n")).collect();
     print(&format!("{lines}:{directive}\n"))
 }
 
 /// Proposes commands, flags and their values.
-fn of_command(words: &[OsString]) -> Vec<String> {
-    let mut command = Cli::command();
+fn of_command(mut program: Command, words: &[OsString]) -> Vec<String> {
     let line: Vec<OsString> = std::iter::once("copyrator".into()).chain(words.iter().cloned()).collect();
     let last = line.len() - 1;
-    let found = complete(&mut command, line, last, None).unwrap_or_default();
+    let found = complete(&mut program, line, last, None).unwrap_or_default();
     let shown = found.into_iter().filter(|candidate| !candidate.is_hide_set());
     let line = |candidate: clap_complete::CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy().into_owned();

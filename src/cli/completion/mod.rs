@@ -3,15 +3,12 @@
 mod kubectl;
 mod words;
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::aot::{Shell, generate};
 
 pub(super) use kubectl::through_kubectl;
 
-use super::{
-    Cli,
-    terminal::{Exit, print},
-};
+use super::terminal::{Exit, print};
 
 /// The shells that have a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -35,14 +32,15 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> Exit {
+    /// Prints the completion script of the program, which `program` describes.
+    pub(super) fn run(self, mut program: Command) -> Exit {
         let shell = match self.shell {
             SupportedShell::Bash => Shell::Bash,
             SupportedShell::Zsh => Shell::Zsh,
             SupportedShell::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
-        generate(shell, &mut Cli::command(), "copyrator", &mut script);
+        generate(shell, &mut program, "copyrator", &mut script);
         print(&String::from_utf8_lossy(&script))
     }
 }

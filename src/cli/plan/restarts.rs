@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::table::{counted, difference};
+use super::words::{self, counted, difference};
 use crate::{
     cli::standing::restarts::{CauseRow, RestartRow},
     explain::{Course, Difference, RestartCourse},
@@ -173,9 +173,9 @@ pub(super) fn file_lines(rows: &[FileRow]) -> Vec<(Course, String)> {
             Course::Create | Course::Change => difference(&row.changes),
             _ => "nothing changes".into(),
         };
-        let sign = super::table::sign(row.action);
+        let sign = words::sign(row.action);
         let line = (row.action, format!("  {sign} {:width$}  {what}; from {}", place(row), row.file));
-        let warns = super::table::sign(Course::Wait);
+        let warns = words::sign(Course::Wait);
         let warnings =
             row.warnings.iter().map(move |said| (Course::Wait, format!("  {warns} warning: {said}")));
         std::iter::once(line).chain(warnings).collect::<Vec<_>>()

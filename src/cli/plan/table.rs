@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::{
     report::{Authority, CopyRow, Report, RuleRow, Summary},
     restarts::{file_lines, lines as lines_of},
+    words::{counted, difference, sign},
 };
 use crate::{
     cli::{standing::restarts::RestartRow, survey::OurKind},
-    explain::{Course, Difference},
-    marks::DIGEST,
+    explain::Course,
     model::Unseen,
     names::NamespacedName,
     validate::printable,
@@ -18,19 +18,6 @@ use crate::{
 /// Control characters that others have written (in a status, in a file) must not reach a terminal, so each
 /// line is escaped, and cut at this length.
 const LONGEST_LINE: usize = 4096;
-
-/// The sign of a line; the command's help explains them.
-pub(super) fn sign(course: Course) -> char {
-    match course {
-        Course::Create => '+',
-        Course::Change => '~',
-        Course::Remove => '-',
-        Course::Refuse => '!',
-        Course::Unknown => '?',
-        Course::Wait => '.',
-        Course::Current => '=',
-    }
-}
 
 /// Renders a plan, with colours for terminals only.
 pub(super) fn table(report: &Report, colour: bool) -> String {
@@ -180,30 +167,6 @@ fn in_seconds(at: jiff::Timestamp) -> String {
     crate::marks::write_time(at)
 }
 
-/// The names of changes: `keys: +new ~other -old; labels: team; type`.
-pub(super) fn difference(changes: &Difference) -> String {
-    if changes.is_about_digest_only() {
-        return "labels or annotations that the rule does not set any more".into();
-    }
-    let signed =
-        |sign: char, keys: &[String]| keys.iter().map(|key| format!("{sign}{key}")).collect::<Vec<_>>();
-    let keys = [
-        signed('+', &changes.keys_added),
-        signed('~', &changes.keys_changed),
-        signed('-', &changes.keys_removed),
-    ];
-    let parts = [
-        ("keys: ", keys.concat()),
-        ("labels: ", changes.labels.clone()),
-        // These follow from the other changes.
-        ("annotations: ", changes.annotations.iter().filter(|key| *key != DIGEST).cloned().collect()),
-        ("", changes.fields.clone()),
-    ];
-    let named = parts.into_iter().filter(|(_, names)| !names.is_empty());
-    let named: Vec<String> = named.map(|(what, names)| format!("{what}{}", names.join(" "))).collect();
-    if named.is_empty() { "who wrote it".into() } else { named.join("; ") }
-}
-
 fn last_line(summary: &Summary) -> String {
     let Summary { create, change, remove, refuse, unknown, wait, current } = *summary;
     let counts = [
@@ -222,10 +185,6 @@ fn last_line(summary: &Summary) -> String {
     }
 }
 
-pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 fn colour_of(course: Course) -> Option<u8> {
     match course {
         Course::Create => Some(32),
@@ -240,6 +199,7 @@ fn colour_of(course: Course) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{explain::Difference, marks::DIGEST};
 
     fn rule(name: &str, action: Option<Course>, reason: &str, message: &str) -> RuleRow {
         RuleRow {

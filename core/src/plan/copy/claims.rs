@@ -55,6 +55,15 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     }
 }
 
+/// Whether this process leaves a rule alone: it serves another rule only, it cannot read the rule's
+/// namespace, or annotations are switched off. The authors of these annotations did not decide the latter, so
+/// their copies stay.
+pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
+    world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
+        || !world.sees(&rule.namespace)
+        || (!world.settings().annotations && rule.annotated().is_some())
+}
+
 /// The first namespace of a rule's sources that cannot be read.
 pub fn unseen_source<'w>(
     world: &World,

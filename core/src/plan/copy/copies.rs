@@ -5,13 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    claims::{Claim, Inert, authority, claims_on, copied_by, inert, proof},
+    claims::{Claim, Inert, authority, claims_on, copied_by, inert, is_anothers, proof},
     copy_cache::CopyCache,
     demand::{too_many, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
     problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
+    slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
     spread::{braked, follows, too_large},
 };
 use crate::{
@@ -24,111 +25,6 @@ use crate::{
 
 /// How long a deletion takes, unless a finalizer delays it.
 const GOES_WITHIN: Duration = Duration::from_secs(60);
-
-/// The plan of one slot.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlotPlan {
-    /// The state of the slot before the action.
-    pub state: SlotState,
-    /// The rule that the slot belongs to; `None` where it belongs to none.
-    pub rule: Option<NamespacedName>,
-    /// The one write to make.
-    pub action: Option<CopyAction>,
-    /// What must be fetched before the decision can be made.
-    pub needs: Vec<Need>,
-    /// When to plan again even if nothing happens.
-    pub recheck: Option<Timestamp>,
-}
-
-/// The state of a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SlotState {
-    /// No rule claims the slot, and it has no copy of ours.
-    Nothing,
-    /// The copy is as its rule wants it.
-    Current,
-    /// The copy is missing or outdated, and about to be written.
-    Outdated,
-    /// The copy has an earlier content of its source, and gets the current one not before this time: a source
-    /// that keeps changing spreads more and more slowly.
-    Braked(Timestamp),
-    /// A foreign object occupies the slot, or the last write was refused.
-    Blocked(CopyProblem),
-    /// The rule that claims the slot writes nothing at present.
-    Inert(Inert),
-    /// An orphaned copy, and when it will be deleted.
-    Leaving(Option<Timestamp>),
-    /// An orphaned copy that stays.
-    Kept,
-}
-
-/// UID and resource version of the object that a decision was based on, for preconditions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// The object's `metadata.uid`.
-    pub uid: Box<str>,
-    /// The object's `metadata.resourceVersion`.
-    pub resource_version: Box<str>,
-}
-
-impl Version {
-    /// The version that the world knows.
-    pub fn of(facts: &ObjectFacts) -> Self {
-        Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
-    }
-}
-
-/// One write to one slot.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CopyAction {
-    /// Create or update the copy.
-    Write(Box<CopyWrite>),
-    /// Note on an orphaned copy when it will be deleted.
-    MarkRemoval(Version, Timestamp),
-    /// Remove that note: a rule claims the copy again.
-    Unmark(Version),
-    /// Note on the copy the definition under which its rule exists; the copy names another one.
-    Vouch(Version, Box<str>),
-    /// Delete the orphaned copy.
-    Delete(Version),
-    /// Remove our marks: the object stays as an ordinary one.
-    Release(Version),
-}
-
-impl CopyAction {
-    /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
-    /// `kubectl delete crd` looks like the deletion of every rule.
-    pub fn removes(&self) -> bool {
-        matches!(self, Self::MarkRemoval(..) | Self::Delete(_) | Self::Release(_))
-    }
-}
-
-/// One write of a copy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CopyWrite {
-    /// The object to copy from.
-    pub source: ObjectKey,
-    /// The version of the source that the intent was made from.
-    pub source_version: Version,
-    /// The keys, metadata and marks that the copy is to have.
-    pub intent: Intent,
-    /// The version of the existing object; `None` where the write must create it.
-    pub replaces: Option<Version>,
-    /// Whether the object has owners, which must be removed first: it would be deleted with them.
-    pub disown: bool,
-    /// Fields to null before the apply.
-    pub surplus: Vec<ForeignField>,
-    /// For a foreign object: the fields of its content that we take ownership of first, so that the apply
-    /// decides about all of them.
-    pub take_over: Option<Vec<ForeignField>>,
-    /// Whether to delete and recreate the object, because the API server refused the update as impossible.
-    pub anew: bool,
-    /// The content that the copy has now, if the write does nothing but follow its source. Such writes count
-    /// as a spread ([`super::spread`]).
-    pub follows: Option<String>,
-    /// UID of the definition under which the rule exists.
-    pub definition: Option<Box<str>>,
-}
 
 /// Plans one slot.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
@@ -151,9 +47,7 @@ pub(super) fn plan_claimed(
         .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
     let out_of_reach = holder.filter(|_| !claims.is_empty()).and_then(|rule| out_of_reach(world, rule));
     let mut plan = match (out_of_reach, winner(world, claims, holder)) {
-        (Some((rule, state)), _) => {
-            SlotPlan { state, rule: Some(rule.clone()), action: None, needs: Vec::new(), recheck: None }
-        }
+        (Some((rule, state)), _) => SlotPlan::rest(Some(rule), state),
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
         (None, None) => plan_unwanted(world, slot, existing, now),
     };
@@ -181,15 +75,6 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
     }
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
-}
-
-/// Whether this process leaves a rule alone: it serves another rule only, it cannot read the rule's
-/// namespace, or annotations are switched off. The authors of these annotations did not decide the latter, so
-/// their copies stay.
-pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
-    world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
-        || !world.sees(&rule.namespace)
-        || (!world.settings().annotations && rule.annotated().is_some())
 }
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
@@ -222,13 +107,7 @@ fn plan_wanted(
     alike: &mut CopyCache,
     now: Timestamp,
 ) -> SlotPlan {
-    let plan = |state| SlotPlan {
-        state,
-        rule: Some(claim.rule.clone()),
-        action: None,
-        needs: Vec::new(),
-        recheck: None,
-    };
+    let plan = |state| SlotPlan::rest(Some(claim.rule), state);
     if let Some(why) = inert(world, claim.rule, claim.facts) {
         return plan(SlotState::Inert(why));
     }

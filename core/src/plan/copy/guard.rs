@@ -10,7 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::copies::CopyWrite;
+use super::slot_plan::CopyWrite;
 use crate::{
     api::{Action, ResourceType},
     model::{PolicyFacts, World},

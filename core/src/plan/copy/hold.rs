@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    copies::CopyWrite,
     guard::judged_by,
     intent::Intent,
     problem::{CopyProblem, ProblemReason},
+    slot_plan::CopyWrite,
 };
 use crate::{
     model::{Attempt, ObjectFacts, Repairs, World, WriteFault},

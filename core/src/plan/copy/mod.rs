@@ -11,13 +11,14 @@ mod intent;
 mod problem;
 mod removal;
 pub mod rule_status;
+mod slot_plan;
 pub mod source_index;
 mod spread;
 pub mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use copies::{CopyAction, CopyWrite, SlotPlan, SlotState, Version, plan_slot};
+pub use copies::plan_slot;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};
 pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
@@ -25,5 +26,6 @@ pub use intent::Intent;
 pub use problem::{CopyProblem, ProblemReason};
 pub use removal::{is_unseen_under, let_go};
 pub use rule_status::{Tally, large_spread, rule_report, rule_status, says_too_many};
+pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};
 pub use spread::{is_calm, spread};

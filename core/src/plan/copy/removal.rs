@@ -12,10 +12,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    claims::{Inert, inert, proof},
-    copies::{CopyAction, SlotPlan, SlotState, Version, is_anothers},
+    claims::{Inert, inert, is_anothers, proof},
     hold::AGAIN,
     problem::{CopyProblem, ProblemReason},
+    slot_plan::{CopyAction, SlotPlan, SlotState, Version},
     targets::was_asked_about,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(super) fn plan_unwanted(
     existing: Option<&ObjectFacts>,
     now: Timestamp,
 ) -> SlotPlan {
-    let plan = |state| SlotPlan { state, rule: None, action: None, needs: Vec::new(), recheck: None };
+    let plan = |state| SlotPlan::rest(None, state);
     let Some((facts, marks)) = existing.and_then(|facts| Some((facts, facts.marks.as_deref()?))) else {
         return plan(SlotState::Nothing);
     };
@@ -85,13 +85,7 @@ fn leave(
     now: Timestamp,
 ) -> SlotPlan {
     let version = Version::of(facts);
-    let plan = |action, state| SlotPlan {
-        state,
-        rule: Some(rule.clone()),
-        action,
-        needs: Vec::new(),
-        recheck: None,
-    };
+    let plan = |action, state| SlotPlan { action, ..SlotPlan::rest(Some(rule), state) };
     match (word, remove_after) {
         (OnRemoval::Retain, _) => plan(Some(CopyAction::Release(version)), SlotState::Kept),
         (OnRemoval::Delete(grace), _) if grace.is_zero() => {

@@ -13,10 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
     claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
-    copies::{SlotState, plan_claimed, plan_slot},
+    copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     demand::{too_many, too_many_said},
     problem::{CopyProblem, ProblemReason},
+    slot_plan::SlotState,
     spread::is_large,
     targets::{bounds, can_grow, unseen},
 };

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{claims::Claim, copies::CopyWrite, intent::carried_bytes, targets::targets};
+use super::{claims::Claim, intent::carried_bytes, slot_plan::CopyWrite, targets::targets};
 use crate::{
     digest::Fingerprint,
     marks::CopyMarks,

@@ -1,15 +1,9 @@
-//! What a restart is for: the objects that have changed since the record of what runs was written, and from
-//! their side, what that restarts.
+//! What a restart is for: the objects that have changed since the record of what runs was written.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    inputs::Inputs, reach::workloads_using, restarts::plan_in_line, stage::Lines, state::RestartState,
-};
-use crate::{
-    model::World,
-    names::{ObjectKey, WorkloadKey},
-};
+use super::inputs::Inputs;
+use crate::{model::World, names::ObjectKey};
 
 /// How many objects a sentence names, and of each how many keys.
 const NAMED: usize = 3;
@@ -80,20 +74,6 @@ pub fn because(causes: &[Cause]) -> String {
         [most @ .., last] if names.len() <= NAMED => format!("{} and {last} have changed", most.join(", ")),
         _ => format!("{} and {} more have changed", names[..NAMED].join(", "), names.len() - NAMED),
     }
-}
-
-/// The workloads that restart for this object's latest change, now or after a wait, as far as their content
-/// is known: not those that a person has to do something about first.
-pub fn restarting_for(world: &World, object: &ObjectKey, now: Timestamp) -> Vec<WorkloadKey> {
-    let mut using: Vec<WorkloadKey> = workloads_using(world, object).into_iter().collect();
-    let lines = Lines::default();
-    using.retain(|key| {
-        let plan = plan_in_line(world, &lines, key, now);
-        let restarts =
-            matches!(plan.state, RestartState::Waiting(_) | RestartState::Due | RestartState::Restarting);
-        restarts && plan.causes.iter().any(|cause| cause.object == *object)
-    });
-    using
 }
 
 #[cfg(test)]

@@ -1,70 +1,29 @@
 //! What holds back a restart, as lists of gates in their order: the first one that is shut says how the workload
-//! stands. docs/restart-model.md has the same as one table, and a test holds it to [`model`].
+//! stands. The gates that the workload's own state shuts, which come first, are in `own_gates.rs`. docs/restart-model.md
+//! has all of them as one table, and a test holds it to [`model`].
 
 use jiff::Timestamp;
 
 use super::{
     backoff,
-    brake::{self, Wait},
+    brake::Wait,
     budget::has_place,
-    pods::{self, Before},
-    restarts::Case,
+    case::{Case, OldPods, is_held},
+    own_gates::{ADOPTING, BEGUN, DUE, Gate, OwnGate, RECORDING, Verdict, gate, missing, wait},
     soak, stage,
     state::{Failure, RestartState},
     window,
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, Rollout, WaitReason},
+    model::{PodFacts, Rollout, WaitReason},
     plan::at_after,
 };
 
-/// Open, or how the workload stands while it is shut.
-type Verdict = Result<(), RestartState>;
-
-/// One thing that may hold back a restart.
-pub(super) struct Gate<F> {
-    name: &'static str,
-    /// The reasons that it may say while it is shut.
-    says: &'static [&'static str],
-    is_open: F,
-}
-
-impl<F> Gate<F> {
-    /// What it says, which the model has to name.
-    fn told(&self, verdict: Verdict) -> Verdict {
-        let is_named = |state: &RestartState| self.says.contains(&state.reason());
-        debug_assert!(verdict.as_ref().err().is_none_or(is_named), "{} says {verdict:?}", self.name);
-        verdict
-    }
-}
-
-/// A gate that is asked before pods are listed; the time is that of the change.
-pub(super) type OwnGate = Gate<fn(&Case<'_>, Timestamp) -> Verdict>;
 /// A gate that is asked about pods that run old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
-macro_rules! gate {
-    ($name:ident: $($reason:ident),+) => {
-        Gate { name: stringify!($name), says: &[$(stringify!($reason)),+], is_open: $name }
-    };
-}
-
-/// Before what runs is taken for current.
-pub(super) const ADOPTING: &[OwnGate] =
-    &[gate!(starting_without: MissingObject), gate!(nothing_there: MissingObject)];
-/// Before something else than so far is recorded.
-pub(super) const RECORDING: &[OwnGate] = &[gate!(missing: MissingObject), gate!(absent: AbsentObject)];
-/// Before a restart begins: what is the workload's own.
-pub(super) const DUE: &[OwnGate] = &[
-    gate!(stopped: Paused, Suspended),
-    gate!(quiet: QuietPeriod),
-    gate!(missing: MissingObject),
-    gate!(rolling: RolloutUnfinished),
-    gate!(circuit: CircuitOpen),
-    gate!(interval: MinInterval, Backoff),
-];
-/// Then: who comes first. This comes before pods are listed: few of the hundreds that are due have their turn.
+/// After [`DUE`]: who comes first. This comes before pods are listed: few of the hundreds that are due have their turn.
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
 /// Then: what the pods that run old content say.
 pub(super) const BEGINNING: &[PodGate] = &[
@@ -74,9 +33,7 @@ pub(super) const BEGINNING: &[PodGate] = &[
     gate!(second_over: QuietPeriod),
     gate!(next_pod: PodsNotReady, MinInterval, Backoff),
 ];
-/// While pods are being replaced, before they are listed.
-pub(super) const BEGUN: &[OwnGate] = &[gate!(stopped: Paused, Suspended)];
-/// Then, before each step.
+/// While pods are being replaced, after [`BEGUN`]: before each step.
 pub(super) const GOING_ON: &[PodGate] = &[
     gate!(stage_holds: StageFailed),
     gate!(still_missing: MissingObject),
@@ -96,18 +53,10 @@ pub(super) const ROLLING: &[PodGate] = &[
     gate!(interval_again: MinInterval, Backoff),
 ];
 
-/// Asks one gate after the other.
+/// Asks one gate about pods after the other.
 ///
 /// # Errors
 /// How the workload stands: the first gate that is shut says so.
-pub(super) fn pass(gates: &[OwnGate], case: &Case<'_>, since: Timestamp) -> Verdict {
-    gates.iter().try_for_each(|gate| gate.told((gate.is_open)(case, since)))
-}
-
-/// The same of gates about pods.
-///
-/// # Errors
-/// How the workload stands.
 pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     gates.iter().try_for_each(|gate| gate.told((gate.is_open)(case, pods)))
 }
@@ -137,93 +86,6 @@ pub fn model() -> Vec<Row> {
     model
 }
 
-/// The pods of a workload, and which of them run old content.
-pub(super) struct OldPods<'p> {
-    /// All of them, as last listed.
-    pub(super) seen: &'p PodsSeen,
-    /// Those that run old content and are to stay.
-    pub(super) stale: Vec<&'p PodFacts>,
-    /// Since when they are to be replaced.
-    pub(super) since: Timestamp,
-    /// They began before this.
-    pub(super) before: Before,
-}
-
-fn wait(reason: WaitReason) -> Verdict {
-    Err(Wait::for_event(reason).into())
-}
-
-/// Its owner has paused it, or opted out.
-fn stopped(case: &Case<'_>, _: Timestamp) -> Verdict {
-    case.stopped().map_or(Ok(()), Err)
-}
-
-/// The content may still be changing.
-fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
-    let unsettled = case.world.memory().workload(case.key).waits_since(WaitReason::QuietPeriod);
-    Ok(brake::quiet(&case.pace, since, unsettled, case.now)?)
-}
-
-/// While something is missing the digest lacks its content: recorded now, its return would look like a change,
-/// and `kubectl replace --force` would restart everybody for nothing.
-fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
-    if case.inputs.missing.is_empty() {
-        return Ok(());
-    }
-    Ok(brake::patience(WaitReason::MissingObject, case.missing_since(), case.now)?)
-}
-
-/// Also what pods can do without is waited for: recorded without it, its return would look like a change.
-fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
-    if case.inputs.absent.is_empty() {
-        return Ok(());
-    }
-    Ok(brake::patience(WaitReason::AbsentObject, case.missing_since(), case.now)?)
-}
-
-/// Pods that still wait for an object that is not there yet will start with it: adopted without it, they would
-/// restart for it as soon as it comes (External Secrets, sealed Secrets).
-fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
-    let is_rolling = matches!(case.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
-    let is_starting = is_rolling || (case.facts.available == 0 && case.facts.desired > 0);
-    match !case.inputs.missing.is_empty() && is_starting {
-        true => wait(WaitReason::MissingObject),
-        false => Ok(()),
-    }
-}
-
-/// Nothing of what counts is there, and something is missing.
-fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
-    if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
-}
-
-/// A rollout is under way, and not one that is known to fail: that need not reach its deadline before content
-/// that may mend it follows.
-fn rolling(case: &Case<'_>, _: Timestamp) -> Verdict {
-    let is_rolling =
-        case.pace.strategy == StrategyType::Rollout && case.facts.rollout_at(case.now) == Rollout::Unfinished;
-    if is_rolling && !case.is_known_to_fail() { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }
-}
-
-/// Too many restarts in a row did not become ready.
-fn circuit(case: &Case<'_>, since: Timestamp) -> Verdict {
-    let last = case.facts.last_restart;
-    if case.is_nudged(since, last) {
-        return Ok(());
-    }
-    Ok(backoff::circuit(&backoff::track(case.facts, case.now), last, case.now)?)
-}
-
-/// The last restart was a moment ago.
-fn interval(case: &Case<'_>, since: Timestamp) -> Verdict {
-    let last = case.facts.last_restart;
-    if case.is_nudged(since, last) {
-        return Ok(());
-    }
-    let streak = backoff::track(case.facts, case.now).streak;
-    Ok(backoff::interval(&case.pace, streak, last, case.now)?)
-}
-
 /// Others of its monitors come first, or have failed.
 fn turn(case: &Case<'_>, _: Timestamp) -> Verdict {
     let turn = stage::may_go(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
@@ -244,11 +106,6 @@ fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
         true => Err(RestartState::Held { partition, old: pods.stale.len() }),
         false => Ok(()),
     }
-}
-
-/// Whether the owner's partition keeps all of these pods.
-pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
-    stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
 }
 
 /// The window of one of its monitors is closed.

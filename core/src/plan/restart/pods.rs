@@ -17,6 +17,9 @@ const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
 /// How old a list of pods may be to decide by it.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 
+/// When to look again at pods that we wait for and do not watch.
+pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
 /// How pods are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::{
     model::{MonitorFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    validate::{CompiledMonitor, WorkloadChoice},
+    validate::{CompiledMonitor, CompiledStage, WorkloadChoice},
 };
 
 /// Why a monitor reaches a workload.
@@ -153,4 +153,17 @@ pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<Namespace
         monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
     });
     reaching.map(|(name, _)| name.clone()).collect()
+}
+
+/// What the monitors of a workload say about others, where they may act and say something.
+pub(super) fn staged<'w>(
+    world: &'w World,
+    monitors: &'w BTreeSet<NamespacedName>,
+) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {
+    monitors.iter().filter_map(|name| {
+        let facts = world.monitors().get(name)?;
+        let compiled = facts.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
+        let may = standing(world, name, facts).is_some_and(Result::is_ok);
+        Some((name, compiled, compiled.stage.as_ref().filter(|_| may)?))
+    })
 }

@@ -1,32 +1,20 @@
 //! How the old pods of one workload are replaced, for every kind and strategy: what begins it, and what goes
 //! on with it until none is left. docs/restarting.md has the table, and a test holds it against this.
 
-use jiff::Timestamp;
-
 use super::{
-    brake::Wait,
-    gates::{self, OldPods, is_held},
-    pods::{self, Before, Removal, RemovePod},
-    restarts::{Case, LOOK_AGAIN},
+    case::{Case, OldPods},
+    gates, own_gates,
+    pods::{self, Before, LOOK_AGAIN, Removal, RemovePod},
     state::{Failure, RestartState},
     workload_plan::{RestartAction, WorkloadPlan},
 };
 use crate::{
     api::StrategyType,
-    model::{PodFacts, PodsSeen, RestartResult, Rollout, RolloutFault, WaitReason},
+    model::{PodFacts, RestartResult, Rollout, RolloutFault},
     plan::Need,
 };
 
 impl Case<'_> {
-    /// Why nobody restarts it, no matter who asks.
-    pub(super) fn stopped(&self) -> Option<RestartState> {
-        if self.facts.rollout == Rollout::Paused {
-            return Some(RestartState::Paused);
-        }
-        let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
-        (self.world.settings().annotations && says_no).then_some(RestartState::OptedOut)
-    }
-
     /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are
     /// removed one by one, a record that they are to be removed is written first: it survives us, and content
     /// that changes back half-way differs from what is written.
@@ -51,7 +39,7 @@ impl Case<'_> {
     /// The next step, until none is left of those that began before then. A list of pods that is too old to
     /// act by still says how it stands.
     pub(super) fn go_on(&self, before: Before) -> WorkloadPlan {
-        if let Err(state) = gates::pass(gates::BEGUN, self, before.time()) {
+        if let Err(state) = own_gates::pass(own_gates::BEGUN, self, before.time()) {
             return self.hold_begun(state);
         }
         let need = |state| {
@@ -103,55 +91,4 @@ impl Case<'_> {
         let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(RestartState::Due, action) };
         self.went(RestartResult::UnderWay, plan)
     }
-
-    /// Whether pods are removed one by one, and not replaced by their controller.
-    pub(super) fn removes_pods(&self) -> bool {
-        self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete
-    }
-
-    /// Whether the controller rolls this very content out, down to a partition.
-    pub(super) fn is_partitioned_for_this(&self) -> bool {
-        let is_stamped = self.facts.stamped_for() == Some(&*self.content.digest);
-        is_stamped && matches!(self.facts.rollout, Rollout::Partitioned(_))
-    }
-
-    /// The pod that goes next.
-    ///
-    /// # Errors
-    /// Too few pods serve.
-    pub(super) fn next<'p>(&self, pods: &OldPods<'p>) -> Result<&'p PodFacts, Wait> {
-        let unready = Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN));
-        pods::next_of_workload(self.facts, self.key.kind, pods.seen, &pods.stale).ok_or(unready)
-    }
-
-    /// Its pods as last listed for this version of it, and which of them began before this and are to stay.
-    ///
-    /// # Errors
-    /// They have to be listed.
-    pub(super) fn old_pods(&self, since: Timestamp, before: Before) -> Result<OldPods<'_>, RestartState> {
-        let seen = self.last_seen().ok_or(Wait::for_event(WaitReason::Facts))?;
-        Ok(OldPods { seen, stale: stale(seen, before), since, before })
-    }
-
-    /// The latest list of pods for this version of the workload.
-    fn last_seen(&self) -> Option<&PodsSeen> {
-        let seen = self.world.pods(self.key)?;
-        (seen.resource_version == self.facts.resource_version).then_some(seen)
-    }
-
-    /// Whether the latest list of pods shows that there is nothing to do above the partition.
-    pub(super) fn is_seen_held(&self, since: Timestamp) -> bool {
-        let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
-        self.pace.strategy == StrategyType::Rollout
-            && self.last_seen().is_some_and(|seen| {
-                let stale = stale(seen, pods::before(since, self.facts.recorded));
-                !stale.is_empty() && is_held(&stale, partition)
-            })
-    }
-}
-
-/// The pods that run old content and are to stay.
-fn stale(seen: &PodsSeen, before: Before) -> Vec<&PodFacts> {
-    let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
-    seen.pods.iter().filter(is_stale).collect()
 }

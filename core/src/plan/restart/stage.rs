@@ -7,17 +7,14 @@
 //! places are free than workloads are due, the first by name have them: plans made at one time, for different
 //! workloads, agree on who goes.
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::{collections::BTreeSet, rc::Rc};
 
 use jiff::Timestamp;
 
 use super::{
-    reach::{declared_reach, standing},
-    restarts::readiness,
+    line::{Line, Lines, Place, Readiness},
+    reach::{declared_reach, staged},
+    readiness::readiness,
     soak::{recent, remembered},
 };
 use crate::{
@@ -26,40 +23,6 @@ use crate::{
     names::{NamespacedName, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage},
 };
-
-/// Whether a workload is to be restarted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// It runs the current content, or nobody restarts it.
-    No,
-    /// Its content is not known yet.
-    Unknown,
-    /// It is, and its pods that have been replaced already fail with the new content.
-    Failed,
-    /// It is, and something else than its turn holds it back.
-    Held,
-    /// It is, and its owner holds back its old pods, by a partition: no workload waits for that.
-    Left,
-    /// It is, and only these monitors' windows hold it back.
-    Ready(BTreeSet<NamespacedName>),
-}
-
-/// What one look at a world found out about the workloads of monitors, kept for the next question of the same
-/// look: a status asks for each of them.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
-    due: RefCell<BTreeMap<WorkloadKey, Readiness>>,
-    lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
-}
-
-/// One workload in the line, in which they come by group, and by name.
-#[derive(Debug)]
-struct Place {
-    group: usize,
-    key: WorkloadKey,
-    /// How its last restart goes, for those who wait for it.
-    result: RestartResult,
-}
 
 /// Whether it is this workload's turn by what each of these monitors says.
 ///
@@ -117,19 +80,6 @@ pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Ve
     next
 }
 
-/// What the monitors of a workload say about others, where they may act and say something.
-pub(super) fn staged<'w>(
-    world: &'w World,
-    monitors: &'w BTreeSet<NamespacedName>,
-) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {
-    monitors.iter().filter_map(|name| {
-        let facts = world.monitors().get(name)?;
-        let compiled = facts.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
-        let may = standing(world, name, facts).is_some_and(Result::is_ok);
-        Some((name, compiled, compiled.stage.as_ref().filter(|_| may)?))
-    })
-}
-
 impl Lines {
     fn due(&self, world: &World, key: &WorkloadKey, now: Timestamp) -> Readiness {
         if let Some(due) = self.due.borrow().get(key) {
@@ -138,39 +88,6 @@ impl Lines {
         let due = readiness(world, key, now);
         self.due.borrow_mut().insert(key.clone(), due.clone());
         due
-    }
-}
-
-/// The workloads of a monitor, in line, and what is asked of them again and again.
-#[derive(Debug)]
-struct Line {
-    places: Vec<Place>,
-    at: BTreeMap<WorkloadKey, usize>,
-    failed: usize,
-    under_way: usize,
-    /// The first group of which one is under way.
-    first_under_way: Option<usize>,
-    front: RefCell<Front>,
-}
-
-/// What is known of which workloads are due, from the front of a line as far as somebody has asked.
-#[derive(Debug, Default)]
-struct Front {
-    /// Up to each place, how many are due and held back by nothing but their turn.
-    ready: Vec<usize>,
-    /// The first one that is due, for whatever reason it does not go, and its group.
-    first_due: Option<(usize, usize)>,
-}
-
-impl Line {
-    fn of(mut places: Vec<Place>) -> Self {
-        places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
-        let failed = places.iter().filter(|place| matches!(place.result, RestartResult::Failed(_))).count();
-        let under_way = places.iter().filter(|place| place.result == RestartResult::UnderWay).count();
-        let first_under_way = places.iter().find(|place| place.result == RestartResult::UnderWay);
-        let first_under_way = first_under_way.map(|place| place.group);
-        let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
-        Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
     }
 }
 

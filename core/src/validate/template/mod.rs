@@ -3,6 +3,7 @@
 mod literal;
 mod manifest;
 mod node;
+mod object;
 mod order;
 mod references;
 mod render;
@@ -15,18 +16,17 @@ mod visible;
 use std::{collections::BTreeSet, time::Duration};
 
 use copyrator_cel::{Environment, Type};
+pub use object::CompiledObject;
 pub use render::{Instance, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 
 use self::{
     literal::Place,
-    node::{Compiler, Formula, Node},
+    node::{Compiler, Node},
+    object::pods_of,
 };
 use super::{CompiledTarget, Globs, Selector, invalid};
-use crate::api::{
-    ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Recreate, Span,
-    TemplateObject,
-};
+use crate::api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Span};
 
 /// How many objects a template has at most, and how many problems are told of.
 const MOST_OBJECTS: usize = 32;
@@ -80,24 +80,6 @@ pub enum Instances {
     },
 }
 
-/// One object of a template.
-#[derive(Debug)]
-pub struct CompiledObject {
-    /// The name by which expressions read it.
-    pub id: String,
-    /// Its group and version.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Whether it is made anew where no update can change it.
-    pub recreate: Recreate,
-    include: Option<Formula>,
-    name: Node,
-    body: Node,
-    /// The variable with its pods.
-    pods: String,
-}
-
 impl CompiledTemplate {
     /// Compiles a spec.
     ///
@@ -118,7 +100,9 @@ impl CompiledTemplate {
         let for_objects = spec.for_each.objects.is_some();
         let objects = spec.objects.iter().enumerate();
         let mut objects: Vec<CompiledObject> = objects
-            .map(|(index, one)| object(&format!("spec.objects[{index}]"), one, for_objects, &mut compiler))
+            .map(|(index, one)| {
+                CompiledObject::compile(&format!("spec.objects[{index}]"), one, for_objects, &mut compiler)
+            })
             .collect();
         let status = status(spec, &environment, &mut problems);
         references::ids(&objects, &mut problems);
@@ -159,11 +143,6 @@ fn variables(spec: &CopyratorTemplateSpec) -> Vec<(String, Type)> {
         variables.extend([(id.clone(), Type::Map), (pods_of(id), Type::Any)]);
     }
     variables
-}
-
-/// The variable with the pods of a workload, which an expression reads by the call `pods(id)`.
-fn pods_of(id: &str) -> String {
-    format!("pods({id})")
 }
 
 fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Instances {
@@ -223,34 +202,6 @@ fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     }
 }
 
-fn object(at: &str, spec: &TemplateObject, for_objects: bool, compiler: &mut Compiler<'_>) -> CompiledObject {
-    manifest::check(&format!("{at}.template"), &spec.template, for_objects, compiler.problems);
-    let include = spec
-        .include_when
-        .as_ref()
-        .and_then(|source| compiler.condition(&format!("{at}.includeWhen"), source));
-    let text = |field: &str| spec.template[field].as_str().unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if spec.recreate == Recreate::OnImmutable && ["PersistentVolumeClaim", "StatefulSet"].contains(&&*kind) {
-        let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
-        compiler.problems.push(invalid(&format!("{at}.recreate"), why));
-    }
-    // The name is part of the body, which reports what is wrong with it.
-    let reported = compiler.problems.len();
-    let name = compiler.node(at, &spec.template["metadata"]["name"], Place::Free);
-    compiler.problems.truncate(reported);
-    CompiledObject {
-        id: spec.id.clone(),
-        api_version,
-        kind,
-        recreate: spec.recreate,
-        pods: pods_of(&spec.id),
-        include,
-        name,
-        body: compiler.object(&format!("{at}.template"), &spec.template),
-    }
-}
-
 fn status(
     spec: &CopyratorTemplateSpec,
     environment: &Environment,
@@ -263,18 +214,6 @@ fn status(
     let fields: Value = fields.clone().into_iter().collect();
     // A status gives nobody a right.
     Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, Place::Free))
-}
-
-impl CompiledObject {
-    /// The expressions that decide whether and how it is.
-    fn formulas(&self) -> impl Iterator<Item = &Formula> {
-        self.include.iter().chain(self.body.formulas())
-    }
-
-    /// Whether an expression reads this object, or its pods.
-    fn is_read_by(&self, formula: &Formula) -> bool {
-        formula.expression.reads(&self.id) || formula.expression.reads(&self.pods)
-    }
 }
 
 fn span(at: &str, span: Option<&Span>, problems: &mut Vec<Problem>) -> Option<Duration> {

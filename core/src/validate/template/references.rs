@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    CompiledObject,
     manifest::group,
     node::{Formula, Node},
+    object::CompiledObject,
     order::order,
 };
 use crate::{

@@ -1,0 +1,122 @@
+//! The plan of one slot: how it stands, and the one write to make.
+
+use jiff::Timestamp;
+
+use super::{claims::Inert, intent::Intent, problem::CopyProblem};
+use crate::{
+    model::{ForeignField, ObjectFacts},
+    names::{NamespacedName, ObjectKey},
+    plan::Need,
+};
+
+/// The plan of one slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotPlan {
+    /// The state of the slot before the action.
+    pub state: SlotState,
+    /// The rule that the slot belongs to; `None` where it belongs to none.
+    pub rule: Option<NamespacedName>,
+    /// The one write to make.
+    pub action: Option<CopyAction>,
+    /// What must be fetched before the decision can be made.
+    pub needs: Vec<Need>,
+    /// When to plan again even if nothing happens.
+    pub recheck: Option<Timestamp>,
+}
+
+impl SlotPlan {
+    /// A slot of this rule that stands so, where nothing is to be done now.
+    pub(super) fn rest(rule: Option<&NamespacedName>, state: SlotState) -> Self {
+        Self { state, rule: rule.cloned(), action: None, needs: Vec::new(), recheck: None }
+    }
+}
+
+/// The state of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// No rule claims the slot, and it has no copy of ours.
+    Nothing,
+    /// The copy is as its rule wants it.
+    Current,
+    /// The copy is missing or outdated, and about to be written.
+    Outdated,
+    /// The copy has an earlier content of its source, and gets the current one not before this time: a source
+    /// that keeps changing spreads more and more slowly.
+    Braked(Timestamp),
+    /// A foreign object occupies the slot, or the last write was refused.
+    Blocked(CopyProblem),
+    /// The rule that claims the slot writes nothing at present.
+    Inert(Inert),
+    /// An orphaned copy, and when it will be deleted.
+    Leaving(Option<Timestamp>),
+    /// An orphaned copy that stays.
+    Kept,
+}
+
+/// UID and resource version of the object that a decision was based on, for preconditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The object's `metadata.uid`.
+    pub uid: Box<str>,
+    /// The object's `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+}
+
+impl Version {
+    /// The version that the world knows.
+    pub fn of(facts: &ObjectFacts) -> Self {
+        Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
+    }
+}
+
+/// One write to one slot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopyAction {
+    /// Create or update the copy.
+    Write(Box<CopyWrite>),
+    /// Note on an orphaned copy when it will be deleted.
+    MarkRemoval(Version, Timestamp),
+    /// Remove that note: a rule claims the copy again.
+    Unmark(Version),
+    /// Note on the copy the definition under which its rule exists; the copy names another one.
+    Vouch(Version, Box<str>),
+    /// Delete the orphaned copy.
+    Delete(Version),
+    /// Remove our marks: the object stays as an ordinary one.
+    Release(Version),
+}
+
+impl CopyAction {
+    /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
+    /// `kubectl delete crd` looks like the deletion of every rule.
+    pub fn removes(&self) -> bool {
+        matches!(self, Self::MarkRemoval(..) | Self::Delete(_) | Self::Release(_))
+    }
+}
+
+/// One write of a copy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyWrite {
+    /// The object to copy from.
+    pub source: ObjectKey,
+    /// The version of the source that the intent was made from.
+    pub source_version: Version,
+    /// The keys, metadata and marks that the copy is to have.
+    pub intent: Intent,
+    /// The version of the existing object; `None` where the write must create it.
+    pub replaces: Option<Version>,
+    /// Whether the object has owners, which must be removed first: it would be deleted with them.
+    pub disown: bool,
+    /// Fields to null before the apply.
+    pub surplus: Vec<ForeignField>,
+    /// For a foreign object: the fields of its content that we take ownership of first, so that the apply
+    /// decides about all of them.
+    pub take_over: Option<Vec<ForeignField>>,
+    /// Whether to delete and recreate the object, because the API server refused the update as impossible.
+    pub anew: bool,
+    /// The content that the copy has now, if the write does nothing but follow its source. Such writes count
+    /// as a spread ([`super::spread`]).
+    pub follows: Option<String>,
+    /// UID of the definition under which the rule exists.
+    pub definition: Option<Box<str>>,
+}

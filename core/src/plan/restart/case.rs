@@ -1,0 +1,198 @@
+//! One workload, and everything that has to be known of it to decide whether it restarts.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    applied::{Applied, RecordDiff},
+    brake::{Pace, Wait},
+    inputs::{InputDigest, Inputs},
+    line::Lines,
+    nudge::is_nudged,
+    pods::{self, Before, LOOK_AGAIN},
+    reach::staged,
+    retry::not_again_yet,
+    soak,
+    state::{Failure, RestartState},
+    workload_plan::WorkloadPlan,
+};
+use crate::{
+    api::StrategyType,
+    model::{
+        LostRecord, PodFacts, PodsSeen, RestartResult, Rollout, RolloutFault, WaitReason, WorkloadFacts,
+        World,
+    },
+    names::WorkloadKey,
+};
+
+/// One workload, and everything that has to be known of it to decide.
+pub(super) struct Case<'w> {
+    pub(super) world: &'w World,
+    pub(super) lines: &'w Lines,
+    pub(super) key: &'w WorkloadKey,
+    pub(super) facts: &'w WorkloadFacts,
+    pub(super) inputs: Inputs<'w>,
+    pub(super) pace: Pace,
+    pub(super) content: InputDigest,
+    pub(super) applied: Option<Applied<'w>>,
+    pub(super) now: Timestamp,
+}
+
+impl<'w> Case<'w> {
+    /// What has to be known to decide; or the plan, where it is not, or where there is nothing to decide.
+    pub(super) fn of(
+        world: &'w World,
+        lines: &'w Lines,
+        key: &'w WorkloadKey,
+        now: Timestamp,
+    ) -> Result<Self, Box<WorkloadPlan>> {
+        let wait = |reason| Err(Box::new(Wait::for_event(reason).into()));
+        let rest = |state| Err(Box::new(WorkloadPlan::rest(state)));
+        let Some(digest_key) = world.key().filter(|_| world.is_complete()) else {
+            return wait(WaitReason::Starting);
+        };
+        let namespace_stays = !world.namespaces().get(&key.namespace).is_some_and(|facts| facts.terminating);
+        let facts = world.workloads().get(key).filter(|facts| !facts.deleting && namespace_stays);
+        let Some(facts) = facts else { return rest(RestartState::Unwatched) };
+        let inputs = Inputs::of(world, key, facts);
+        if inputs.pending {
+            // Deciding without this monitor's objects would write a label now and another one in a moment.
+            return wait(WaitReason::Authority);
+        }
+        let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
+            let refused = inputs.refused.map(RestartState::Unauthorized);
+            return rest(refused.unwrap_or(RestartState::Unwatched));
+        };
+        let Some(content) = inputs.content(world, digest_key) else {
+            return Err(Box::new(WorkloadPlan::need(inputs.needs(world))));
+        };
+        let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
+        Ok(Self { world, lines, key, facts, inputs, pace, content, applied, now })
+    }
+
+    /// How the record differs from what is there now; where somebody took the record away, it is to be
+    /// written again, and a rollout of ours that went with it is to be done again.
+    pub(super) fn difference(&self) -> Option<RecordDiff> {
+        let difference = self.applied.map(|applied| applied.differs(&self.content))?;
+        Some(match (difference, self.world.lost_record(self.key), self.content.changed_at) {
+            (RecordDiff::Nothing, Some(LostRecord::Rollout), Some(since)) => RecordDiff::Content(since),
+            (RecordDiff::Nothing, Some(_), _) => RecordDiff::Scope,
+            (difference, ..) => difference,
+        })
+    }
+}
+
+impl Case<'_> {
+    /// Why nobody restarts it, no matter who asks.
+    pub(super) fn stopped(&self) -> Option<RestartState> {
+        if self.facts.rollout == Rollout::Paused {
+            return Some(RestartState::Paused);
+        }
+        let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
+        (self.world.settings().annotations && says_no).then_some(RestartState::OptedOut)
+    }
+
+    /// An attempt for this very content was refused: tried again when its time has come.
+    pub(super) fn tried(&self) -> Option<WorkloadPlan> {
+        let attempt = self.world.memory().workload(self.key).attempt.as_deref()?;
+        let state = not_again_yet(attempt, &self.content.label(), self.now)?;
+        Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
+    }
+
+    /// Since when something is missing, as far as that is remembered.
+    pub(super) fn missing_since(&self) -> Timestamp {
+        self.world.memory().workload(self.key).missing_since.unwrap_or(self.now)
+    }
+
+    /// It runs changed content and has failed, so that others wait.
+    pub(super) fn stage_failed(&self, fault: RolloutFault) -> RestartState {
+        let is_other = |content: &&str| *content != self.content.digest;
+        let recorded = self.facts.track.last_good.as_deref().filter(is_other);
+        let last_good = self.facts.last_good().filter(is_other).or(recorded).map(str::to_owned);
+        RestartState::Failed(Failure::Stage { fault, content: self.content.digest.clone(), last_good })
+    }
+
+    /// How long it must stay ready before others follow, where others wait for it.
+    pub(super) fn soak(&self) -> Option<Duration> {
+        staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
+    }
+
+    /// A rollout of ours is remembered to fail.
+    pub(super) fn is_known_to_fail(&self) -> bool {
+        matches!(soak::remembered(self.world, self.key, self.facts), Some(RestartResult::Failed(_)))
+    }
+
+    /// Whether somebody has said `restart-now` since the change, and since the last restart.
+    pub(super) fn is_nudged(&self, since: Timestamp, last: Option<Timestamp>) -> bool {
+        self.inputs.monitors.iter().any(|monitor| is_nudged(self.world, monitor, since, last))
+    }
+
+    /// Whether pods are removed one by one, and not replaced by their controller.
+    pub(super) fn removes_pods(&self) -> bool {
+        self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete
+    }
+
+    /// Whether the controller rolls this very content out, down to a partition.
+    pub(super) fn is_partitioned_for_this(&self) -> bool {
+        let is_stamped = self.facts.stamped_for() == Some(&*self.content.digest);
+        is_stamped && matches!(self.facts.rollout, Rollout::Partitioned(_))
+    }
+
+    /// The pod that goes next.
+    ///
+    /// # Errors
+    /// Too few pods serve.
+    pub(super) fn next<'p>(&self, pods: &OldPods<'p>) -> Result<&'p PodFacts, Wait> {
+        let unready = Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN));
+        pods::next_of_workload(self.facts, self.key.kind, pods.seen, &pods.stale).ok_or(unready)
+    }
+
+    /// Its pods as last listed for this version of it, and which of them began before this and are to stay.
+    ///
+    /// # Errors
+    /// They have to be listed.
+    pub(super) fn old_pods(&self, since: Timestamp, before: Before) -> Result<OldPods<'_>, RestartState> {
+        let seen = self.last_seen().ok_or(Wait::for_event(WaitReason::Facts))?;
+        Ok(OldPods { seen, stale: stale(seen, before), since, before })
+    }
+
+    /// The latest list of pods for this version of the workload.
+    fn last_seen(&self) -> Option<&PodsSeen> {
+        let seen = self.world.pods(self.key)?;
+        (seen.resource_version == self.facts.resource_version).then_some(seen)
+    }
+
+    /// Whether the latest list of pods shows that there is nothing to do above the partition.
+    pub(super) fn is_seen_held(&self, since: Timestamp) -> bool {
+        let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
+        self.pace.strategy == StrategyType::Rollout
+            && self.last_seen().is_some_and(|seen| {
+                let stale = stale(seen, pods::before(since, self.facts.recorded));
+                !stale.is_empty() && is_held(&stale, partition)
+            })
+    }
+}
+
+/// The pods of a workload, and which of them run old content.
+pub(super) struct OldPods<'p> {
+    /// All of them, as last listed.
+    pub(super) seen: &'p PodsSeen,
+    /// Those that run old content and are to stay.
+    pub(super) stale: Vec<&'p PodFacts>,
+    /// Since when they are to be replaced.
+    pub(super) since: Timestamp,
+    /// They began before this.
+    pub(super) before: Before,
+}
+
+/// Whether the owner's partition keeps all of these pods.
+pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
+    stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
+}
+
+/// The pods that run old content and are to stay.
+fn stale(seen: &PodsSeen, before: Before) -> Vec<&PodFacts> {
+    let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
+    seen.pods.iter().filter(is_stale).collect()
+}

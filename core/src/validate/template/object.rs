@@ -1,0 +1,83 @@
+//! One object of a template: what its manifest says, and which expressions it holds.
+
+use super::{
+    literal::Place,
+    manifest,
+    node::{Compiler, Formula, Node},
+};
+use crate::{
+    api::{Recreate, TemplateObject},
+    validate::invalid,
+};
+
+/// One object of a template.
+#[derive(Debug)]
+pub struct CompiledObject {
+    /// The name by which expressions read it.
+    pub id: String,
+    /// Its group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether it is made anew where no update can change it.
+    pub recreate: Recreate,
+    pub(super) include: Option<Formula>,
+    pub(super) name: Node,
+    pub(super) body: Node,
+    /// The variable with its pods.
+    pub(super) pods: String,
+}
+
+impl CompiledObject {
+    /// Compiles one object. `at` is its path in the spec, for problems; `for_objects` is whether it is rendered for
+    /// objects.
+    pub(super) fn compile(
+        at: &str,
+        spec: &TemplateObject,
+        for_objects: bool,
+        compiler: &mut Compiler<'_>,
+    ) -> Self {
+        manifest::check(&format!("{at}.template"), &spec.template, for_objects, compiler.problems);
+        let include = spec
+            .include_when
+            .as_ref()
+            .and_then(|source| compiler.condition(&format!("{at}.includeWhen"), source));
+        let text = |field: &str| spec.template[field].as_str().unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if spec.recreate == Recreate::OnImmutable
+            && ["PersistentVolumeClaim", "StatefulSet"].contains(&&*kind)
+        {
+            let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
+            compiler.problems.push(invalid(&format!("{at}.recreate"), why));
+        }
+        // The name is part of the body, which reports what is wrong with it.
+        let reported = compiler.problems.len();
+        let name = compiler.node(at, &spec.template["metadata"]["name"], Place::Free);
+        compiler.problems.truncate(reported);
+        Self {
+            id: spec.id.clone(),
+            api_version,
+            kind,
+            recreate: spec.recreate,
+            pods: pods_of(&spec.id),
+            include,
+            name,
+            body: compiler.object(&format!("{at}.template"), &spec.template),
+        }
+    }
+
+    /// The expressions that decide whether and how it is.
+    pub(super) fn formulas(&self) -> impl Iterator<Item = &Formula> {
+        self.include.iter().chain(self.body.formulas())
+    }
+
+    /// Whether an expression reads this object, or its pods.
+    pub(super) fn is_read_by(&self, formula: &Formula) -> bool {
+        formula.expression.reads(&self.id) || formula.expression.reads(&self.pods)
+    }
+}
+
+/// The variable with the pods of a workload, which an expression reads by the call `pods(id)`.
+pub(super) fn pods_of(id: &str) -> String {
+    format!("pods({id})")
+}

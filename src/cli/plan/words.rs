@@ -1,0 +1,48 @@
+//! The words that lines of a plan share: the sign of what happens, the names of what changes, and numbers.
+
+use crate::{
+    explain::{Course, Difference},
+    marks::DIGEST,
+};
+
+/// The sign of a line; the command's help explains them.
+pub(super) fn sign(course: Course) -> char {
+    match course {
+        Course::Create => '+',
+        Course::Change => '~',
+        Course::Remove => '-',
+        Course::Refuse => '!',
+        Course::Unknown => '?',
+        Course::Wait => '.',
+        Course::Current => '=',
+    }
+}
+
+/// The names of changes: `keys: +new ~other -old; labels: team; type`.
+pub(super) fn difference(changes: &Difference) -> String {
+    if changes.is_about_digest_only() {
+        return "labels or annotations that the rule does not set any more".into();
+    }
+    let signed =
+        |sign: char, keys: &[String]| keys.iter().map(|key| format!("{sign}{key}")).collect::<Vec<_>>();
+    let keys = [
+        signed('+', &changes.keys_added),
+        signed('~', &changes.keys_changed),
+        signed('-', &changes.keys_removed),
+    ];
+    let parts = [
+        ("keys: ", keys.concat()),
+        ("labels: ", changes.labels.clone()),
+        // These follow from the other changes.
+        ("annotations: ", changes.annotations.iter().filter(|key| *key != DIGEST).cloned().collect()),
+        ("", changes.fields.clone()),
+    ];
+    let named = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let named: Vec<String> = named.map(|(what, names)| format!("{what}{}", names.join(" "))).collect();
+    if named.is_empty() { "who wrote it".into() } else { named.join("; ") }
+}
+
+/// A number, and what is counted in the singular or the plural: `1 copy`, `2 copies`.
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
