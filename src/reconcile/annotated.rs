@@ -36,24 +36,14 @@ struct Grant {
 
 /// Reconciles what is said of rules and monitors that annotations declare.
 pub(super) struct AnnotatedHandler {
-    context: Context,
-    pace: Arc<StatusPace>,
-    copies: CopyWriter,
-    reporter: Reporter,
-    tallies: Arc<Tallies>,
+    pub(super) context: Context,
+    pub(super) pace: Arc<StatusPace>,
+    pub(super) copies: CopyWriter,
+    pub(super) reporter: Reporter,
+    pub(super) tallies: Arc<Tallies>,
 }
 
 impl AnnotatedHandler {
-    pub(super) fn new(
-        context: Context,
-        pace: Arc<StatusPace>,
-        copies: CopyWriter,
-        reporter: Reporter,
-        tallies: Arc<Tallies>,
-    ) -> Self {
-        Self { context, pace, copies, reporter, tallies }
-    }
-
     pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName, source: &ObjectKey) -> Again {
         let (report, uid) = {
             let world = self.context.world();

@@ -17,15 +17,11 @@ pub(super) type News = Vec<Cause>;
 /// Tells people why something restarts, and of what keeps it from restarting.
 #[derive(Clone)]
 pub(super) struct Announcer {
-    context: Context,
-    reporter: Reporter,
+    pub(super) context: Context,
+    pub(super) reporter: Reporter,
 }
 
 impl Announcer {
-    pub(super) fn new(context: Context, reporter: Reporter) -> Self {
-        Self { context, reporter }
-    }
-
     /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the
     /// restart, after which it is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {

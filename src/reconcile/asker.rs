@@ -17,21 +17,13 @@ use crate::{
 
 /// Asks what the world does not know of an identity's rights.
 pub(super) struct Asker {
-    context: Context,
-    authorizer: Arc<dyn Authorizer>,
+    pub(super) context: Context,
+    pub(super) authorizer: Arc<dyn Authorizer>,
     /// Writers of other namespaces' ServiceAccounts that count all the same.
-    trusted_writers: TrustedWriters,
+    pub(super) trusted_writers: TrustedWriters,
 }
 
 impl Asker {
-    pub(super) fn new(
-        context: Context,
-        authorizer: Arc<dyn Authorizer>,
-        trusted_writers: TrustedWriters,
-    ) -> Self {
-        Self { context, authorizer, trusted_writers }
-    }
-
     /// Asks whether the rule's identity may do what it declares, unless that is known.
     ///
     /// # Errors

@@ -10,15 +10,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Reconciles the Secret with the key.
 pub(super) struct DigestKeyHandler {
-    context: Context,
-    keeper: KeyKeeper,
+    pub(super) context: Context,
+    pub(super) keeper: KeyKeeper,
 }
 
 impl DigestKeyHandler {
-    pub(super) fn new(context: Context, keeper: KeyKeeper) -> Self {
-        Self { context, keeper }
-    }
-
     pub(super) async fn handle(&self) -> Again {
         let Some(key) = self.context.world().key().cloned() else { return Again::OnChange };
         match self.keeper.keep(&key).await {

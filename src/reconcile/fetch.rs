@@ -41,17 +41,13 @@ pub(super) enum FetchError {
 
 /// Fetches content, pods and answers about rights.
 pub(super) struct Fetcher {
-    context: Context,
-    client: Client,
-    contents: Arc<Contents>,
-    asker: Arc<Asker>,
+    pub(super) context: Context,
+    pub(super) client: Client,
+    pub(super) contents: Arc<Contents>,
+    pub(super) asker: Arc<Asker>,
 }
 
 impl Fetcher {
-    pub(super) fn new(context: Context, client: Client, contents: Arc<Contents>, asker: Arc<Asker>) -> Self {
-        Self { context, client, contents, asker }
-    }
-
     pub(super) async fn fetch(&self, needs: &[Need]) -> Result<Fetched, FetchError> {
         let mut fetched = Fetched::All;
         for need in needs {

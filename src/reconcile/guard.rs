@@ -16,17 +16,13 @@ use crate::{
 
 /// Judges copies before they are written.
 pub(super) struct CopyGuard {
-    context: Context,
-    contents: Arc<Contents>,
+    pub(super) context: Context,
+    pub(super) contents: Arc<Contents>,
     /// The user name that writes copies.
-    account: String,
+    pub(super) account: String,
 }
 
 impl CopyGuard {
-    pub(super) fn new(context: Context, contents: Arc<Contents>, account: String) -> Self {
-        Self { context, contents, account }
-    }
-
     /// What comes of a write that must not be made: a policy refuses what the copy would be, or it cannot be
     /// judged now.
     pub(super) async fn refusal(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {

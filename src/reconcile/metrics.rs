@@ -48,8 +48,8 @@ impl Tallies {
 /// bound.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    context: Context,
-    tallies: Arc<Tallies>,
+    pub(super) context: Context,
+    pub(super) tallies: Arc<Tallies>,
 }
 
 impl Collector for Snapshot {
@@ -85,10 +85,6 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn new(context: Context, tallies: Arc<Tallies>) -> Self {
-        Self { context, tallies }
-    }
-
     /// A process that does not lead sees rollouts too, and counts none: otherwise there would seem to be one
     /// for each replica.
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {

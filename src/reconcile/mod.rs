@@ -143,58 +143,75 @@ impl Reconciler {
         } = handles;
         let shared = || context.clone();
         let contents = Arc::new(Contents::new(client.clone()));
-        let asker = Arc::new(Asker::new(shared(), authorizer, trusted_writers));
-        let fetcher = Fetcher::new(shared(), client.clone(), contents.clone(), asker.clone());
-        let planner = Arc::new(Planner::new(shared(), fetcher));
+        let asker = Arc::new(Asker { context: shared(), authorizer, trusted_writers });
+        let fetcher = Fetcher {
+            context: shared(),
+            client: client.clone(),
+            contents: contents.clone(),
+            asker: asker.clone(),
+        };
+        let planner = Arc::new(Planner { context: shared(), fetcher });
         let pace = Arc::new(StatusPace::new(shared()));
         let (lag, tallies) = (Arc::new(Lag::default()), Arc::new(Tallies::default()));
-        let announcer = Announcer::new(shared(), reporter.clone());
+        let announcer = Announcer { context: shared(), reporter: reporter.clone() };
         let copies = CopyWriter::new(writer.clone(), contents.clone());
         let restarter = Restarter::new(writer.clone());
-        let pods = SelectedPods::new(
-            shared(),
-            planner.clone(),
-            restarter.clone(),
-            copies.clone(),
-            writer.clone(),
-            announcer.clone(),
-            reporter.clone(),
-        );
+        let guard = CopyGuard { context: shared(), contents: contents.clone(), account };
+        let pods = SelectedPods {
+            context: shared(),
+            planner: planner.clone(),
+            restarter: restarter.clone(),
+            copies: copies.clone(),
+            writer: writer.clone(),
+            announcer: announcer.clone(),
+            reporter: reporter.clone(),
+        };
         Self {
-            slots: SlotHandler::new(
-                shared(),
-                planner.clone(),
-                CopyGuard::new(shared(), contents.clone(), account),
-                copies.clone(),
+            slots: SlotHandler {
+                context: shared(),
+                planner: planner.clone(),
+                guard,
+                copies: copies.clone(),
                 definitions,
-                reporter.clone(),
-                lag.clone(),
-            ),
-            rules: RuleHandler::new(shared(), asker.clone()),
-            workloads: WorkloadHandler::new(
-                shared(),
+                reporter: reporter.clone(),
+                lag: lag.clone(),
+            },
+            rules: RuleHandler { context: shared(), asker: asker.clone() },
+            workloads: WorkloadHandler {
+                context: shared(),
                 planner,
                 restarter,
-                announcer.clone(),
-                reporter.clone(),
-            ),
-            monitors: MonitorHandler::new(shared(), asker, pods),
-            statuses: StatusHandler::new(
-                shared(),
-                pace.clone(),
-                writer.clone(),
-                announcer.clone(),
-                reporter.clone(),
-                tallies.clone(),
-            ),
-            annotated: AnnotatedHandler::new(shared(), pace.clone(), copies, reporter, tallies.clone()),
-            source_index: SourceIndexHandler::new(shared(), pace.clone(), contents.clone(), writer),
+                announcer: announcer.clone(),
+                reporter: reporter.clone(),
+            },
+            monitors: MonitorHandler { context: shared(), asker, pods },
+            statuses: StatusHandler {
+                context: shared(),
+                pace: pace.clone(),
+                writer: writer.clone(),
+                announcer: announcer.clone(),
+                reporter: reporter.clone(),
+                tallies: tallies.clone(),
+            },
+            annotated: AnnotatedHandler {
+                context: shared(),
+                pace: pace.clone(),
+                copies,
+                reporter,
+                tallies: tallies.clone(),
+            },
+            source_index: SourceIndexHandler {
+                context: shared(),
+                pace: pace.clone(),
+                contents: contents.clone(),
+                writer,
+            },
             hooks: HooksHandler::new(shared(), client.clone(), hooks),
-            digest_key: DigestKeyHandler::new(shared(), digest_key),
+            digest_key: DigestKeyHandler { context: shared(), keeper: digest_key },
             announcer,
             scanner: Scanner::new(shared(), client.clone()),
-            verifier: Verifier::new(shared(), client.clone()),
-            stamps: StampCheck::new(shared(), client),
+            verifier: Verifier { context: shared(), client: client.clone() },
+            stamps: StampCheck { context: shared(), client },
             pace,
             lag,
             tallies,
@@ -206,7 +223,7 @@ impl Reconciler {
     /// Adds what is known of keys, copies and restarts to a registry.
     pub(crate) fn register(&self, metrics: &mut Registry) {
         self.lag.register(metrics);
-        let snapshot = Snapshot::new(self.context.clone(), self.tallies.clone());
+        let snapshot = Snapshot { context: self.context.clone(), tallies: self.tallies.clone() };
         metrics.register_collector(Box::new(snapshot));
     }
 

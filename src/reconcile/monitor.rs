@@ -20,16 +20,12 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles what monitors are allowed, and the pods that they find themselves.
 pub(super) struct MonitorHandler {
-    context: Context,
-    asker: Arc<Asker>,
-    pods: SelectedPods,
+    pub(super) context: Context,
+    pub(super) asker: Arc<Asker>,
+    pub(super) pods: SelectedPods,
 }
 
 impl MonitorHandler {
-    pub(super) fn new(context: Context, asker: Arc<Asker>, pods: SelectedPods) -> Self {
-        Self { context, asker, pods }
-    }
-
     pub(super) async fn handle(&self, monitor: &NamespacedName) -> Again {
         let before = self.context.world().monitor_authority(monitor).cloned();
         let settled = self.asker.monitor(monitor).await;

@@ -15,15 +15,11 @@ use crate::{
 
 /// Reconciles what rules are allowed.
 pub(super) struct RuleHandler {
-    context: Context,
-    asker: Arc<Asker>,
+    pub(super) context: Context,
+    pub(super) asker: Arc<Asker>,
 }
 
 impl RuleHandler {
-    pub(super) fn new(context: Context, asker: Arc<Asker>) -> Self {
-        Self { context, asker }
-    }
-
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
         let queue = self.context.queue();
         let before = self.context.world().rule_authority(rule).cloned();

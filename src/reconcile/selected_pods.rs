@@ -49,28 +49,16 @@ impl Recorded {
 
 /// Reconciles the pods that monitors find themselves.
 pub(super) struct SelectedPods {
-    context: Context,
-    planner: Arc<Planner>,
-    restarter: Restarter,
-    copies: CopyWriter,
-    writer: Writer,
-    announcer: Announcer,
-    reporter: Reporter,
+    pub(super) context: Context,
+    pub(super) planner: Arc<Planner>,
+    pub(super) restarter: Restarter,
+    pub(super) copies: CopyWriter,
+    pub(super) writer: Writer,
+    pub(super) announcer: Announcer,
+    pub(super) reporter: Reporter,
 }
 
 impl SelectedPods {
-    pub(super) fn new(
-        context: Context,
-        planner: Arc<Planner>,
-        restarter: Restarter,
-        copies: CopyWriter,
-        writer: Writer,
-        announcer: Announcer,
-        reporter: Reporter,
-    ) -> Self {
-        Self { context, planner, restarter, copies, writer, announcer, reporter }
-    }
-
     /// The monitor's authority was settled just now.
     pub(super) async fn reconcile(&self, monitor: &NamespacedName) -> Again {
         let planned = self

@@ -64,15 +64,11 @@ pub(super) enum Unplanned<P> {
 
 /// Plans, and fetches what plans lack.
 pub(super) struct Planner {
-    context: Context,
-    fetcher: Fetcher,
+    pub(super) context: Context,
+    pub(super) fetcher: Fetcher,
 }
 
 impl Planner {
-    pub(super) fn new(context: Context, fetcher: Fetcher) -> Self {
-        Self { context, fetcher }
-    }
-
     /// A plan that lacks nothing.
     pub(super) async fn planned<P: Plan>(
         &self,

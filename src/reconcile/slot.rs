@@ -28,29 +28,17 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles copies.
 pub(super) struct SlotHandler {
-    context: Context,
-    planner: Arc<Planner>,
-    guard: CopyGuard,
-    copies: CopyWriter,
+    pub(super) context: Context,
+    pub(super) planner: Arc<Planner>,
+    pub(super) guard: CopyGuard,
+    pub(super) copies: CopyWriter,
     /// Whether our own kinds are there to stay.
-    definitions: Definitions,
-    reporter: Reporter,
-    lag: Arc<Lag>,
+    pub(super) definitions: Definitions,
+    pub(super) reporter: Reporter,
+    pub(super) lag: Arc<Lag>,
 }
 
 impl SlotHandler {
-    pub(super) fn new(
-        context: Context,
-        planner: Arc<Planner>,
-        guard: CopyGuard,
-        copies: CopyWriter,
-        definitions: Definitions,
-        reporter: Reporter,
-        lag: Arc<Lag>,
-    ) -> Self {
-        Self { context, planner, guard, copies, definitions, reporter, lag }
-    }
-
     pub(super) async fn handle(&self, slot: &ObjectKey) -> Again {
         let plan = match self.planner.planned(|world, now| plan_slot(world, slot, now)).await {
             Ok(plan) => plan,

@@ -18,22 +18,13 @@ use crate::{
 
 /// Reconciles the ConfigMap with the index.
 pub(super) struct SourceIndexHandler {
-    context: Context,
-    pace: Arc<StatusPace>,
-    contents: Arc<Contents>,
-    writer: Writer,
+    pub(super) context: Context,
+    pub(super) pace: Arc<StatusPace>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) writer: Writer,
 }
 
 impl SourceIndexHandler {
-    pub(super) fn new(
-        context: Context,
-        pace: Arc<StatusPace>,
-        contents: Arc<Contents>,
-        writer: Writer,
-    ) -> Self {
-        Self { context, pace, contents, writer }
-    }
-
     pub(super) async fn handle(&self, key: &Key) -> Again {
         let (at, index) = {
             let world = self.context.world();

@@ -12,15 +12,11 @@ use crate::{
 
 /// Tries whether the API server believes a forged stamp.
 pub(super) struct StampCheck {
-    context: Context,
-    client: Client,
+    pub(super) context: Context,
+    pub(super) client: Client,
 }
 
 impl StampCheck {
-    pub(super) fn new(context: Context, client: Client) -> Self {
-        Self { context, client }
-    }
-
     /// Looks whether stamps on annotations are kept honest; where they are from now on, every object that
     /// asks for copies or restarts by annotation is looked at again. Says whether they are, so that there is
     /// no hurry to look again.

@@ -32,26 +32,15 @@ use crate::{
 
 /// Reconciles the statuses of rules, monitors and policies.
 pub(super) struct StatusHandler {
-    context: Context,
-    pace: Arc<StatusPace>,
-    writer: Writer,
-    announcer: Announcer,
-    reporter: Reporter,
-    tallies: Arc<Tallies>,
+    pub(super) context: Context,
+    pub(super) pace: Arc<StatusPace>,
+    pub(super) writer: Writer,
+    pub(super) announcer: Announcer,
+    pub(super) reporter: Reporter,
+    pub(super) tallies: Arc<Tallies>,
 }
 
 impl StatusHandler {
-    pub(super) fn new(
-        context: Context,
-        pace: Arc<StatusPace>,
-        writer: Writer,
-        announcer: Announcer,
-        reporter: Reporter,
-        tallies: Arc<Tallies>,
-    ) -> Self {
-        Self { context, pace, writer, announcer, reporter, tallies }
-    }
-
     pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName) -> Again {
         let (uid, before, after) = {
             let world = self.context.world();

@@ -32,15 +32,11 @@ const GIVES_WAY: u32 = 100;
 
 /// Compares copies with their sources by content.
 pub(super) struct Verifier {
-    context: Context,
-    client: Client,
+    pub(super) context: Context,
+    pub(super) client: Client,
 }
 
 impl Verifier {
-    pub(super) fn new(context: Context, client: Client) -> Self {
-        Self { context, client }
-    }
-
     /// Compares every copy with its source by content, and has those looked at that differ.
     pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.

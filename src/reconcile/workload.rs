@@ -30,24 +30,14 @@ const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles workloads: restarts them, or records what they run with.
 pub(super) struct WorkloadHandler {
-    context: Context,
-    planner: Arc<Planner>,
-    restarter: Restarter,
-    announcer: Announcer,
-    reporter: Reporter,
+    pub(super) context: Context,
+    pub(super) planner: Arc<Planner>,
+    pub(super) restarter: Restarter,
+    pub(super) announcer: Announcer,
+    pub(super) reporter: Reporter,
 }
 
 impl WorkloadHandler {
-    pub(super) fn new(
-        context: Context,
-        planner: Arc<Planner>,
-        restarter: Restarter,
-        announcer: Announcer,
-        reporter: Reporter,
-    ) -> Self {
-        Self { context, planner, restarter, announcer, reporter }
-    }
-
     pub(super) async fn handle(&self, workload: &WorkloadKey) -> Again {
         self.announcer.misspelt(workload).await;
         let planned = self.planner.planned(|world, now| {
