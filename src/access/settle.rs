@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{AskError, Authorizer};
 use crate::{
     authority::{Identity, Question, Subject, refusal, too_many},
-    model::Authority,
+    model::{Authority, Refusal, RefusalReason},
     names::NamespacedName,
 };
 
@@ -17,9 +17,6 @@ const AT_ONCE: usize = 8;
 
 /// How many questions about single objects or namespaces one object may take.
 pub(crate) const MOST_QUESTIONS: usize = 384;
-
-/// Reason of an object that would take more questions than [`MOST_QUESTIONS`]; none was asked.
-pub(crate) const TOO_MANY: &str = "TooManyQuestions";
 
 /// The longest refusal in a status, in bytes.
 const LONGEST: usize = 8 << 10;
@@ -47,8 +44,12 @@ pub(crate) async fn settle(
 ) -> Result<Authority, AskError> {
     let answer = match refused(authorizer, questions, most).await? {
         Answers::Refused(none) if none.is_empty() => Ok(()),
-        Answers::Refused(missing) => Err(("Forbidden".into(), refusal(&missing, of, LONGEST))),
-        Answers::TooMany(number) => Err((TOO_MANY.into(), too_many(number, most))),
+        Answers::Refused(missing) => {
+            Err(Refusal { reason: RefusalReason::Forbidden, message: refusal(&missing, of, LONGEST) })
+        }
+        Answers::TooMany(number) => {
+            Err(Refusal { reason: RefusalReason::TooManyQuestions, message: too_many(number, most) })
+        }
     };
     let (uid, generation) = version;
     Ok(Authority {

@@ -15,7 +15,7 @@ use crate::{
     digest::DigestKey,
     explain::{Around, Outlook, RestartOutlook, carry_out, foresee_workload, outlooks, workload_outlook},
     intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
-    model::{Authority, Store, World},
+    model::{Authority, Refusal, RefusalReason, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
     observe::decoded::decode,
     plan::{
@@ -102,7 +102,9 @@ fn put(world: &mut World, mut object: Value) {
         uid,
         generation: 1,
         identity: "user alice".into(),
-        answer: may.then_some(()).ok_or_else(|| ("Forbidden".to_owned(), "alice may not".to_owned())),
+        answer: may
+            .then_some(())
+            .ok_or_else(|| Refusal { reason: RefusalReason::Forbidden, message: "alice may not".to_owned() }),
         asked: now(),
         questions: 0,
         refusals: 0,

@@ -18,10 +18,10 @@ use super::Again;
 use crate::{
     access::{AskError, Authorizer, MOST_QUESTIONS, settle},
     authority::{
-        Identity, IdentityRequired, Question, Subject, TrustedWriters, author, impersonation,
-        monitor_questions, rule_questions_within,
+        Identity, Question, Subject, TrustedWriters, author, impersonation, monitor_questions,
+        rule_questions_within,
     },
-    model::{Authority, Declared, RuleFacts, World},
+    model::{Authority, Declared, Refusal, RefusalReason, RuleFacts, World},
     names::NamespacedName,
     plan::copy::{
         claims::unseen_source,
@@ -113,7 +113,7 @@ impl<'a> Asking<'a> {
         let identity = match Identity::of_stored(&self.of.namespace, self.account, self.annotations, trusted)
         {
             Ok(identity) => identity,
-            Err(required) => return self.refused(&required, now),
+            Err(required) => return self.nobody(required.to_string(), now),
         };
         let known = self.known.filter(|known| self.is_of_this(known));
         if let Some(known) = known {
@@ -133,7 +133,7 @@ impl<'a> Asking<'a> {
         if let Some(account) = self.account.filter(|_| !granted) {
             match author(self.annotations) {
                 Ok(writer) => questions.insert(0, impersonation(&self.of.namespace, account, &writer)),
-                Err(required) => return self.refused(&required, now),
+                Err(required) => return self.nobody(required.to_string(), now),
             }
         }
         let Self { of, uid, generation, .. } = *self;
@@ -156,22 +156,21 @@ impl<'a> Asking<'a> {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
                            wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
                            spec again";
-            let why = (IdentityRequired::REASON.to_owned(), message.to_owned());
-            return Decided::Answer(self.authority("none".into(), Err(why), now));
+            return self.nobody(message.to_owned(), now);
         }
         let message = "the admission policy copyrator-annotations-honest is not in force, so anybody could have written \
                        who asks for this: have an administrator apply what `copyrator crds` prints, then change the \
                        annotation";
-        let why = (IdentityRequired::REASON.to_owned(), message.to_owned());
-        Decided::Answer(self.authority("none".into(), Err(why), now))
+        self.nobody(message.to_owned(), now)
     }
 
-    fn refused(&self, required: &IdentityRequired, now: Timestamp) -> Decided {
-        let why = (IdentityRequired::REASON.to_owned(), required.to_string());
-        Decided::Answer(self.authority("none".into(), Err(why), now))
+    /// Nobody's rights count, and why.
+    fn nobody(&self, message: String, now: Timestamp) -> Decided {
+        let refusal = Refusal { reason: RefusalReason::IdentityRequired, message };
+        Decided::Answer(self.authority("none".into(), Err(refusal), now))
     }
 
-    fn authority(&self, identity: String, answer: Result<(), (String, String)>, now: Timestamp) -> Authority {
+    fn authority(&self, identity: String, answer: Result<(), Refusal>, now: Timestamp) -> Authority {
         let Self { uid, generation, .. } = *self;
         Authority { uid: uid.into(), generation, identity, answer, asked: now, questions: 0, refusals: 0 }
     }
@@ -313,7 +312,11 @@ mod tests {
         asking.decide(&TrustedWriters::default(), |_| Vec::new(), Timestamp::from_second(1_000).unwrap())
     }
 
-    fn known(answer: Result<(), (String, String)>, generation: i64, asked: i64) -> Authority {
+    fn refusal() -> Refusal {
+        Refusal { reason: RefusalReason::Forbidden, message: String::new() }
+    }
+
+    fn known(answer: Result<(), Refusal>, generation: i64, asked: i64) -> Authority {
         let asked = Timestamp::from_second(asked).unwrap();
         Authority {
             uid: "u".into(),
@@ -332,7 +335,7 @@ mod tests {
         assert!(matches!(decide(None, false, Some(&known(Ok(()), 2, 0)), true), Decided::Known));
         assert!(matches!(decide(None, false, Some(&known(Ok(()), 1, 999)), true), Decided::Ask(_)));
         assert!(matches!(decide(None, true, None, true), Decided::Answer(Authority { answer: Ok(()), .. })));
-        let no = || Err(("Forbidden".to_owned(), String::new()));
+        let no = || Err(refusal());
         assert!(matches!(decide(None, false, Some(&known(no(), 2, 990)), true), Decided::Known));
         assert!(matches!(decide(None, false, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
         assert!(matches!(decide(None, true, None, false), Decided::Answer(Authority { answer: Err(_), .. })));
@@ -361,7 +364,7 @@ mod tests {
     #[test]
     fn a_refusal_is_asked_again_ever_more_seldom() {
         let refused = |questions, refusals| {
-            let answer = Err(("Forbidden".to_owned(), String::new()));
+            let answer = Err(refusal());
             holds(&Authority { questions, refusals, ..known(answer, 2, 0) }).as_secs()
         };
         assert_eq!([refused(4, 1), refused(4, 9)], [20, 20], "three minutes of quick tries");
@@ -372,7 +375,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_news_where_it_says_otherwise_and_ages() {
-        let (yes, no) = (known(Ok(()), 2, 10), Err(("Forbidden".to_owned(), String::new())));
+        let (yes, no) = (known(Ok(()), 2, 10), Err(refusal()));
         assert!(!says_otherwise(Some(&yes), Some(&known(Ok(()), 2, 30))));
         assert!(says_otherwise(Some(&yes), Some(&known(no, 2, 30))));
         assert!(says_otherwise(Some(&yes), Some(&known(Ok(()), 3, 30))));

@@ -8,7 +8,8 @@ use copyrator::{
     intake::{AsWritten, object::Slim, watched::Watched},
     marks,
     model::{
-        Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Store, World, WriteFault,
+        Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason,
+        Store, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey},
     plan::{
@@ -297,7 +298,9 @@ pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) 
             return before.is_some();
         }
         Some(Answer::Allowed) | None if server.allows(rule) => Ok(()),
-        Some(Answer::Refused | Answer::Allowed) | None => Err(("Forbidden".to_owned(), "no".to_owned())),
+        Some(Answer::Refused | Answer::Allowed) | None => {
+            Err(Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() })
+        }
     };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority {

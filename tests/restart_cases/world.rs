@@ -12,8 +12,8 @@ use copyrator::{
     digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
         AttemptFailure, Authority, Declared, LastRestart, LostRecord, ObjectFacts, PodFacts, PodRemoved,
-        PodsSeen, Reference, RestartAttempt, RestartResult, Rollout, RolloutFault, Store, TrackRecord,
-        WaitReason, WorkloadFacts, World, WriteFault,
+        PodsSeen, Reference, Refusal, RefusalReason, RestartAttempt, RestartResult, Rollout, RolloutFault,
+        Store, TrackRecord, WaitReason, WorkloadFacts, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{InputDigest, Inputs},

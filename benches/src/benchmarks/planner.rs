@@ -15,7 +15,7 @@ use copyrator::plan::{
 };
 use copyrator::{
     digest::{Fingerprint, KeyPrint},
-    model::{Authority, NamespaceFacts, Store, World},
+    model::{Authority, NamespaceFacts, Refusal, RefusalReason, Store, World},
     names::{Kind, ObjectKey},
 };
 use jiff::Timestamp;
@@ -226,7 +226,9 @@ fn rule(world: &mut World, mut rule: Value, may: bool) {
 
 fn grant(world: &mut World, rule: &copyrator::names::NamespacedName, may: bool) {
     let Some(facts) = world.rules().get(rule) else { return };
-    let answer = may.then_some(()).ok_or_else(|| ("Forbidden".to_owned(), "no".to_owned()));
+    let answer = may
+        .then_some(())
+        .ok_or_else(|| Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() });
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority {
         uid,

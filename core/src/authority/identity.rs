@@ -78,9 +78,6 @@ pub enum IdentityRequired {
 }
 
 impl IdentityRequired {
-    /// The reason for the `Authorized` condition.
-    pub const REASON: &'static str = "IdentityRequired";
-
     /// A message short enough for an admission warning.
     pub fn in_short(&self) -> &'static str {
         "written by another namespace's ServiceAccount: inert until spec.serviceAccountName is set"

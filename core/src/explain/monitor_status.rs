@@ -336,7 +336,7 @@ fn authorization<'w>(
             let message = format!("{identity} was allowed what this monitor declares when it was written");
             (true, "Allowed", message)
         }
-        Err((reason, message)) => (false, reason.as_str(), message.clone()),
+        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
     };
     Some((identity.clone(), says))
 }

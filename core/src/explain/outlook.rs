@@ -208,7 +208,7 @@ fn inert(
         Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
         Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
             Some(known) => match &known.answer {
-                Err((reason, message)) => outlook(Course::Refuse, reason, message.clone()),
+                Err(refusal) => outlook(Course::Refuse, refusal.reason.as_str(), refusal.message.clone()),
                 Ok(()) => outlook(Course::Wait, "AuthorityUnknown", String::new()),
             },
             None => outlook(Course::Unknown, "AuthorityUnknown", "nobody has been asked yet".into()),

@@ -126,8 +126,9 @@ fn forget(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Refusal, RefusalReason};
 
-    fn known(answer: Result<(), (String, String)>, generation: i64, asked: i64) -> Authority {
+    fn known(answer: Result<(), Refusal>, generation: i64, asked: i64) -> Authority {
         let asked = Timestamp::from_second(asked).unwrap();
         Authority {
             uid: "u".into(),
@@ -161,7 +162,7 @@ mod tests {
         }
         let there = facts("u", 2);
         keep(&mut answers, &of, Some(&there), known(Ok(()), 2, 10));
-        let no = || Err(("Forbidden".to_owned(), String::new()));
+        let no = || Err(Refusal { reason: RefusalReason::Forbidden, message: String::new() });
         keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
         assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
         let mut in_a_row = answers.clone();

@@ -34,7 +34,9 @@ pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
-pub use rule::{Authority, Declared, Definition, MonitorFacts, PolicyFacts, RuleFacts};
+pub use rule::{
+    Authority, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason, RuleFacts,
+};
 pub use rules::Rules;
 pub use settings::Settings;
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};

@@ -49,6 +49,45 @@ pub struct Definition {
     pub created: Timestamp,
 }
 
+/// Why the identity of a rule or monitor may not do what it declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The kind of the refusal.
+    pub reason: RefusalReason,
+    /// Which right is missing, and how to give it.
+    pub message: String,
+}
+
+/// The reason of a condition `Authorized` that is false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// It is not known whose rights count.
+    IdentityRequired,
+    /// The API server says that the identity lacks a right.
+    Forbidden,
+    /// The API server was not asked: that would take too many questions.
+    TooManyQuestions,
+}
+
+impl RefusalReason {
+    /// Each reason once.
+    const ALL: [Self; 3] = [Self::IdentityRequired, Self::Forbidden, Self::TooManyQuestions];
+
+    /// The word in conditions.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IdentityRequired => "IdentityRequired",
+            Self::Forbidden => "Forbidden",
+            Self::TooManyQuestions => "TooManyQuestions",
+        }
+    }
+
+    /// The reason that a condition names; a word that only a newer version knows counts as [`Self::Forbidden`].
+    pub fn read(word: &str) -> Self {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Forbidden)
+    }
+}
+
 /// The API server's answer to whether the identity of a rule or monitor may do what it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
@@ -58,8 +97,8 @@ pub struct Authority {
     pub generation: i64,
     /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,
-    /// `Ok`, or the reason and message of the refusal.
-    pub answer: Result<(), (String, String)>,
+    /// Whether it may.
+    pub answer: Result<(), Refusal>,
     /// When the API server was asked. A right that can be withdrawn is relied on for 30 s at most.
     pub asked: Timestamp,
     /// How many questions were asked.

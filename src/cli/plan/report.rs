@@ -363,12 +363,10 @@ fn standing<S, C, T>(
         return (RuleRow { authority, action, reason: "Invalid".into(), message, ..row }, true);
     }
     let row = RuleRow { identity: known.map(|known| known.identity.clone()), ..row };
-    if let Some(Err((reason, message))) = known.map(|known| &known.answer) {
+    if let Some(Err(refusal)) = known.map(|known| &known.answer) {
         let (authority, action) = (Authority::Refused, Some(Course::Refuse));
-        return (
-            RuleRow { authority, action, reason: reason.clone(), message: message.clone(), ..row },
-            true,
-        );
+        let (reason, message) = (refusal.reason.as_str().to_owned(), refusal.message.clone());
+        return (RuleRow { authority, action, reason, message, ..row }, true);
     }
     let (authority, not_asked) = match asked {
         Some(AnswerSource::Reported) => (Authority::AllowedByStatus, String::new()),

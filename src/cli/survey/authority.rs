@@ -11,7 +11,7 @@ use crate::{
     access::{AskError, Authorizer},
     api::speaks_of,
     authority::{Identity, TrustedWriters},
-    model::{Authority, Declared, World},
+    model::{Authority, Declared, Refusal, RefusalReason, World},
     names::NamespacedName,
     reconcile::authority::{Decided, Inquiry, about_monitor, about_rule},
 };
@@ -127,7 +127,10 @@ fn unasked<S, C, T>(
     let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
     match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
         Some(said) if said.status == "True" => (authority(Ok(())), AnswerSource::Reported),
-        Some(said) => (authority(Err((said.reason.clone(), said.message.clone()))), AnswerSource::Reported),
+        Some(said) => {
+            let (reason, message) = (RefusalReason::read(&said.reason), said.message.clone());
+            (authority(Err(Refusal { reason, message })), AnswerSource::Reported)
+        }
         None => (authority(Ok(())), AnswerSource::Assumed(why)),
     }
 }

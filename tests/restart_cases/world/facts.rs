@@ -53,7 +53,7 @@ impl Monitor {
         world.set_monitor(name.clone(), facts);
         let answer = match self.authority.as_deref() {
             Some("unasked") => return,
-            Some(_) => Err(("Forbidden".to_owned(), "no".to_owned())),
+            Some(_) => Err(Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() }),
             None => Ok(()),
         };
         let authority = Authority {

@@ -290,7 +290,7 @@ fn status(
     }
     let authorized = authority.map(|authority| match &authority.answer {
         Ok(()) => (true, "Allowed", allowed(rule, facts, &authority.identity, &status)),
-        Err((reason, message)) => (false, reason.as_str(), message.clone()),
+        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
     });
     let stopped = inert(world, rule, facts);
     let ready = match (stopped, &authorized) {

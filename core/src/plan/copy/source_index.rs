@@ -139,11 +139,11 @@ mod tests {
     use super::*;
     use crate::{
         api::CopyratorRuleSpec,
-        model::{Authority, Declared},
+        model::{Authority, Declared, Refusal, RefusalReason},
         validate::annotated_rule,
     };
 
-    fn source(world: &mut World, name: &str, copy_to: &str, answer: Result<(), (String, String)>) {
+    fn source(world: &mut World, name: &str, copy_to: &str, answer: Result<(), Refusal>) {
         let key = ObjectKey::new(Kind::Secret, "shop", name);
         let annotations = BTreeMap::from([(COPY_TO.to_owned(), copy_to.to_owned())]);
         let declared =
@@ -179,7 +179,8 @@ mod tests {
     fn who_may_is_indexed_and_read_back() {
         let mut world = World::default();
         source(&mut world, "a", "team-*", Ok(()));
-        source(&mut world, "b", "team-*", Err(("Forbidden".into(), "no".into())));
+        let no = Refusal { reason: RefusalReason::Forbidden, message: "no".into() };
+        source(&mut world, "b", "team-*", Err(no));
         let index = SourceIndex::of(&world);
         assert_eq!((index.sources.len(), index.omitted), (1, 0));
         let data = index.to_data().unwrap();

@@ -21,7 +21,9 @@ use crate::{
     explain::{Brings, Course, Outlook, brings, outlooks},
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::{CA_SECRET, KEY_SECRET},
-    model::{Attempt, Authority, Bytes, NamespaceFacts, Repairs, Store, World, WriteFault},
+    model::{
+        Attempt, Authority, Bytes, NamespaceFacts, Refusal, RefusalReason, Repairs, Store, World, WriteFault,
+    },
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Changed, Key, affected, every_slot, everything, slots_to_check},
 };
@@ -65,7 +67,8 @@ fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Namespace
 
 fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
     let facts = &world.rules()[rule];
-    let answer = may.then_some(()).ok_or(("Forbidden".to_owned(), "no".to_owned()));
+    let answer =
+        may.then_some(()).ok_or(Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() });
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let authority = Authority {
         uid,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    model::{MonitorFacts, WorkloadFacts, World},
+    model::{MonitorFacts, Refusal, WorkloadFacts, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage, WorkloadChoice},
 };
@@ -41,7 +41,7 @@ pub fn standing<'w>(
     world: &'w World,
     name: &NamespacedName,
     monitor: &MonitorFacts,
-) -> Option<&'w Result<(), (String, String)>> {
+) -> Option<&'w Result<(), Refusal>> {
     let authority = world.monitor_authority(name)?;
     let is_current = authority.uid == monitor.uid && authority.generation == monitor.generation;
     is_current.then_some(&authority.answer)
