@@ -108,7 +108,7 @@ impl Arena {
         if role == Role::Webhook { &mut self.webhook } else { &mut self.reconciler }
     }
 
-    /// A role's process.
+    /// The operator's process in this role; it must have been started.
     pub(crate) fn process(&self, role: Role) -> Outcome<&Operator> {
         let slot = if role == Role::Webhook { &self.webhook } else { &self.reconciler };
         slot.as_ref().ok_or_else(|| format!("the {} does not run", role.name()).into())
@@ -141,7 +141,7 @@ impl Arena {
         )
     }
 
-    /// `kubectl`, as admin.
+    /// `kubectl` with all rights, to which arguments are still to be added.
     pub(crate) fn kubectl(&self) -> std::process::Command {
         self.bed.cluster().kubectl()
     }
@@ -157,12 +157,12 @@ impl Arena {
         writes::set_up(&self.admin, requests?, IN_FLIGHT).await
     }
 
-    /// Creates a source.
+    /// Creates a Secret in the home namespace, for rules to copy.
     pub(crate) async fn create_source(&self, source: Value) -> Outcome<()> {
         self.create(&collection(HOME, "secrets"), [source]).await
     }
 
-    /// Creates a rule.
+    /// Creates a CopyratorRule in the home namespace.
     pub(crate) async fn create_rule(&self, rule: Value) -> Outcome<()> {
         let path = format!("/apis/copyrator.dev/v1alpha1/namespaces/{HOME}/copyratorrules");
         self.create(&path, [rule]).await

@@ -22,7 +22,7 @@ pub(crate) struct Budget {
 pub(crate) enum Judged {
     /// The one in the middle.
     Median,
-    /// The worst.
+    /// The largest of all values.
     Max,
 }
 

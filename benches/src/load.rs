@@ -31,7 +31,7 @@ pub(crate) struct Seen {
     /// From when a request was due to the end of its answer, in milliseconds; of verdicts only. What was due but could not
     /// even be sent is here too, with the time that it had waited at the end.
     pub(crate) times: Vec<f64>,
-    /// Answers, by status.
+    /// How many answers there were, by HTTP status.
     pub(crate) answers: BTreeMap<u16, u64>,
     /// Verdicts that let the write go on.
     pub(crate) allowed: u64,
@@ -44,12 +44,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Verdicts a second.
+    /// How many verdicts came each second.
     pub(crate) fn rate(&self) -> f64 {
         self.answered() as f64 / self.seconds
     }
 
-    /// Verdicts.
+    /// How many reviews were answered with a verdict: HTTP 200.
     pub(crate) fn answered(&self) -> u64 {
         self.answers.get(&200).copied().unwrap_or(0)
     }

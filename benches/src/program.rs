@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 
-/// The operator's program.
+/// The operator's program: where it is, and how it is started.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,

@@ -21,7 +21,7 @@ fn recorded(name: &str) -> Outcome<Vec<u8>> {
     Ok(fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?)
 }
 
-/// Small ones.
+/// The recorded reviews of small objects.
 pub(crate) fn small() -> Outcome<Vec<Vec<u8>>> {
     SMALL.into_iter().map(recorded).collect()
 }

@@ -48,7 +48,7 @@ pub(crate) struct Sizes {
     pub(crate) copies_a_namespace: usize,
     /// Namespaces that are created a round.
     pub(crate) samples: usize,
-    /// Rounds.
+    /// How many times each measurement is made.
     pub(crate) rounds: usize,
     /// Foreign Secrets, fewest first.
     pub(crate) secrets: Vec<usize>,

@@ -65,17 +65,17 @@ impl Endpoint {
     }
 }
 
-/// A connection.
+/// One TLS connection to the webhook, kept open between requests.
 pub(crate) struct Wire {
     stream: StreamOwned<ClientConnection, TcpStream>,
     /// What was read of the answer so far; kept for its room.
     read: Vec<u8>,
 }
 
-/// What came back.
+/// What the webhook answered to one review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The HTTP status.
+    /// Its HTTP status code.
     pub(crate) status: u16,
     /// The writer may go on; of an answer that is a verdict.
     pub(crate) allowed: bool,

@@ -77,7 +77,7 @@ pub(crate) fn monitor(namespace: &str, kind: &str, names: &str, pace: Value) -> 
 }
 
 impl Arena {
-    /// Creates a namespace.
+    /// Creates a namespace with no labels of its own.
     pub(crate) async fn create_namespace(&self, name: &str) -> Outcome<()> {
         self.create("/api/v1/namespaces", [namespace(name, &[])]).await
     }
@@ -104,7 +104,7 @@ impl Arena {
         self.create_monitor(monitor(team, "Secret", "shared", pace)).await
     }
 
-    /// Creates a monitor.
+    /// Creates a ConfigMonitor in the namespace that it names.
     pub(crate) async fn create_monitor(&self, monitor: Value) -> Outcome<()> {
         let place = monitor["metadata"]["namespace"].as_str().unwrap_or_default();
         let path = format!("/apis/copyrator.dev/v1alpha1/namespaces/{place}/configmonitors");

@@ -92,7 +92,7 @@ async fn all(client: &Client, requests: Vec<Prepared>, in_flight: usize, tries: 
     Ok(())
 }
 
-/// Sends one.
+/// Sends one request, and drops what it answers.
 pub(crate) async fn send(client: &Client, request: Prepared) -> Outcome<()> {
     match sent(client, request).await? {
         Some((_, refusal)) => Err(refusal.into()),

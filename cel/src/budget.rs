@@ -12,7 +12,7 @@ pub struct Exhausted;
 pub struct Budget {
     time: u64,
     memory: u64,
-    /// For each expression.
+    /// What each expression may make, in bytes.
     most_memory: u64,
     fell_short: bool,
 }
@@ -65,7 +65,7 @@ impl Budget {
         self.memory = memory;
     }
 
-    /// Pays for memory.
+    /// Pays for this many bytes, before they are made.
     pub(crate) fn fill(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let left = self.memory.checked_sub(bytes);
         self.memory = left.unwrap_or(0);

@@ -24,7 +24,7 @@ pub enum CompileError {
     /// It reads a variable that the environment does not declare.
     #[error("{name:?} is none of the variables {}", known.join(", "))]
     UnknownVariable {
-        /// The variable.
+        /// Its name, as the expression writes it.
         name: String,
         /// Those that there are.
         known: Vec<String>,

@@ -42,7 +42,7 @@ pub struct Pattern {
 /// Why a text is not taken as a regular expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// It is none.
+    /// The text is no regular expression.
     #[error("is no regular expression (RE2 syntax, without look-around and back-references)")]
     Invalid,
     /// It is too long, or takes too much memory once compiled.

@@ -15,7 +15,7 @@ const DEEPEST_TREE: usize = 32;
 /// written out: `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
-    /// The variable.
+    /// The name of the variable.
     pub variable: String,
     /// Fields and keys; none where the whole variable is read.
     pub steps: Vec<String>,

@@ -6,7 +6,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, Li
 /// What is known of a variable before it has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing.
+    /// Nothing: the value may be of any type.
     Any,
     /// It is a map.
     Map,
@@ -20,11 +20,11 @@ type TypeOf<'e> = &'e dyn Fn(&str) -> Option<Type>;
 /// What a part of an expression gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gives {
-    /// True or false.
+    /// It gives true or false.
     Truth,
     /// Never true or false, but this.
     Other(&'static str),
-    /// Not known.
+    /// What it gives depends on the values.
     Anything,
 }
 

@@ -65,7 +65,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// The certificate, PEM.
+    /// The certificate of the authority, as PEM.
     pub fn cert_pem(&self) -> String {
         self.certificate.pem()
     }

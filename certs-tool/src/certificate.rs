@@ -79,7 +79,7 @@ impl Certificate {
         pem
     }
 
-    /// DER bytes.
+    /// The whole certificate, as DER.
     pub fn der(&self) -> &CertificateDer<'static> {
         &self.der
     }

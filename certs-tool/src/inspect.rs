@@ -53,14 +53,14 @@ pub enum Finding {
     Expired {
         /// Where it was read.
         origin: String,
-        /// Its subject.
+        /// The certificate's subject, as one line.
         subject: String,
     },
     /// The certificate's period has not begun.
     NotYetValid {
         /// Where it was read.
         origin: String,
-        /// Its subject.
+        /// The certificate's subject, as one line.
         subject: String,
     },
     /// The private key belongs to none of the certificates.

@@ -41,7 +41,7 @@ impl Default for Times {
 /// The CA's Secret, with what it says of a rotation.
 #[derive(Clone, Debug)]
 pub struct Rotation {
-    /// The authorities.
+    /// The authorities that the Secret has now.
     pub secret: CaSecret,
     /// Somebody wants a new CA now.
     pub asked: bool,
@@ -54,9 +54,9 @@ pub struct Rotation {
 /// What a hook has its callers trust.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The hook's name.
+    /// The name of the webhook in its configuration.
     pub hook: String,
-    /// Its `caBundle`, PEM.
+    /// The `caBundle` that it has now, as PEM.
     pub bundle: String,
 }
 
@@ -77,7 +77,7 @@ pub enum Step {
     Date,
     /// Trust earlier CAs no longer.
     Retire,
-    /// Nothing to write.
+    /// There is nothing to write now.
     Wait {
         /// When there may be more to do, unless something changes.
         after: Duration,

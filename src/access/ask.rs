@@ -150,7 +150,7 @@ impl CallerAuthorizer {
         Self { is_local: true, ..self }
     }
 
-    /// The client's user.
+    /// The user that the client acts as, whose rights count for its questions.
     pub(crate) fn caller(&self) -> &Subject {
         &self.caller
     }

@@ -19,7 +19,7 @@ pub enum Outcome {
     NeedsReplacing(String),
     /// The API server, a policy or another webhook refused it; tried again slowly.
     Refused {
-        /// Why.
+        /// Why the API server refused it.
         reason: WriteFault,
         /// What the API server said, without values.
         message: String,
@@ -30,7 +30,7 @@ pub enum Outcome {
         after: Option<Duration>,
         /// `Forbidden` where our own account lacks the right, else `Failed`.
         reason: WriteFault,
-        /// What went wrong.
+        /// What the API server said, or what failed on the way, without values.
         message: String,
     },
     /// This process is no longer the leader: nothing was written.

@@ -56,7 +56,7 @@ impl Reporter {
         }
     }
 
-    /// Registers the metrics.
+    /// Adds the counters of what was done to a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
         self.restarts.register(registry);

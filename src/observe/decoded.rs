@@ -14,7 +14,7 @@ use crate::{
 /// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
 /// formatter.
 pub struct Content {
-    /// The object's UID.
+    /// The object's `metadata.uid`.
     pub uid: Box<str>,
     /// The resource version that was read.
     pub resource_version: Box<str>,
@@ -30,7 +30,7 @@ pub struct Content {
 
 /// The value of one key.
 pub struct Value {
-    /// The decoded bytes.
+    /// The value itself, decoded where it was base64.
     pub bytes: Vec<u8>,
     /// Whether it is in `binaryData`, or would have to be in a ConfigMap.
     pub binary: bool,

@@ -26,7 +26,7 @@ pub(crate) enum MountError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}; the mounted Secret needs tls.crt, tls.key and ca.crt", .path.display())]
     Read {
-        /// The file's path.
+        /// The path of the file that was read.
         path: PathBuf,
         /// The operating system's error.
         source: std::io::Error,
@@ -34,7 +34,7 @@ pub(crate) enum MountError {
     /// A file contains no certificate.
     #[error("cannot use {}: {source}", .path.display())]
     Certificate {
-        /// The file's path.
+        /// The path of the file that was read.
         path: PathBuf,
         /// What is wrong with its content.
         source: CertError,

@@ -85,13 +85,13 @@ const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// What handlers work with, as the process wires it.
 pub(crate) struct Handles {
-    /// Reads.
+    /// The client that reads, and that refuses to write.
     pub client: Client,
-    /// Writes.
+    /// Writes while this process leads.
     pub writer: Writer,
     /// The user name that it writes with.
     pub account: String,
-    /// Writes the hooks.
+    /// Writes the webhook configurations.
     pub hooks: HookWriter,
     /// Puts the key of digests back.
     pub digest_key: KeyKeeper,

@@ -17,9 +17,9 @@ use crate::{cluster::Throttle, plan::Key};
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
-    /// Something has changed.
+    /// Something has changed, and is looked at before the sweep.
     Change,
-    /// A regular look.
+    /// A regular look at everything, after all changes.
     Sweep,
     /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their
     /// copies or workloads, and takes a processor for that. Such keys run one after the other, so that
@@ -34,7 +34,7 @@ const STATUS_WAITS: Duration = Duration::from_secs(1);
 /// When a key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// When something changes.
+    /// Only when something changes.
     OnChange,
     /// After this long at the latest.
     After(Duration),
@@ -78,7 +78,7 @@ struct Running {
     since: Instant,
 }
 
-/// The keyed queue.
+/// The queue of keys: each waits at most once, and runs at most once at a time.
 #[derive(Default)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,

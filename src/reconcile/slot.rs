@@ -26,7 +26,7 @@ const WHEN_INTACT: Duration = Duration::from_secs(30);
 /// How long a status waits for further news of its rule.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
 
-/// Reconciles copies.
+/// Reconciles slots: copies are written, marked and deleted.
 pub(super) struct SlotHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,

@@ -20,15 +20,15 @@ pub(super) struct Template {
 
 /// What a write expects to find.
 pub(super) enum Expected<'a> {
-    /// Nothing.
+    /// That there is no such object.
     Nothing,
     /// The object in this version, by namespace.
     These(&'a BTreeMap<String, Version>),
-    /// Whatever there is.
+    /// Anything: an object in whatever version, or none.
     Anything,
 }
 
-/// Uid and resourceVersion.
+/// `metadata.uid` and `metadata.resourceVersion` of an object.
 pub(super) type Version = (String, String);
 
 impl Template {

@@ -113,7 +113,7 @@ impl Benchmark {
         }
     }
 
-    /// For people.
+    /// The heading of its table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Benchmark::FanOut => "One source to many namespaces, beside a bare client",
@@ -137,7 +137,7 @@ impl Benchmark {
         }
     }
 
-    /// Measures.
+    /// Takes the measurement with this program, at these sizes.
     pub(crate) async fn run(self, program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         match self {
             Benchmark::FanOut => fan_out::run(program, sizes).await,

@@ -25,7 +25,7 @@ use crate::writes::{replace, send, send_all};
 
 /// Deployments by which connections are warmed.
 const WARM: usize = 20;
-/// DESIGN §6.
+/// The largest ratio that is within the budget (DESIGN §6).
 const BUDGET: f64 = 1.5;
 
 /// What one fan-out took.

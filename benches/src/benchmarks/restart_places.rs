@@ -14,7 +14,7 @@ use crate::sizes::Sizes;
 use crate::workloads::{content, until_all};
 use crate::writes::{replace, send};
 
-/// DESIGN §6.
+/// The largest ratio that is within the budget (DESIGN §6).
 const BUDGET: f64 = 1.2;
 /// Deployments by which connections are warmed.
 const WARM: usize = 20;

@@ -27,7 +27,7 @@ const START: f64 = 10.0;
 const RESIDENT: f64 = 150.0;
 /// Seconds of a core that a sweep may take, the comparison by content too.
 const SWEEP: f64 = 60.0;
-/// Reviews a second.
+/// How many reviews are sent each second.
 const RATE: u32 = 100;
 /// So many rules, sources or objects are made before what they lead to is waited for.
 const BATCH: usize = 5;

@@ -15,7 +15,7 @@ use crate::processes::memory;
 use crate::program::Program;
 use crate::sizes::Sizes;
 
-/// Copies a namespace.
+/// How many copies each namespace has.
 const SOURCES: usize = 10;
 /// Longer than a status waits to be written: what the last life still owed would be taken for the next one's.
 const QUIET: Duration = Duration::from_millis(2500);

@@ -16,26 +16,26 @@ pub const LEAF_KEY: &str = "tls.key";
 /// What was attempted on which file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Reading failed.
+    /// The file cannot be read.
     #[error("cannot read `{path}`: {source}", path = .path.display())]
     Read {
-        /// The file.
+        /// The path of the file, as the user gave it.
         path: PathBuf,
-        /// Why.
+        /// What the operating system said.
         source: io::Error,
     },
     /// Writing failed; what was there before is untouched.
     #[error("cannot write `{path}`: {source}", path = .path.display())]
     Write {
-        /// The file.
+        /// The path of the file, as the user gave it.
         path: PathBuf,
-        /// Why.
+        /// What the operating system said.
         source: io::Error,
     },
     /// The file is there already, and nobody said to replace it.
     #[error("`{path}` exists; give another --out-dir, or --force", path = .path.display())]
     Exists {
-        /// The file.
+        /// The path of the file, as the user gave it.
         path: PathBuf,
     },
 }

@@ -130,17 +130,17 @@ pub enum DecodeError {
     /// The body ends in the middle of the JSON document.
     #[error("the body ends too early, at line {line} column {column}")]
     Truncated {
-        /// Line, from 1.
+        /// The line of the fault in the body, from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column of the fault in that line, from 1.
         column: usize,
     },
     /// The body is not JSON.
     #[error("the body is not JSON, at line {line} column {column}")]
     Syntax {
-        /// Line, from 1.
+        /// The line of the fault in the body, from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column of the fault in that line, from 1.
         column: usize,
     },
     /// The body is JSON, but not a review.
@@ -148,9 +148,9 @@ pub enum DecodeError {
         "the body is no AdmissionReview: a field is missing or of the wrong type, at line {line} column {column}"
     )]
     Shape {
-        /// Line, from 1.
+        /// The line of the fault in the body, from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column of the fault in that line, from 1.
         column: usize,
     },
     /// The body is a document of another kind or version.

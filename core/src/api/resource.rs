@@ -52,7 +52,7 @@ impl ResourceType {
 }
 
 impl CopyKind {
-    /// Each of them.
+    /// Every one of these kinds, once.
     pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 
     /// Its names in the API.
@@ -70,7 +70,7 @@ impl CopyKind {
 }
 
 impl PolicyKind {
-    /// Each of them.
+    /// Every one of these kinds, once.
     pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::Namespace];
 
     /// Its names in the API.
@@ -84,7 +84,7 @@ impl PolicyKind {
 }
 
 impl WorkloadKind {
-    /// Each of them.
+    /// Every one of these kinds, once.
     pub const ALL: [Self; 3] = [Self::Deployment, Self::StatefulSet, Self::DaemonSet];
 
     /// Its names in the API.

@@ -28,7 +28,7 @@ pub struct Foreseen<P> {
     pub now: P,
     /// As it is when every wait has passed that the clock ends.
     pub then: P,
-    /// When that is.
+    /// When every such wait has passed.
     pub at: Timestamp,
     /// What is waited for until then.
     pub waits: Vec<WaitReason>,

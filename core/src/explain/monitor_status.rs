@@ -40,7 +40,7 @@ const LASTING: Duration = Duration::from_secs(300);
 /// A monitor's status, and which of its workloads stop others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitorReport {
-    /// The status.
+    /// The status that the monitor should have.
     pub status: ConfigMonitorStatus,
     /// The workloads that have failed with changed content, each with the sentence about it.
     pub stage_failed: Vec<(WorkloadKey, String)>,

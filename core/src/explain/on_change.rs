@@ -16,7 +16,7 @@ use crate::{
 /// What a change of an object does to a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnChange {
-    /// The workload.
+    /// The workload that uses the object.
     pub workload: WorkloadKey,
     /// The monitors that ask for its restart.
     pub monitors: Vec<NamespacedName>,

@@ -30,9 +30,9 @@ pub enum Course {
     Refuse,
     /// It cannot be told.
     Unknown,
-    /// It is made.
+    /// The copy is missing, and is made.
     Create,
-    /// It is changed.
+    /// The copy is there, and is changed.
     Change,
     /// It is marked, removed, or given up.
     Remove,
@@ -45,7 +45,7 @@ pub enum Course {
 /// What is going to happen to one copy for one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// What happens.
+    /// What happens to the copy.
     pub course: Course,
     /// The rule; `None` where the copy belongs to nobody any more.
     pub rule: Option<NamespacedName>,

@@ -38,7 +38,7 @@ pub enum RestartCourse {
     Unknown,
     /// A person has to do something first.
     Hold,
-    /// It restarts.
+    /// It restarts, now or when the clock says.
     Restart,
     /// It restarts, or is decided about, when something has happened.
     Wait,
@@ -53,14 +53,14 @@ pub enum RestartCourse {
 /// A workload, or the pods that a monitor finds itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Restartable {
-    /// A workload.
+    /// A Deployment, StatefulSet or DaemonSet.
     Workload(WorkloadKey),
     /// The pods of this monitor.
     Pods(NamespacedName),
 }
 
 impl Restartable {
-    /// Its namespace.
+    /// The namespace of the workload, or of the monitor.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Workload(key) => &key.namespace,
@@ -80,7 +80,7 @@ impl Restartable {
 /// How something stands, and what becomes of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RestartOutlook {
-    /// What.
+    /// The workload, or the pods, that this is about.
     pub of: Restartable,
     /// How it stands now.
     pub state: RestartState,

@@ -25,7 +25,7 @@ pub enum Brings {
     Copies(usize),
     /// Less than that, for this reason.
     Lacks {
-        /// One word.
+        /// The reason in one word, such as `Excluded`.
         reason: String,
         /// Why, and what to do about it.
         message: String,

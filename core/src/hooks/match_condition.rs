@@ -27,7 +27,7 @@ const OBJECT: &str = "(object != null ? object : oldObject)";
 pub(super) enum HookKind {
     /// Judge ConfigMaps and Secrets.
     Content,
-    /// Judge Namespaces.
+    /// The policies that judge Namespaces.
     Namespaces,
     /// Add defaults to any of them.
     Defaults,

@@ -44,9 +44,9 @@ pub enum Endpoint {
     Url(String),
     /// A Service in the cluster.
     Service {
-        /// The Service's name.
+        /// `metadata.name` of the Service.
         name: String,
-        /// The Service's namespace.
+        /// `metadata.namespace` of the Service.
         namespace: String,
         /// The Service's port, not the pods'.
         port: u16,

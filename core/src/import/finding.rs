@@ -71,11 +71,11 @@ impl fmt::Display for Tool {
 pub struct Origin {
     /// The tool that it was written for.
     pub tool: Tool,
-    /// The object's kind.
+    /// The kind of the object, as it is written.
     pub kind: String,
     /// Its namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// The object's name.
+    /// The name of the object, as it is written.
     pub name: String,
 }
 

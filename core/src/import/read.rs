@@ -40,7 +40,7 @@ pub struct AnnotatedObject {
     pub kind: Kind,
     /// The object's namespace; empty where neither it nor the caller names one.
     pub namespace: String,
-    /// The object's name.
+    /// `metadata.name` of the object.
     pub name: String,
     /// Those of its annotations that other tools read.
     pub annotations: Texts,
@@ -78,7 +78,7 @@ pub struct ClusterSecret {
 pub struct SeedRule {
     /// The rule's namespace; empty where it names none.
     pub namespace: String,
-    /// The rule's name.
+    /// `metadata.name` of the rule.
     pub name: String,
     /// The field `ruleType`, such as `secret`.
     pub rule_type: Option<String>,

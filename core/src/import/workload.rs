@@ -19,7 +19,7 @@ pub struct AnnotatedWorkload {
     pub kind: WorkloadKind,
     /// The workload's namespace; empty where neither it nor the caller names one.
     pub namespace: String,
-    /// The workload's name.
+    /// `metadata.name` of the workload.
     pub name: String,
     /// Those of its annotations that other tools read.
     pub annotations: Texts,
@@ -99,7 +99,7 @@ fn existing(mut reference: Reference) -> Option<Reference> {
 pub struct SeedMonitor {
     /// The monitor's namespace; empty where it names none.
     pub namespace: String,
-    /// The monitor's name.
+    /// `metadata.name` of the monitor.
     pub name: String,
     /// The ConfigMap that it watches.
     pub config_map: Option<String>,

@@ -50,7 +50,7 @@ pub struct ObjectFacts {
 /// The deletion that an object waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The object's `deletionTimestamp`.
+    /// The object's `metadata.deletionTimestamp` (1 s resolution).
     pub since: Timestamp,
     /// The first finalizers that delay the deletion, at most [`Self::FINALIZERS`].
     pub finalizers: Vec<String>,

@@ -15,7 +15,7 @@ use crate::{
 /// An object of one of our kinds: as written, and as the validator compiled it.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
-    /// The object's UID.
+    /// The object's `metadata.uid`.
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
@@ -43,7 +43,7 @@ pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicySt
 /// The CustomResourceDefinition of rules, as read right before the rules were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// The definition's UID.
+    /// The definition's `metadata.uid`.
     pub uid: Box<str>,
     /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
     pub created: Timestamp,
@@ -70,7 +70,7 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// Each reason once.
+    /// Every reason, each of them once.
     const ALL: [Self; 3] = [Self::IdentityRequired, Self::Forbidden, Self::TooManyQuestions];
 
     /// The word in conditions.
@@ -97,7 +97,7 @@ pub struct Authority {
     pub generation: i64,
     /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,
-    /// Whether it may.
+    /// Whether the identity may do all of it.
     pub answer: Result<(), Refusal>,
     /// When the API server was asked. A right that can be withdrawn is relied on for 30 s at most.
     pub asked: Timestamp,

@@ -59,7 +59,7 @@ impl UnderWay {
         self.reserved.remove(key);
     }
 
-    /// Drops expired reservations.
+    /// Drops the reservations that have ended by `now`.
     pub fn expire(&mut self, now: Timestamp) {
         self.reserved.retain(|_, reserved| reserved.until > now);
     }

@@ -44,7 +44,7 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
-    /// All of them.
+    /// Every reason, each of them once.
     pub const ALL: [Self; 16] = [
         Self::Starting,
         Self::Authority,
@@ -129,7 +129,7 @@ impl fmt::Display for WaitReason {
 /// What one restart waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Why.
+    /// What is waited for.
     pub reason: WaitReason,
     /// Since when it has been this.
     pub since: Timestamp,

@@ -159,7 +159,7 @@ pub struct PodsSeen {
 /// The state of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
-    /// The pod's name.
+    /// The pod's `metadata.name`.
     pub name: String,
     /// The pod's UID, which preconditions of evictions carry.
     pub uid: String,

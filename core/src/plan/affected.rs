@@ -31,15 +31,15 @@ pub enum Key {
     Rule(NamespacedName),
     /// A monitor's authority, and its pods; and all of its workloads, when the authority says something new.
     Monitor(NamespacedName),
-    /// One possible copy.
+    /// One possible copy, by the place where it would be.
     Slot(ObjectKey),
-    /// One workload.
+    /// One workload, which may have to restart.
     Workload(WorkloadKey),
-    /// A rule's status.
+    /// The status of a rule, or the Events of a rule that annotations declare.
     RuleStatus(NamespacedName),
-    /// A monitor's status.
+    /// The status of a monitor, or the Events of one that annotations declare.
     MonitorStatus(NamespacedName),
-    /// A policy's status.
+    /// The status of a ConfigPolicy, by its name.
     Policy(Arc<str>),
     /// A ConfigMap's or Secret's annotations that look like ours, and count for nothing.
     Misspelt(ObjectKey),
@@ -53,7 +53,7 @@ pub enum Key {
     DigestKey,
 }
 
-/// What has changed.
+/// What has changed in the world, by name alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Changed {
     /// A namespace appeared, was relabelled, or went.

@@ -19,7 +19,7 @@ pub(crate) struct Document {
     pub line: u64,
     /// Which document of its file it is, from 1; items of a List share theirs.
     pub number: usize,
-    /// The parsed document.
+    /// The document, parsed as YAML or JSON.
     pub value: Value,
 }
 

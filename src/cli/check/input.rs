@@ -42,7 +42,7 @@ pub(super) struct Item {
     pub namespace: String,
     /// Its name; empty where one will be generated.
     pub name: String,
-    /// The whole object.
+    /// The object as it is written in the file.
     pub value: Value,
     /// Whether it is only there for its labels, and not judged.
     pub is_context: bool,

@@ -116,7 +116,7 @@ pub(super) struct Facts {
     pub(super) namespace: String,
     pub(super) now: Timestamp,
     pub(super) server: Readable<KubeVersion>,
-    /// Copyrator's own Deployments.
+    /// Copyrator's own Deployments, in its namespace.
     pub(super) deployments: Readable<Vec<Deployment>>,
     /// Our definitions, by name.
     pub(super) definitions: Vec<(String, Readable<Option<CustomResourceDefinition>>)>,

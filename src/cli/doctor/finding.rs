@@ -76,7 +76,7 @@ pub(super) struct Finding {
     pub(super) fix: String,
 }
 
-/// Collects findings.
+/// The findings of all checks, as they come.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 

@@ -60,7 +60,7 @@ pub(crate) struct InstalledArgs {
     annotations: bool,
 }
 
-/// The checked settings.
+/// What the flags say of how Copyrator is installed, checked.
 pub(crate) struct Installed {
     /// Where Copyrator's own objects live.
     pub namespace: String,

@@ -24,7 +24,7 @@ pub(crate) enum ReadScope {
     Everywhere,
     /// All namespaces, as an assumption: no Deployment could be read.
     Unknown,
-    /// Only these namespaces.
+    /// Only these namespaces, as the command line or the Deployment says.
     Only(BTreeSet<Arc<str>>),
     /// Only the namespace that the command is about, since the caller's rights end there; Copyrator looks at
     /// all.

@@ -35,7 +35,7 @@ pub(super) struct Report {
     /// Monitors of files, and monitors that do nothing; a monitor of a file that would be refused has a row
     /// of its own.
     pub monitors: Vec<RuleRow>,
-    /// ConfigPolicies of files.
+    /// ConfigPolicies that files have, one row each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<FileRow>,
     /// ConfigMaps and Secrets of files.

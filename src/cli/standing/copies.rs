@@ -24,7 +24,7 @@ pub(crate) enum State {
     Outdated,
     /// Its state is unknown.
     Unknown,
-    /// It is orphaned.
+    /// No rule claims it any more.
     Leaving,
     /// Nothing happens to it for now.
     Waiting,

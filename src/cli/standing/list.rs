@@ -45,11 +45,11 @@ pub(super) type Reported<Status> = Object<Value, Status>;
 
 /// The scope of a list.
 pub(super) enum Scope<'s> {
-    /// A single namespace.
+    /// The objects of a single namespace.
     One(&'s str),
     /// A single namespace that Copyrator does not look at.
     Unserved(&'s str),
-    /// All namespaces.
+    /// The objects of all namespaces.
     All,
     /// The cluster, for a kind without namespaces.
     Cluster,

@@ -34,7 +34,7 @@ pub(crate) struct RestartRow {
     pub at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyType>,
-    /// What has changed.
+    /// The objects that have changed since what runs was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<CauseRow>,
     /// The monitors that ask for its restarts, in its own namespace.

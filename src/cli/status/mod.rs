@@ -56,7 +56,7 @@ pub(super) struct Args {
     installed: InstalledArgs,
 }
 
-/// The checked arguments.
+/// What the command line asks for, checked.
 struct Options {
     labels: Option<Labels>,
     installed: Installed,

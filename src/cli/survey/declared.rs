@@ -88,7 +88,7 @@ pub(in crate::cli) struct Declined {
     pub place: String,
     /// The reason, one word.
     pub reason: String,
-    /// The webhook's message.
+    /// What the webhook would say to the user who applies it.
     pub message: String,
 }
 

@@ -81,7 +81,7 @@ pub(super) struct Files {
     pub objects: Vec<ObjectFile>,
 }
 
-/// What to survey.
+/// Whether the cluster is surveyed as it is, or with files applied.
 pub(super) enum SurveyMode<'a> {
     /// The cluster as it is; workloads in one namespace only, if given.
     Current(Option<&'a str>),

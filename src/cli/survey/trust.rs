@@ -112,7 +112,7 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
 /// The records of workloads, where the caller may not read the key.
 #[derive(Debug, Default)]
 pub(super) struct Believed {
-    /// The original records.
+    /// The records as they were, by workload or monitor.
     pub originals: BTreeMap<Restartable, String>,
     /// Those whose record cannot be trusted, and why.
     pub doubtful: BTreeMap<Restartable, (&'static str, String)>,

@@ -16,7 +16,7 @@ use crate::{
     plan::restart::{RestartState, monitors_watching},
 };
 
-/// The answer.
+/// What is known of one object: where it comes from, and what uses it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Why {
@@ -102,7 +102,7 @@ pub(super) struct User {
     pub monitors: Vec<String>,
     /// Its own annotation asks for that.
     pub by_annotation: bool,
-    /// How it stands.
+    /// How the workload stands, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<RestartState>,
     /// Why it does not restart, or what it waits for.

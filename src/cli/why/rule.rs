@@ -13,11 +13,11 @@ use crate::{
 /// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
 
-/// The answer.
+/// What is known of one rule.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuleWhy {
-    /// `namespace/name`.
+    /// `namespace/name` of the rule.
     pub rule: String,
     /// Who wrote its spec, as the API server has stamped it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,7 @@ impl Bench {
         self.serving.leaf().expect("something is served")
     }
 
-    /// Warnings so far.
+    /// The warnings that were logged so far.
     fn warned(&self) -> Vec<String> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8(log.clone()).unwrap();

@@ -26,7 +26,7 @@ use crate::{
 /// How long a deletion takes, unless a finalizer delays it.
 const GOES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Plans one slot.
+/// Plans one slot: how it stands, and the one write to make.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
     plan_claimed(world, slot, &claims_on(world, slot), &mut CopyCache::default(), now)
 }

@@ -10,7 +10,7 @@ use crate::{
 /// What keeps one slot from having the copy that a rule declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyProblem {
-    /// The slot.
+    /// The place of the copy that the problem is about.
     pub slot: ObjectKey,
     /// The kind of problem.
     pub reason: ProblemReason,

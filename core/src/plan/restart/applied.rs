@@ -22,7 +22,7 @@ pub(super) struct Applied<'a> {
 /// How a record differs from what is there now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordDiff {
-    /// In nothing.
+    /// The record says what is there now.
     Nothing,
     /// In what counts. Whether content has changed too cannot be told, and no time speaks for it: it is
     /// recorded anew, and nobody restarts because somebody has edited a monitor.
@@ -45,7 +45,7 @@ impl<'a> Applied<'a> {
         Some(Self { digest, scope, pending, at })
     }
 
-    /// What differs.
+    /// What of this content the record does not say.
     pub(super) fn differs(&self, content: &InputDigest) -> RecordDiff {
         let is_scope = self.scope == Some(&content.scope);
         if self.digest == content.digest {

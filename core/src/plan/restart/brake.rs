@@ -37,7 +37,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A monitor's.
+    /// The pace that a monitor asks for.
     pub fn of(compiled: &CompiledMonitor) -> Self {
         let CompiledMonitor { quiet_period, min_interval, strategy, .. } = *compiled;
         Self { quiet_period, min_interval, strategy }
@@ -66,7 +66,7 @@ impl Pace {
 /// A reason to wait, and when it ends by itself; `None`: an event ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Why.
+    /// What is waited for.
     pub reason: WaitReason,
     /// Until when, where the clock ends it.
     pub until: Option<Timestamp>,

@@ -14,7 +14,7 @@ const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 /// An object that has changed since what runs was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The object.
+    /// The ConfigMap or Secret.
     pub object: ObjectKey,
     /// An upper bound of its last change (resolution 1 s).
     pub changed_at: Timestamp,

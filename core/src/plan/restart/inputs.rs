@@ -76,7 +76,7 @@ impl Use<'_> {
 /// The content of inputs, once all of it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputDigest {
-    /// Combined keyed digest.
+    /// The keyed digest of all content that counts: `<key id>.<digest>`.
     pub digest: String,
     /// Short digest of what counts, whatever it holds.
     pub scope: String,

@@ -25,7 +25,7 @@ pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 pub enum Removal {
     /// By the eviction API, which honours PodDisruptionBudgets.
     Evict,
-    /// By deletion.
+    /// By deletion, which asks no PodDisruptionBudget.
     Delete,
 }
 
@@ -42,9 +42,9 @@ impl Removal {
 /// A pod to remove: this very one, not another under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovePod {
-    /// Its name.
+    /// The pod's `metadata.name`.
     pub name: String,
-    /// Its UID.
+    /// The pod's `metadata.uid`, a precondition of its removal.
     pub uid: String,
 }
 
@@ -86,7 +86,7 @@ impl Before {
         if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
     }
 
-    /// As a time.
+    /// The time before which pods count as old.
     pub fn time(self) -> Timestamp {
         Timestamp::from_second(self.0).unwrap_or(Timestamp::MAX)
     }

@@ -52,7 +52,7 @@ pub fn standing<'w>(
 pub enum Wish<'w> {
     /// `true`: everything its pod template uses.
     Everything,
-    /// `configmap/a,secret/b`.
+    /// The objects that it names: `configmap/a,secret/b`.
     Listed(Vec<(Kind, &'w str)>),
 }
 

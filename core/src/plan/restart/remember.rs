@@ -28,7 +28,7 @@ const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 pub enum Acted {
     /// The plan had none.
     Nothing,
-    /// It is done.
+    /// The action was carried out.
     Done,
     /// It has failed, and is tried again when this says.
     Failed(RestartAttempt),

@@ -33,7 +33,7 @@ const REPLACEMENT: Duration = Duration::from_secs(60);
 /// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
-    /// How they stand.
+    /// How the pods stand, as one for all of them.
     pub state: RestartState,
     /// What to do now.
     pub action: Option<SelectedPodsAction>,
@@ -52,13 +52,13 @@ pub struct SelectedPodsPlan {
 pub enum SelectedPodsAction {
     /// Write this to the monitor's `status.podsApplied`.
     Record(String),
-    /// Remove pods.
+    /// Remove these pods; their controllers make new ones.
     Remove {
         /// For this content, as it will be recorded.
         label: String,
-        /// Which.
+        /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// How.
+        /// Whether they are evicted or deleted.
         how: Removal,
     },
 }

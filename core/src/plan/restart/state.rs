@@ -22,7 +22,7 @@ pub enum RestartState {
     Waiting(Wait),
     /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
     Held {
-        /// The partition.
+        /// The StatefulSet's `partition`: pods of a lower ordinal stay.
         partition: i32,
         /// How many pods below it run old content.
         old: usize,
@@ -54,7 +54,7 @@ pub enum Failure {
     CircuitOpen,
     /// It runs changed content and has failed: no other workload of its monitor follows.
     Stage {
-        /// What shows that.
+        /// What shows that the workload has failed.
         fault: RolloutFault,
         /// The content, as a keyed digest.
         content: String,

@@ -17,7 +17,7 @@ use crate::{
 /// clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadPlan {
-    /// How it stands.
+    /// How the workload stands before the action.
     pub state: RestartState,
     /// What to do now.
     pub action: Option<RestartAction>,
@@ -38,14 +38,14 @@ pub struct WorkloadPlan {
 pub enum RestartAction {
     /// Record the content that it runs with: no restart.
     Adopt {
-        /// The applied label.
+        /// The value of the applied label to write.
         label: String,
         /// How its restarts have gone, for the labels that say so.
         track: TrackRecord,
     },
     /// Change the pod template's annotation, and record the content, in one request.
     Rollout {
-        /// The applied label.
+        /// The value of the applied label to write.
         label: String,
         /// The pod template's annotation.
         stamp: String,
@@ -55,18 +55,18 @@ pub enum RestartAction {
     /// Record that pods are to be replaced one by one: the first step of it, so that nothing of it is only in
     /// memory.
     Begin {
-        /// The applied label.
+        /// The value of the applied label to write.
         label: String,
         /// How its restarts have gone, this one included, for the labels that say so.
         track: TrackRecord,
     },
-    /// Remove pods.
+    /// Remove these pods; the controller makes new ones.
     RemovePods {
         /// For this content, as it will be recorded.
         label: String,
-        /// Which.
+        /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// How.
+        /// Whether they are evicted or deleted.
         how: Removal,
     },
 }

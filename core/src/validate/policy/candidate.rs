@@ -38,9 +38,9 @@ pub enum CandidateError {
     /// The JSON is not that of an object of this kind.
     #[error("the object cannot be read at line {line} column {column}")]
     Unreadable {
-        /// Line, from 1.
+        /// The line of the fault in the object, from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column of the fault in that line, from 1.
         column: usize,
     },
     /// A value is not base64, though it should be.

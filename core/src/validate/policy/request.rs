@@ -18,7 +18,7 @@ pub struct RequestFacts {
     pub request_resource: RequestResource,
     /// The object's name; empty where the API server will generate it.
     pub name: String,
-    /// The object's namespace.
+    /// The namespace of the request, as the API server gives it.
     pub namespace: String,
     /// Whether the API server will store nothing.
     pub dry_run: bool,

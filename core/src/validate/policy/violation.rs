@@ -13,9 +13,9 @@ const USUAL: usize = 192;
 /// A position in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Line, from 1.
+    /// The line of the fault in the value, from 1.
     pub line: u64,
-    /// Column, from 1.
+    /// The column of the fault in that line, from 1.
     pub column: u64,
 }
 

@@ -43,15 +43,15 @@ const LONGEST_PATH: usize = 256;
 pub(super) enum Place {
     /// Where nothing is restricted: labels, the data of a ConfigMap, a status.
     Free,
-    /// Anywhere else.
+    /// Any field that is none of the others.
     Elsewhere,
     /// In a list of volumes.
     Volumes,
-    /// One volume.
+    /// One entry of a list of volumes.
     Volume,
     /// Metadata of the object, or of a template in it.
     Metadata,
-    /// Labels or annotations.
+    /// A map of labels or annotations.
     Keys,
 }
 

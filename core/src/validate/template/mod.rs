@@ -69,7 +69,7 @@ pub enum Instances {
     Objects {
         /// Group and version of the objects.
         api_version: String,
-        /// Their kind.
+        /// The kind of the objects.
         kind: String,
         /// The terms for their namespaces, of which one must match; empty: the template's own namespace.
         namespaces: Vec<CompiledTarget>,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{api::Problem, validate::invalid};
 
-/// A compiled value.
+/// A value of a manifest, with its expressions compiled.
 #[derive(Debug)]
 pub(super) enum Node {
     /// No expression is in it.
@@ -20,7 +20,7 @@ pub(super) enum Node {
     Whole(Formula, Place),
     /// A text with expressions in it.
     Text(Vec<Segment>),
-    /// Fields, in order.
+    /// The fields of an object, each with its value, in order.
     Fields(Vec<(String, Node)>),
     /// Items of a list.
     Items(Vec<Node>),
@@ -181,7 +181,7 @@ impl Node {
         }
     }
 
-    /// Its expressions.
+    /// Every expression in it, however deep.
     pub(super) fn formulas(&self) -> Vec<&Formula> {
         match self {
             Self::Literal(_) => Vec::new(),

@@ -17,7 +17,7 @@ pub struct CompiledObject {
     pub id: String,
     /// Its group and version.
     pub api_version: String,
-    /// Its kind.
+    /// The kind of the object, as the template writes it.
     pub kind: String,
     /// Whether it is made anew where no update can change it.
     pub recreate: Recreate,

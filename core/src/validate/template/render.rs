@@ -49,10 +49,10 @@ pub enum Rendering {
     WaitingFor(BTreeSet<String>),
 }
 
-/// A rendered object.
+/// An object as it is to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// Its name.
+    /// Its `metadata.name`, rendered.
     pub name: String,
     /// Everything that the template says of it, with apiVersion and kind; no namespace.
     pub body: Value,
