@@ -21,7 +21,7 @@ use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         StatusEvent,
-        copy::{CopyAction, SlotPlan, tried_again},
+        copy::{CopyAction, LargeSpread, SlotPlan, tried_again},
         restart::Failure,
     },
 };
@@ -130,9 +130,9 @@ impl Reporter {
     }
 
     /// Reports a source that is large for so many targets, and is copied all the same.
-    pub(crate) async fn large_spread(&self, rule: &NamespacedName, what: String) {
-        tracing::warn!(%rule, what, "a large spread");
-        self.event(EventType::Warning, "LargeSpread", what, &self.about_rule(rule), None).await;
+    pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
+        tracing::warn!(%rule, what = %large, "a large spread");
+        self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
     }
 
     /// Reports several restarts in a row that did not become ready, on the workload and on the monitors that

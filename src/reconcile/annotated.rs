@@ -22,7 +22,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, StatusEvent,
-        copy::{Version, rule_report, targets::bounds},
+        copy::{RuleReport, Version, rule_report, targets::bounds},
         status_events,
     },
 };
@@ -53,8 +53,7 @@ impl AnnotatedHandler {
             };
             (rule_report(&world, rule, now()), facts.uid.clone())
         };
-        let Some((after, tally)) = report else { return Again::OnChange };
-        self.tallies.set(rule, Some(tally));
+        let Some(RuleReport { status: after, tally, large }) = report else { return Again::OnChange };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
             let grant = world.rules().get(rule).and_then(|facts| {
@@ -71,8 +70,11 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
+        let known = self.tallies.set(rule, Some(tally));
+        let large = large.filter(|_| known.is_none_or(|known| known.large == 0));
         note_room(&self.context, rule, Some(&before), Some(&after));
-        self.tell(key, source, status_events((&before).into(), (&after).into()), grant).await
+        let events = status_events((&before).into(), (&after).into(), large.as_ref());
+        self.tell(key, source, events, grant).await
     }
 
     pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName, object: &ObjectKey) -> Again {
@@ -101,7 +103,7 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
-        self.tell(key, object, status_events((&before).into(), (&after).into()), grant).await
+        self.tell(key, object, status_events((&before).into(), (&after).into(), None), grant).await
     }
 
     async fn tell(

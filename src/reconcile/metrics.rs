@@ -25,12 +25,12 @@ const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 pub(super) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
 
 impl Tallies {
-    /// Keeps a rule's numbers, or none where it is gone.
-    pub(super) fn set(&self, rule: &NamespacedName, tally: Option<Tally>) {
+    /// Keeps a rule's numbers, or none where it is gone; returns those before.
+    pub(super) fn set(&self, rule: &NamespacedName, tally: Option<Tally>) -> Option<Tally> {
         match tally {
             Some(tally) => self.lock().insert(rule.clone(), tally),
             None => self.lock().remove(rule),
-        };
+        }
     }
 
     /// Forgets all: somebody else leads.

@@ -24,7 +24,7 @@ use crate::{
     names::NamespacedName,
     plan::{
         Key,
-        copy::{large_spread, rule_report, says_too_many},
+        copy::{RuleReport, Tally, rule_report, says_too_many},
         policy::policy_status,
         slots_to_check,
     },
@@ -42,25 +42,29 @@ pub(super) struct StatusHandler {
 
 impl StatusHandler {
     pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName) -> Again {
-        let (uid, before, after) = {
+        let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
                 return self.pace.forget(key);
             };
-            let (status, tally) = rule_report(&world, rule, now()).unzip();
-            if tally.is_some() {
-                self.tallies.set(rule, tally);
-            }
-            (facts.uid.clone(), facts.status.clone(), status)
+            (facts.uid.clone(), facts.status.clone(), rule_report(&world, rule, now()))
         };
-        note_room(&self.context, rule, before.as_ref(), after.as_ref());
-        let said = |status: &Option<CopyratorRuleStatus>| large_spread(status.as_ref()?).map(str::to_owned);
-        let news = said(&after).filter(|_| said(&before).is_none());
+        let Some(RuleReport { status, tally, large }) = report else { return Again::OnChange };
+        let known = self.tallies.set(rule, Some(tally));
+        let news = large.filter(|_| known.is_none_or(|known| known.large == 0));
+        note_room(&self.context, rule, before.as_ref(), Some(&status));
+        let is_new = before.as_ref() != Some(&status);
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
-        let (again, is_written) = self.write::<CopyratorRule, _>(key, of, before, after).await;
-        if let Some(large) = news.filter(|_| is_written) {
-            self.reporter.large_spread(rule, large).await;
+        let (again, is_written) = self.write::<CopyratorRule, _>(key, of, before, Some(status)).await;
+        match news {
+            Some(large) if is_written => self.reporter.large_spread(rule, &large).await,
+            // It is told with the status, which is written later.
+            Some(_) if is_new => {
+                self.tallies.set(rule, Some(Tally { large: 0, ..tally }));
+            }
+            // An earlier leader has told it, or there is nothing to tell.
+            _ => {}
         }
         again
     }

@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::copy::rule_status::large_spread_of;
+use super::copy::LargeSpread;
 use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 
 /// An Event about a status.
@@ -38,8 +38,13 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
 
 /// An Event for each thing that `after` says and `before` did not: a fault, each time that it changes; and that
 /// everything is in order, where there was a fault before. Where nothing is known from before, as after a start
-/// of ours, no Event says that everything is in order.
-pub fn status_events<'s>(before: StatusParts<'_>, after: StatusParts<'s>) -> Vec<StatusEvent<'s>> {
+/// of ours, no Event says that everything is in order. `large` is a source that is large for so many targets, if that is
+/// news.
+pub fn status_events<'s>(
+    before: StatusParts<'_>,
+    after: StatusParts<'s>,
+    large: Option<&LargeSpread>,
+) -> Vec<StatusEvent<'s>> {
     let was = wrong(before);
     let is = wrong(after);
     // `Degraded` counts problems in its message: only another first one is told.
@@ -56,10 +61,11 @@ pub fn status_events<'s>(before: StatusParts<'_>, after: StatusParts<'s>) -> Vec
     let mut all: Vec<StatusEvent<'s>> = fresh
         .map(|one| StatusEvent { is_warning: true, reason: &one.reason, message: one.message.clone() })
         .collect();
-    let large = large_spread_of(after.conditions);
-    if let Some(large) = large.filter(|_| large_spread_of(before.conditions).is_none()) {
-        all.push(StatusEvent { is_warning: true, reason: "LargeSpread", message: large.to_owned() });
-    }
+    all.extend(large.map(|large| StatusEvent {
+        is_warning: true,
+        reason: "LargeSpread",
+        message: large.to_string(),
+    }));
     let ready = condition(after, "Ready").filter(|ready| ["AllCopied", "Watching"].contains(&&*ready.reason));
     if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
         all.push(StatusEvent { is_warning: false, reason: &ready.reason, message: ready.message.clone() });
@@ -107,7 +113,7 @@ mod tests {
         let told = |before: &CopyratorRuleStatus, after: &CopyratorRuleStatus| -> Vec<String> {
             let line =
                 |one: StatusEvent<'_>| format!("{}{}", if one.is_warning { "!" } else { "" }, one.reason);
-            status_events(before.into(), after.into()).into_iter().map(line).collect()
+            status_events(before.into(), after.into(), None).into_iter().map(line).collect()
         };
         assert!(told(&unknown, &well).is_empty(), "a start of ours is told by no Event");
         assert_eq!(told(&unknown, &refused), ["!Forbidden"]);

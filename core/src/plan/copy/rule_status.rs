@@ -18,7 +18,7 @@ use super::{
     demand::{too_many, too_many_said},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
-    spread::is_large,
+    spread::{LargeSpread, is_large},
     targets::{bounds, can_grow, unseen},
 };
 use crate::{
@@ -42,21 +42,30 @@ pub struct Tally {
     pub conflicting: usize,
     /// How many were refused, or could not be written.
     pub failed: usize,
+    /// How many sources are large for so many targets, and are copied all the same.
+    pub large: usize,
+}
+
+/// What there is to say of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleReport {
+    /// The status that the rule should have.
+    pub status: CopyratorRuleStatus,
+    /// Its copies in numbers.
+    pub tally: Tally,
+    /// The first of its sources that is large for so many targets.
+    pub large: Option<LargeSpread>,
 }
 
 /// The status that a rule should have; `None` as in [`rule_report`].
 pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
-    rule_report(world, rule, now).map(|(status, _)| status)
+    rule_report(world, rule, now).map(|report| report.status)
 }
 
-/// The status that a rule should have, and its copies in numbers. `None` where the rule is gone, or where it
+/// What there is to say of a rule. `None` where the rule is gone, or where it
 /// has a status and something must be asked or read again first: after a restart of ours nothing has changed
 /// for its users. The task that asks or reads plans the status again afterwards.
-pub fn rule_report(
-    world: &World,
-    rule: &NamespacedName,
-    now: Timestamp,
-) -> Option<(CopyratorRuleStatus, Tally)> {
+pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
@@ -147,8 +156,10 @@ pub fn rule_report(
     let copies = world.copies_of_rule(rule).filter_map(|slot| world.object(slot));
     let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
     count.leaving = marked.count();
-    let tally = count.tally(inert(world, rule, facts).is_some());
-    Some((status(world, rule, facts, count, now), tally))
+    let is_inert = inert(world, rule, facts).is_some();
+    let large = count.large.first().filter(|_| !is_inert).cloned();
+    let tally = count.tally(is_inert);
+    Some(RuleReport { status: status(world, rule, facts, count, large.as_ref(), now), tally, large })
 }
 
 /// Why what is needed could not be read the last time, if it could not.
@@ -166,20 +177,6 @@ pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     status.conditions.iter().any(is_so)
 }
 
-/// Introduces, in the message of `Ready`, a source that is large for so many targets.
-const LARGE: &str = "; large: ";
-
-/// What a status says about a source that is large for so many targets.
-pub fn large_spread(status: &CopyratorRuleStatus) -> Option<&str> {
-    large_spread_of(&status.conditions)
-}
-
-/// The same, from the conditions alone.
-pub(crate) fn large_spread_of(conditions: &[Condition]) -> Option<&str> {
-    let ready = conditions.iter().find(|one| one.type_ == "Ready")?;
-    ready.message.split_once(LARGE).map(|(_, large)| large)
-}
-
 #[derive(Default)]
 struct Count {
     sources: usize,
@@ -194,7 +191,7 @@ struct Count {
     /// When the last of those will be written.
     until: Option<Timestamp>,
     /// Sources that are large for so many targets.
-    large: Vec<String>,
+    large: Vec<LargeSpread>,
     /// Orphaned copies that are still in their grace period.
     leaving: usize,
     /// Literally named sources that do not exist.
@@ -240,7 +237,7 @@ impl Count {
             return Tally::default();
         }
         let Self { desired, current, conflicting, failed, .. } = *self;
-        Tally { desired, current, conflicting, failed }
+        Tally { desired, current, conflicting, failed, large: self.large.len() }
     }
 }
 
@@ -249,6 +246,7 @@ fn status(
     rule: &NamespacedName,
     facts: &RuleFacts,
     count: Count,
+    large: Option<&LargeSpread>,
     now: Timestamp,
 ) -> CopyratorRuleStatus {
     let mut status = facts.status.clone().unwrap_or_default();
@@ -321,8 +319,8 @@ fn status(
         Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
         None => ready,
     };
-    let ready = match count.large.first().filter(|_| stopped.is_none()) {
-        Some(large) => (ready.0, ready.1, format!("{}{LARGE}{large}", ready.2)),
+    let ready = match large {
+        Some(large) => (ready.0, ready.1, format!("{}; large: {large}", ready.2)),
         None => ready,
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::Unseen))

@@ -2,7 +2,7 @@
 //! have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is put right at
 //! once.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::Timestamp;
 
@@ -78,6 +78,29 @@ fn content(marks: &CopyMarks) -> String {
     format!("{} {}", marks.source_uid, marks.digest)
 }
 
+/// A source that is large for so many targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeSpread {
+    source: ObjectKey,
+    /// What each copy carries.
+    bytes: Bytes,
+    /// How many namespaces get one.
+    targets: usize,
+}
+
+impl LargeSpread {
+    fn in_all(&self) -> Bytes {
+        Bytes(self.bytes.0.saturating_mul(self.targets as u64))
+    }
+}
+
+impl fmt::Display for LargeSpread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, bytes, targets } = self;
+        write!(f, "{source}: {bytes} in each of {targets} namespaces are {}", self.in_all())
+    }
+}
+
 /// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
     let most = world.settings().spread_limits.max_bytes;
@@ -88,36 +111,34 @@ pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -
     ))
 }
 
-/// Warns of a source that is large for so many targets and copied all the same.
+/// A source that is large for so many targets, and copied all the same.
 pub(super) fn is_large(
     world: &World,
     compiled: &CompiledRule,
     source: &ObjectKey,
     print: &Fingerprint,
-) -> Option<String> {
+) -> Option<LargeSpread> {
     let limits = world.settings().spread_limits;
     let is_refused = beyond(world, compiled, source, print, limits.max_bytes).is_some();
     beyond(world, compiled, source, print, limits.warn_bytes).filter(|_| !is_refused)
 }
 
-/// The bytes of a source in all of a rule's targets, if they are more than `bound`.
+/// A source of which all of a rule's targets together get more than `bound`.
 fn beyond(
     world: &World,
     compiled: &CompiledRule,
     source: &ObjectKey,
     print: &Fingerprint,
     bound: Bytes,
-) -> Option<String> {
-    let bytes = carried_bytes(&compiled.shape.keys, print);
-    let in_all = |targets: usize| Bytes(bytes.saturating_mul(targets as u64));
+) -> Option<LargeSpread> {
+    let bytes = Bytes(carried_bytes(&compiled.shape.keys, print));
+    let to = |targets: usize| LargeSpread { source: source.clone(), bytes, targets };
     // Usually there are too few namespaces for it to be worth counting.
-    if in_all(world.namespaces().len()) <= bound {
+    if to(world.namespaces().len()).in_all() <= bound {
         return None;
     }
     let targets = targets(world, compiled).filter(|namespace| **namespace != source.namespace).count();
-    (in_all(targets) > bound).then(|| {
-        format!("{source}: {} in each of {targets} namespaces are {}", Bytes(bytes), in_all(targets))
-    })
+    Some(to(targets)).filter(|spread| spread.in_all() > bound)
 }
 
 #[cfg(test)]

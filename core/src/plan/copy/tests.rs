@@ -399,9 +399,9 @@ fn a_status_tells_of_spreads() {
     world.assume_fingerprint(&source, print);
     let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
     let ready = |world: &World| {
-        let status = rule_status(world, &rule, at(101)).unwrap();
+        let RuleReport { status, large, .. } = rule_report(world, &rule, at(101)).unwrap();
         let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
-        (format!("{} {}", ready.reason, ready.message), large_spread(&status).map(str::to_owned))
+        (format!("{} {}", ready.reason, ready.message), large.map(|large| large.to_string()))
     };
     assert_eq!(ready(&world), ("Copying 1 copy is being written".into(), None));
 
