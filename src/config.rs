@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 
 use copyrator_certs::Times;
 
-use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits};
+use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits, names::Kind};
 
 /// The configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub reconciler_account: String,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
+    /// The kinds that are copied beside ConfigMaps and Secrets.
+    pub copy_kinds: BTreeSet<Kind>,
     /// The ClusterRole that owns the webhook configurations, for garbage collection.
     pub owner_cluster_role: Option<String>,
     /// How long connections are still accepted after SIGTERM.

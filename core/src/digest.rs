@@ -17,7 +17,8 @@ pub struct Fingerprint {
     pub type_: Option<String>,
     /// Whether the object is immutable.
     pub immutable: bool,
-    /// Each key's digest and size, in bytes.
+    /// Each key's digest and size, in bytes. Of a kind without data, each leaf's, by its path
+    /// ([`crate::paths`]).
     pub keys: BTreeMap<String, KeyPrint>,
     /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,

@@ -18,5 +18,6 @@ pub mod intake;
 pub mod marks;
 pub mod model;
 pub mod names;
+pub mod paths;
 pub mod plan;
 pub mod validate;

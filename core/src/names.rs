@@ -24,7 +24,8 @@ impl NamespacedName {
     /// name cannot contain a colon.
     pub fn annotated(&self) -> Option<ObjectKey> {
         let (kind, name) = self.name.split_once(':')?;
-        Some(ObjectKey::new(Kind::named(kind)?, self.namespace.clone(), name))
+        let kind = Kind::named(kind).filter(|kind| kind.data().is_some())?;
+        Some(ObjectKey::new(kind, self.namespace.clone(), name))
     }
 
     /// Reads `namespace/name`; `None` without exactly one slash.
@@ -40,10 +41,10 @@ impl fmt::Display for NamespacedName {
     }
 }
 
-/// A ConfigMap or Secret: a source, an object that a workload uses, or the slot of a copy.
+/// An object of a kind that is copied: a source, one that a workload uses, or the slot of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Whether it is a ConfigMap or a Secret.
+    /// Its kind, such as ConfigMap.
     pub kind: Kind,
     /// The namespace that holds the object.
     pub namespace: Arc<str>,

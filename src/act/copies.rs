@@ -1,14 +1,11 @@
-//! The only place that writes users' ConfigMaps and Secrets: one action at a time, on the version that it was
+//! The only place that writes users' ConfigMaps, Secrets and other copies: one action at a time, on the version that it was
 //! planned for.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf};
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
@@ -18,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{manifest::manifest, outcome::Outcome, writer::Writer};
 use crate::{
+    api::ResourceType,
     marks::{
         AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER,
         REMOVAL_MANAGER, REMOVE_AFTER, write_time,
@@ -25,6 +23,7 @@ use crate::{
     model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
     observe::content::{ContentError, Contents},
+    paths::{managed, place},
     plan::copy::{CopyAction, CopyWrite, Version},
 };
 
@@ -145,6 +144,7 @@ impl CopyWriter {
             match field {
                 ForeignField::Data(key) => body["data"][key] = Value::Null,
                 ForeignField::BinaryData(key) => body["binaryData"][key] = Value::Null,
+                ForeignField::Path(path) => place(&mut body, path, Value::Null),
                 ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
             }
         }
@@ -173,6 +173,7 @@ impl CopyWriter {
             match field {
                 ForeignField::Data(key) => owned["f:data"][format!("f:{key}")] = json!({}),
                 ForeignField::BinaryData(key) => owned["f:binaryData"][format!("f:{key}")] = json!({}),
+                ForeignField::Path(path) => place(&mut owned, &managed(path), json!({})),
                 ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
             }
         }
@@ -284,9 +285,13 @@ impl CopyWriter {
 }
 
 fn resource(kind: Kind) -> ApiResource {
-    match kind {
-        Kind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
-        Kind::Secret => ApiResource::erase::<Secret>(&()),
+    let ResourceType { group, version, api_version, kind, plural } = kind.resource();
+    ApiResource {
+        group: group.into(),
+        version: version.into(),
+        api_version: api_version.into(),
+        kind: kind.into(),
+        plural: plural.into(),
     }
 }
 

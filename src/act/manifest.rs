@@ -6,9 +6,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
+    api::DataKind,
     model::ObjectFacts,
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
     observe::content::{self, Content},
+    paths::place,
     plan::copy::Intent,
 };
 
@@ -35,15 +37,6 @@ fn object<'c>(
     type_: Option<&str>,
     immutable: bool,
 ) -> Value {
-    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
-    let mut binary: BTreeMap<&str, Value> = BTreeMap::new();
-    for (key, value) in values {
-        match (slot.kind, value.binary, std::str::from_utf8(&value.bytes)) {
-            (Kind::ConfigMap, false, Ok(text)) => data.insert(key, json!(text)),
-            (Kind::ConfigMap, ..) => binary.insert(key, json!(STANDARD.encode(&value.bytes))),
-            (Kind::Secret, ..) => data.insert(key, json!(STANDARD.encode(&value.bytes))),
-        };
-    }
     let mut body = json!({
         "apiVersion": slot.kind.resource().api_version,
         "kind": slot.kind.resource().kind,
@@ -54,6 +47,21 @@ fn object<'c>(
             "annotations": annotations,
         },
     });
+    let Some(kind) = slot.kind.data() else {
+        for (path, value) in values {
+            place(&mut body, path, serde_json::from_slice(&value.bytes).unwrap_or_default());
+        }
+        return body;
+    };
+    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut binary: BTreeMap<&str, Value> = BTreeMap::new();
+    for (key, value) in values {
+        match (kind, value.binary, std::str::from_utf8(&value.bytes)) {
+            (DataKind::ConfigMap, false, Ok(text)) => data.insert(key, json!(text)),
+            (DataKind::ConfigMap, ..) => binary.insert(key, json!(STANDARD.encode(&value.bytes))),
+            (DataKind::Secret, ..) => data.insert(key, json!(STANDARD.encode(&value.bytes))),
+        };
+    }
     if !data.is_empty() {
         body["data"] = json!(data);
     }

@@ -119,9 +119,7 @@ fn put(world: &mut World, mut object: Value) {
             world.assume_fingerprint(&ObjectKey::new(of_kind, namespace, name), print);
             match of_kind {
                 Kind::Secret => serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, now()),
-                Kind::ConfigMap => {
-                    serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(world, now())
-                }
+                _ => serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(world, now()),
             }
         }
         "Deployment" => serde_json::from_value::<Workload<Deployment>>(object).unwrap().put(world, now()),

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 use copyrator_certs::Times;
 
 use super::{
-    arguments::{InstallNamespace, UsageError, duration, endpoint, namespaces, non_empty},
+    arguments::{CopyKinds, InstallNamespace, UsageError, duration, endpoint, namespaces, non_empty},
     terminal::{Exit, Threads, block_on, fail},
 };
 use crate::{
@@ -161,6 +161,8 @@ pub(super) struct Args {
     /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
     #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     annotations: bool,
+    #[command(flatten)]
+    copies: CopyKinds,
     /// The ClusterRole that owns the webhook configurations, so that they are deleted with it.
     #[arg(long, env = "COPYRATOR_OWNER_CLUSTER_ROLE", value_name = "NAME")]
     owner_cluster_role: Option<String>,
@@ -248,6 +250,7 @@ impl Args {
             trusted_writers: non_empty(self.trusted_writers).collect(),
             reconciler_account: self.reconciler_account,
             annotations: self.annotations,
+            copy_kinds: self.copies.kinds()?,
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),

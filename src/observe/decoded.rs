@@ -1,14 +1,17 @@
-//! A ConfigMap or Secret with its values, as the API server writes it.
+//! An object with its content, as the API server writes it.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
+use serde_json::Value as Json;
 
 use crate::{
+    api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
     names::Kind,
+    paths::flatten,
 };
 
 /// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
@@ -24,7 +27,8 @@ pub struct Content {
     pub type_: Option<String>,
     /// Whether it is immutable.
     pub immutable: bool,
-    /// The values of `data` and `binaryData`, by key.
+    /// The values of `data` and `binaryData`, by key. Of a kind without data, the JSON text of each leaf, by
+    /// its path ([`crate::paths`]).
     pub values: BTreeMap<String, Value>,
 }
 
@@ -87,14 +91,31 @@ pub(super) struct RawMeta {
 
 /// Decodes an object as the API server writes it; `None` where it is no such object.
 pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
+    match kind.data() {
+        Some(kind) => decode_data(kind, text),
+        None => decode_leaves(text),
+    }
+}
+
+fn decode_leaves(text: &str) -> Option<Content> {
+    let Json::Object(object) = serde_json::from_str(text).ok()? else { return None };
+    let RawMeta { uid, resource_version, mut annotations } =
+        RawMeta::deserialize(object.get("metadata")?).ok()?;
+    annotations.retain(|key, _| !never_carried(key));
+    let leaf = |(path, text): (String, String)| (path, Value { bytes: text.into_bytes(), binary: false });
+    let values = flatten(&object).into_iter().map(leaf).collect();
+    Some(Content { uid, resource_version, annotations, type_: None, immutable: false, values })
+}
+
+fn decode_data(kind: DataKind, text: &str) -> Option<Content> {
     let Raw { metadata, data, binary_data, immutable, type_ } = serde_json::from_str(text).ok()?;
     let mut values = BTreeMap::new();
     for (key, value) in data {
         let bytes = match kind {
-            Kind::ConfigMap => value.into_bytes(),
-            Kind::Secret => STANDARD.decode(value).ok()?,
+            DataKind::ConfigMap => value.into_bytes(),
+            DataKind::Secret => STANDARD.decode(value).ok()?,
         };
-        let binary = kind == Kind::Secret && std::str::from_utf8(&bytes).is_err();
+        let binary = kind == DataKind::Secret && std::str::from_utf8(&bytes).is_err();
         values.insert(key, Value { bytes, binary });
     }
     for (key, value) in binary_data {
@@ -102,7 +123,7 @@ pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
     }
     let mut annotations = metadata.annotations;
     annotations.retain(|key, _| !never_carried(key));
-    let type_ = type_.filter(|_| kind == Kind::Secret);
+    let type_ = type_.filter(|_| kind == DataKind::Secret);
     Some(Content {
         uid: metadata.uid,
         resource_version: metadata.resource_version,

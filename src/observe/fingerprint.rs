@@ -6,8 +6,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::decoded::RawMeta;
+use super::decoded::{RawMeta, decode};
 use crate::{
+    api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
     names::Kind,
@@ -15,11 +16,15 @@ use crate::{
 
 /// The fingerprint of an object in JSON; `None` where the text is no such object.
 pub(super) fn fingerprint(kind: Kind, text: &[u8], key: &DigestKey) -> Option<Fingerprint> {
+    let Some(kind) = kind.data() else {
+        // Such an object is small.
+        return Some(decode(kind, std::str::from_utf8(text).ok()?)?.fingerprint(key));
+    };
     serde_json::Deserializer::from_slice(text).deserialize_map(Object { kind, key }).ok()
 }
 
 struct Object<'k> {
-    kind: Kind,
+    kind: DataKind,
     key: &'k DigestKey,
 }
 
@@ -51,7 +56,7 @@ impl<'de> Visitor<'de> for Object<'_> {
         Ok(Fingerprint {
             uid: metadata.uid,
             resource_version: metadata.resource_version,
-            type_: type_.filter(|_| kind == Kind::Secret),
+            type_: type_.filter(|_| kind == DataKind::Secret),
             immutable,
             keys,
             annotations: metadata.annotations,
@@ -61,7 +66,7 @@ impl<'de> Visitor<'de> for Object<'_> {
 
 /// The map `data`, `stringData` or `binaryData`.
 struct Values<'a> {
-    kind: Kind,
+    kind: DataKind,
     key: &'a DigestKey,
     is_data: bool,
     keys: &'a mut BTreeMap<String, KeyPrint>,
@@ -113,7 +118,7 @@ impl Visitor<'_> for OneValue<'_> {
         let print = |bytes: &[u8], binary| {
             Ok(KeyPrint { digest: key.value(bytes), size: bytes.len() as u64, binary })
         };
-        if is_data && kind == Kind::ConfigMap {
+        if is_data && kind == DataKind::ConfigMap {
             return print(text.as_bytes(), false);
         }
         // The decoder's message is dropped: it could quote a value.
@@ -125,7 +130,6 @@ impl Visitor<'_> for OneValue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::decoded::decode;
 
     #[test]
     fn the_digests_are_those_of_the_decoded_content() {
@@ -142,6 +146,7 @@ mod tests {
                 format!(r#"{{"data":{{"a":"YQ==","b":"/w=="}},"type":"Opaque","immutable":true,{meta}}}"#),
             ),
             (Kind::ConfigMap, format!(r#"{{"kind":"ConfigMap","type":"none",{meta}}}"#)),
+            (Kind::NetworkPolicy, format!(r#"{{{meta},"spec":{{"podSelector":{{}},"ingress":[{{}}]}}}}"#)),
         ] {
             let expected = decode(kind, &text).unwrap().fingerprint(&key);
             assert_eq!(fingerprint(kind, text.as_bytes(), &key), Some(expected), "{text}");

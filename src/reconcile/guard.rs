@@ -64,8 +64,7 @@ impl CopyGuard {
         };
         // It can take half a second for each policy, and ends by its own budget. A panic could quote values,
         // so it is not kept.
-        let kind = slot.kind;
-        let judge = move || guards.refusal(&new, old.as_deref(), kind, now());
+        let judge = move || guards.refusal(&new, old.as_deref(), now());
         let judged = tokio::task::spawn_blocking(judge).await;
         let refusal = judged.map_err(|_| "judging it by the policies present ended in a panic".to_owned());
         match refusal.and_then(|refusal| refusal.map_err(|error| error.to_string())) {

@@ -211,6 +211,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         trusted_writers: Vec::new(),
         reconciler_account: String::new(),
         annotations: true,
+        copy_kinds: Default::default(),
         owner_cluster_role: None,
         drain_delay: std::time::Duration::ZERO,
         host: "host".into(),

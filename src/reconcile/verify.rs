@@ -47,7 +47,8 @@ impl Verifier {
                 Some(_) => world.namespaces().keys().cloned().map(Some).collect(),
             }
         };
-        for kind in Kind::ALL {
+        let kinds: Vec<Kind> = self.context.world().settings().copied_kinds().collect();
+        for kind in kinds {
             for place in &places {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {

@@ -139,6 +139,7 @@ fn world(config: &Config) -> World {
         own_namespace: config.namespace.clone(),
         only_rule: config.rule_name.as_ref().map(only),
         annotations: config.annotations,
+        copy_kinds: config.copy_kinds.clone(),
     });
     world.set_namespace_scope(watches::namespace_scope(config));
     world

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::{ConfigMap, Namespace, Secret},
+    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +23,7 @@ use crate::{
     },
     marks::SOURCE_INDEX,
     model::{NamespaceScope, Store},
+    names::Kind,
     observe::{
         namespace::poll,
         watch::{Observer, watch},
@@ -32,7 +35,10 @@ const PAGE: u32 = 100;
 
 /// The only namespaces to look at, if the configuration names some.
 pub(super) fn namespace_scope(config: &Config) -> Option<NamespaceScope> {
-    (!config.namespaces.is_empty()).then(|| NamespaceScope::new(config.namespaces.iter().map(String::as_str)))
+    (!config.namespaces.is_empty()).then(|| {
+        NamespaceScope::new(config.namespaces.iter().map(String::as_str))
+            .with_kinds(config.copy_kinds.iter().copied())
+    })
 }
 
 /// The stores that a process with these roles keeps.
@@ -52,6 +58,7 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
     ];
     if config.reconciler {
         stores.extend([Store::ConfigMaps, Store::Secrets, Store::DigestKey]);
+        stores.extend(config.copy_kinds.iter().copied().map(Store::of));
     }
     stores
 }
@@ -61,7 +68,9 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
     let mut watches = Watches { tasks, observer, client, relist: config.sweep_interval };
     if !config.namespaces.is_empty() {
         for name in &config.namespaces {
-            watches.start_in(&Arc::from(name.as_str()));
+            let place = Arc::from(name.as_str());
+            watches.start_in(&place);
+            config.copy_kinds.iter().for_each(|kind| watches.start_kind(*kind, Some(&place)));
         }
         return;
     }
@@ -85,6 +94,7 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
     if config.reconciler {
         watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));
         watches.start::<Slim<Secret>>("watch secrets", Some(SECRETS));
+        config.copy_kinds.iter().for_each(|kind| watches.start_kind(*kind, None));
     }
 }
 
@@ -115,6 +125,32 @@ impl Watches<'_> {
         self.start_one::<AsWritten<CopyratorRule>>("watch copyratorrules", place, None);
         self.start_one::<Slim<ConfigMap>>("watch configmaps", place, Some(CONFIG_MAPS));
         self.start_one::<Slim<Secret>>("watch secrets", place, Some(SECRETS));
+    }
+
+    /// Watches the objects of a kind that is copied beside ConfigMaps and Secrets, in one namespace or in all.
+    fn start_kind(&mut self, kind: Kind, place: Option<&Arc<str>>) {
+        match kind {
+            // These are watched in any case.
+            Kind::ConfigMap | Kind::Secret => {}
+            Kind::NetworkPolicy => self.start_at::<Slim<NetworkPolicy>>("watch networkpolicies", place),
+            Kind::ResourceQuota => self.start_at::<Slim<ResourceQuota>>("watch resourcequotas", place),
+            Kind::LimitRange => self.start_at::<Slim<LimitRange>>("watch limitranges", place),
+            Kind::PodDisruptionBudget => {
+                self.start_at::<Slim<PodDisruptionBudget>>("watch poddisruptionbudgets", place);
+            }
+            Kind::ServiceAccount => self.start_at::<Slim<ServiceAccount>>("watch serviceaccounts", place),
+        }
+    }
+
+    fn start_at<W: Watched + Resource<Scope = NamespaceResourceScope>>(
+        &mut self,
+        name: &'static str,
+        place: Option<&Arc<str>>,
+    ) {
+        match place {
+            Some(place) => self.start_one::<W>(name, place, None),
+            None => self.start::<W>(name, None),
+        }
     }
 
     fn start_one<W: Watched + Resource<Scope = NamespaceResourceScope>>(

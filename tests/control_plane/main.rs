@@ -17,6 +17,7 @@ mod chart_variants;
 mod client_certificates;
 mod command_line;
 mod conflicts;
+mod copy_kinds;
 mod copying;
 mod crashes;
 mod cut_short;

@@ -32,6 +32,7 @@ impl Case {
     fn run(&self) -> String {
         let mut server = Server::default();
         let mut world = acting::new_world();
+        world.settings_mut().copy_kinds = self.copy_kinds.clone();
         self.given.happen(&mut server);
         acting::relist(&mut server, &mut world);
         acting::authorize(&server, &mut world);

@@ -2,7 +2,7 @@
 
 use copyrator::{
     model::{ForeignField, World},
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
     plan::copy::{CopyAction, SlotPlan, SlotState, rule_status},
 };
 use jiff::Timestamp;
@@ -24,8 +24,7 @@ pub fn statuses(world: &World, now: Timestamp) -> Vec<String> {
 }
 
 pub fn name(slot: &ObjectKey) -> String {
-    let kind = if slot.kind == Kind::ConfigMap { "configmap" } else { "secret" };
-    format!("{kind} {}/{}", slot.namespace, slot.name)
+    format!("{} {}/{}", slot.kind.resource().singular(), slot.namespace, slot.name)
 }
 
 pub fn state(plan: &SlotPlan) -> Option<String> {
@@ -52,6 +51,7 @@ pub fn print(action: &CopyAction) -> String {
         let path = |field: &ForeignField| match field {
             ForeignField::Data(key) => format!(" data/{key}"),
             ForeignField::BinaryData(key) => format!(" binaryData/{key}"),
+            ForeignField::Path(path) => format!(" {path}"),
             other => format!(" {other:?}"),
         };
         fields.iter().map(path).collect()

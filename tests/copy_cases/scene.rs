@@ -44,6 +44,9 @@ pub struct Case {
     #[serde(default)]
     pub doubt: bool,
     pub only_rule: Option<String>,
+    /// `--copy-kinds`.
+    #[serde(default)]
+    pub copy_kinds: BTreeSet<Kind>,
     /// From then on annotations do not count.
     #[serde(default)]
     pub without_annotations: bool,
@@ -86,6 +89,7 @@ struct ObjectScene {
     /// Field manager.
     by: Option<String>,
     how: How,
+    /// Of a kind without data: the JSON text of each leaf, by its path.
     data: BTreeMap<String, Option<String>>,
     /// Base64.
     binary: BTreeMap<String, Option<String>>,
@@ -142,7 +146,7 @@ fn hundred() -> i64 {
 pub fn object_key(text: &str) -> ObjectKey {
     let (kind, name) = text.split_once(' ').unwrap();
     let NamespacedName { namespace, name } = rule_name(name);
-    let kind = if kind == "configmap" { Kind::ConfigMap } else { Kind::Secret };
+    let kind = Kind::named(kind).unwrap_or_else(|| panic!("{kind:?} is not copied"));
     ObjectKey { kind, namespace, name }
 }
 
@@ -237,10 +241,14 @@ impl ObjectScene {
         let mut edit = Edit::new();
         let text = |value: &Option<String>| value.clone().map(String::into_bytes);
         let decoded = |value: &Option<String>| value.as_ref().map(|value| STANDARD.decode(value).unwrap());
-        edit.extend(self.data.iter().map(|(key, value)| (Field::Data(key.clone()), text(value))));
+        let field = |name: &String| match key.kind.data() {
+            Some(_) => Field::Data(name.clone()),
+            None => Field::Path(name.clone()),
+        };
+        edit.extend(self.data.iter().map(|(key, value)| (field(key), text(value))));
         let binary = |name: &String| match key.kind {
             Kind::ConfigMap => Field::Binary(name.clone()),
-            Kind::Secret => Field::Data(name.clone()),
+            _ => Field::Data(name.clone()),
         };
         edit.extend(self.binary.iter().map(|(name, value)| (binary(name), decoded(value))));
         edit.extend(self.labels.iter().map(|(key, value)| (Field::Label(key.clone()), text(value))));

@@ -19,7 +19,10 @@ use copyrator::{
     testing::Outcome,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Namespace, Secret, ServiceAccount},
+    networking::v1::NetworkPolicy,
+};
 use serde_json::Value;
 
 use super::{
@@ -144,6 +147,7 @@ fn field(field: &ForeignField) -> Option<Field> {
     match field {
         ForeignField::Data(key) => Some(Field::Data(key.clone())),
         ForeignField::BinaryData(key) => Some(Field::Binary(key.clone())),
+        ForeignField::Path(path) => Some(Field::Path(path.clone())),
         _ => None,
     }
 }
@@ -152,6 +156,10 @@ pub fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields 
     let intent = &write.intent;
     let mut fields = Fields::new();
     for (from, to) in &intent.keys {
+        if let Some(leaf) = source.get(&Field::Path(from.clone())) {
+            fields.insert(Field::Path(to.clone()), leaf.clone());
+            continue;
+        }
         let text = source.get(&Field::Data(from.clone()));
         let binary = source.get(&Field::Binary(from.clone()));
         let is_binary = binary.is_some() || text.is_some_and(|value| std::str::from_utf8(value).is_err());
@@ -220,7 +228,13 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
         Changed::Object(ObjectKey { kind: Kind::ConfigMap, .. }) => {
             take::<Slim<ConfigMap>>(world, changed, state)
         }
-        Changed::Object(_) => take::<Slim<Secret>>(world, changed, state),
+        Changed::Object(ObjectKey { kind: Kind::Secret, .. }) => take::<Slim<Secret>>(world, changed, state),
+        Changed::Object(ObjectKey { kind: Kind::NetworkPolicy, .. }) => {
+            take::<Slim<NetworkPolicy>>(world, changed, state)
+        }
+        Changed::Object(ObjectKey { kind: Kind::ServiceAccount, .. }) => {
+            take::<Slim<ServiceAccount>>(world, changed, state)
+        }
         other => panic!("{other:?} is not modelled"),
     }
 }

@@ -1,4 +1,4 @@
-//! One ConfigMap or Secret as the model of the API server keeps it: fields, and who owns which.
+//! One object as the model of the API server keeps it: fields, and who owns which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +8,7 @@ use copyrator::{
     marks::never_carried,
     model::WriteFault,
     names::{Kind, ObjectKey},
+    paths::{child, managed, place},
     plan::copy::Version,
     testing::Outcome,
 };
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 pub enum Field {
     Data(String),
     Binary(String),
+    /// The JSON text of a leaf, of a kind without data.
+    Path(String),
     /// Only ever owned, never there.
     StringData(String),
     Label(String),
@@ -56,18 +59,19 @@ impl PartialEq for Stored {
 
 impl Field {
     fn is_content(&self) -> bool {
-        matches!(self, Self::Data(_) | Self::Binary(_))
+        matches!(self, Self::Data(_) | Self::Binary(_) | Self::Path(_))
     }
 
-    fn path(&self) -> (&[&str], Option<&str>) {
+    fn path(&self) -> String {
         match self {
-            Self::Data(key) => (&["f:data"], Some(key)),
-            Self::Binary(key) => (&["f:binaryData"], Some(key)),
-            Self::StringData(key) => (&["f:stringData"], Some(key)),
-            Self::Label(key) => (&["f:metadata", "f:labels"], Some(key)),
-            Self::Annotation(key) => (&["f:metadata", "f:annotations"], Some(key)),
-            Self::Type => (&["f:type"], None),
-            Self::Immutable => (&["f:immutable"], None),
+            Self::Data(key) => child("/data", key),
+            Self::Binary(key) => child("/binaryData", key),
+            Self::Path(path) => path.clone(),
+            Self::StringData(key) => child("/stringData", key),
+            Self::Label(key) => child("/metadata/labels", key),
+            Self::Annotation(key) => child("/metadata/annotations", key),
+            Self::Type => "/type".into(),
+            Self::Immutable => "/immutable".into(),
         }
     }
 }
@@ -76,12 +80,7 @@ impl Entry {
     fn json(&self) -> Value {
         let mut fields = json!({});
         for field in &self.fields {
-            let (path, key) = field.path();
-            let at = path.iter().fold(&mut fields, |at, step| &mut at[*step]);
-            match key {
-                Some(key) => at[format!("f:{key}")] = json!({}),
-                None => *at = json!({}),
-            }
+            place(&mut fields, &managed(&field.path()), json!({}));
         }
         let operation = if self.apply { "Apply" } else { "Update" };
         json!({"manager": self.manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
@@ -170,6 +169,7 @@ impl Stored {
             (Kind::Secret, Field::Data(key)) => {
                 Some((key.clone(), print(std::str::from_utf8(value).is_err(), value)))
             }
+            (_, Field::Path(path)) => Some((path.clone(), print(false, value))),
             _ => None,
         });
         let mut annotations = self.annotations();
@@ -193,6 +193,7 @@ impl Stored {
             match field {
                 Field::Data(key) => words.push(format!("{key}={value}")),
                 Field::Binary(key) => words.push(format!("binary {key}={value}")),
+                Field::Path(path) => words.push(format!("{path}={value}")),
                 Field::Label(key) if !copyrator::marks::is_mark(key) => {
                     words.push(format!("label {key}={value}"))
                 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
+    api::DataKind,
     digest::DigestKey,
     marks,
     names::{Kind, NamespacedName, ObjectKey},
@@ -212,17 +213,19 @@ impl Change {
 
     fn edit(&self, kind: Kind) -> (Field, Option<Vec<u8>>) {
         let on = |on: &bool, value: &[u8]| on.then(|| value.to_vec());
-        match (self, kind) {
+        match (self, kind.data()) {
             (Self::Data(key, value), _) => (Field::Data((*key).into()), value.map(Into::into)),
-            (Self::Binary(key, set), Kind::ConfigMap) => (Field::Binary((*key).into()), on(set, &[0, 255])),
-            (Self::Binary(key, set), Kind::Secret) => (Field::Data((*key).into()), on(set, &[0, 255])),
+            (Self::Binary(key, set), Some(DataKind::ConfigMap)) => {
+                (Field::Binary((*key).into()), on(set, &[0, 255]))
+            }
+            (Self::Binary(key, set), _) => (Field::Data((*key).into()), on(set, &[0, 255])),
             (Self::Label(key, set), _) => (Field::Label((*key).into()), on(set, b"x")),
             (Self::Asks(..), _) => (Field::Annotation("asks".into()), None),
             (Self::Note(set), _) => (Field::Annotation("note".into()), on(set, b"x")),
-            (Self::Immutable, _) | (Self::Type, Kind::ConfigMap) => {
+            (Self::Immutable, _) | (Self::Type, Some(DataKind::ConfigMap)) => {
                 (Field::Immutable, Some(b"true".to_vec()))
             }
-            (Self::Type, Kind::Secret) => (Field::Type, Some(b"example.com/t".to_vec())),
+            (Self::Type, _) => (Field::Type, Some(b"example.com/t".to_vec())),
         }
     }
 }

@@ -87,7 +87,7 @@ pub fn refusal(
     let old = write.replaces.as_ref().and_then(|_| server.objects.get(slot));
     let new = text(slot, &manifest(slot, write, &source.values));
     let old = old.map(|old| text(slot, &old.values));
-    guards.refusal(&new, old.as_deref(), slot.kind, at(now)).unwrap()
+    guards.refusal(&new, old.as_deref(), at(now)).unwrap()
 }
 
 fn text(key: &ObjectKey, values: &Fields) -> String {
@@ -105,7 +105,7 @@ fn text(key: &ObjectKey, values: &Fields) -> String {
             Field::Annotation(name) => object["metadata"]["annotations"][name] = json!(text),
             Field::Type => object["type"] = json!(text),
             Field::Immutable => object["immutable"] = json!(value == b"true"),
-            Field::StringData(_) => {}
+            Field::StringData(_) | Field::Path(_) => {}
         }
     }
     object.to_string()

@@ -101,6 +101,17 @@ async fn a_process_that_sees_sources_tells_of_a_missing_one() {
 }
 
 #[tokio::test]
+async fn a_rule_of_a_kind_that_is_not_copied_here_is_told_which_value_grants_it() {
+    let mut review = to(json!([{"names": ["shop"]}]));
+    review["request"]["object"]["spec"]["source"]["kind"] = "NetworkPolicy".into();
+    let (warnings, _) = warned(Cluster::new(), &review).await;
+    assert!(warnings.len() == 1 && warnings[0].contains("the chart's value copies.kinds"), "{warnings:?}");
+    let mut granting = Cluster::new();
+    granting.world.settings_mut().copy_kinds = [Kind::NetworkPolicy].into();
+    assert!(warned(granting, &review).await.0.is_empty());
+}
+
+#[tokio::test]
 async fn what_the_status_says_of_the_version_before_is_told_as_far_as_it_holds() {
     let no_source = "source Secret platform/registry not found";
     let wider = json!({"deletionPolicy": "Retain"});

@@ -12,8 +12,8 @@
 {{- range get ($text | replace "$(NAMESPACE)" (quote $namespace) | fromYaml) $part -}}
 {{- $rules := list -}}
 {{- range .rules -}}
-{{- if get $holds (default "always" .when) -}}
-{{- $rules = append $rules (omit . "when") -}}
+{{- if and (get $holds (default "always" .when)) (or (not .copies) (has .copies $.Values.copies.kinds)) -}}
+{{- $rules = append $rules (omit . "when" "copies") -}}
 {{- end -}}
 {{- end }}
 - {{ merge (dict "namespace" (ternary $namespace "" (eq .kind "Role")) "rules" $rules) . | toJson }}

@@ -27,7 +27,7 @@ pub use policy::{
 };
 pub use resource::ResourceType;
 pub use rule::{
-    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus,
+    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DataKind,
     DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,
 };
 pub use span::{Span, SpanError};

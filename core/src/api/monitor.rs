@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CopyKind, Problem, Span};
+use super::{DataKind, Problem, Span};
 
 /// What restarts when content changes: the watched objects, the workloads, and how fast.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ pub struct ConfigMonitorSpec {
 #[serde(rename_all = "camelCase")]
 pub struct WatchTerm {
     /// The kind of the objects.
-    pub kind: CopyKind,
+    pub kind: DataKind,
     /// Names or globs of the objects.
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
     pub names: Vec<String>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    CopyKind, Problem, Span,
+    DataKind, Problem, Span,
     schema::{any_object, without_default},
 };
 
@@ -123,11 +123,11 @@ pub enum CopiesMatch {
     Exclude,
 }
 
-impl From<CopyKind> for PolicyKind {
-    fn from(kind: CopyKind) -> Self {
+impl From<DataKind> for PolicyKind {
+    fn from(kind: DataKind) -> Self {
         match kind {
-            CopyKind::ConfigMap => Self::ConfigMap,
-            CopyKind::Secret => Self::Secret,
+            DataKind::ConfigMap => Self::ConfigMap,
+            DataKind::Secret => Self::Secret,
         }
     }
 }

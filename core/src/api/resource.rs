@@ -5,11 +5,13 @@ use k8s_openapi::{
     Resource,
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
-        core::v1::{ConfigMap, Namespace, Secret},
+        core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+        networking::v1::NetworkPolicy,
+        policy::v1::PodDisruptionBudget,
     },
 };
 
-use super::{CopyKind, PolicyKind, WorkloadKind};
+use super::{CopyKind, DataKind, PolicyKind, WorkloadKind};
 
 /// A type of resource, by its names in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +55,39 @@ impl ResourceType {
 
 impl CopyKind {
     /// Every one of these kinds, once.
-    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
+    pub const ALL: [Self; 7] = [
+        Self::ConfigMap,
+        Self::Secret,
+        Self::NetworkPolicy,
+        Self::ResourceQuota,
+        Self::LimitRange,
+        Self::PodDisruptionBudget,
+        Self::ServiceAccount,
+    ];
+
+    /// The kind as one that holds data; `None` where everything but metadata and status is its content.
+    pub const fn data(self) -> Option<DataKind> {
+        match self {
+            Self::ConfigMap => Some(DataKind::ConfigMap),
+            Self::Secret => Some(DataKind::Secret),
+            Self::NetworkPolicy
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::PodDisruptionBudget
+            | Self::ServiceAccount => None,
+        }
+    }
 
     /// Its names in the API.
     pub const fn resource(self) -> ResourceType {
         match self {
             Self::ConfigMap => ResourceType::of::<ConfigMap>(),
             Self::Secret => ResourceType::of::<Secret>(),
+            Self::NetworkPolicy => ResourceType::of::<NetworkPolicy>(),
+            Self::ResourceQuota => ResourceType::of::<ResourceQuota>(),
+            Self::LimitRange => ResourceType::of::<LimitRange>(),
+            Self::PodDisruptionBudget => ResourceType::of::<PodDisruptionBudget>(),
+            Self::ServiceAccount => ResourceType::of::<ServiceAccount>(),
         }
     }
 
@@ -67,6 +95,11 @@ impl CopyKind {
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.resource().kind.eq_ignore_ascii_case(word))
     }
+}
+
+impl DataKind {
+    /// Every one of these kinds, once.
+    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 }
 
 impl PolicyKind {

@@ -21,7 +21,7 @@ use super::{Problem, Span};
     status = "CopyratorRuleStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Declares which ConfigMaps or Secrets exist as copies in which namespaces.",
+    doc = "Declares which objects, such as ConfigMaps and Secrets, exist as copies in which namespaces.",
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.source.kind"),
     printcolumn(name = "Sources", type_ = "integer", json_path = ".status.sources"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
@@ -79,8 +79,13 @@ pub struct CopyratorRuleSpec {
 #[x_kube(validation = Rule::new("has(self.names) || has(self.objectSelector)")
     .message("source needs names, objectSelector or both"))]
 pub struct SourceSpec {
-    /// The kind of the objects.
+    /// The kind of the objects. ConfigMaps and Secrets are copied in every installation, the other kinds where
+    /// the chart's value `copies.kinds` names them.
     pub kind: CopyKind,
+    /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub api_version: Option<String>,
     /// Names or globs. With `objectSelector`, both must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
@@ -103,6 +108,31 @@ pub enum CopyKind {
     #[default]
     ConfigMap,
     Secret,
+    NetworkPolicy,
+    ResourceQuota,
+    LimitRange,
+    PodDisruptionBudget,
+    ServiceAccount,
+}
+
+/// The kinds that hold data: keys with values.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum DataKind {
+    #[default]
+    ConfigMap,
+    Secret,
+}
+
+impl From<DataKind> for CopyKind {
+    fn from(kind: DataKind) -> Self {
+        match kind {
+            DataKind::ConfigMap => Self::ConfigMap,
+            DataKind::Secret => Self::Secret,
+        }
+    }
 }
 
 impl fmt::Display for CopyKind {
@@ -134,10 +164,11 @@ pub struct CopyShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
-    /// The copy's kind. Secret to ConfigMap needs literal `keys.include`; the reverse is refused.
+    /// The copy's kind, where the source is a ConfigMap or Secret. Secret to ConfigMap needs literal
+    /// `keys.include`; the reverse is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<CopyKind>,
-    /// Which keys are carried over, and under what name.
+    pub kind: Option<DataKind>,
+    /// Which keys of a ConfigMap or Secret are carried over, and under what name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeyShape>,
     /// The copy's labels. By default none are carried over.

@@ -56,7 +56,7 @@ pub fn rule_questions_within(
             None => ask("get", source.kind, None, namespace),
         }
     }
-    let kind = spec.copy.as_ref().and_then(|copy| copy.kind).unwrap_or(source.kind);
+    let kind = spec.copy.as_ref().and_then(|copy| copy.kind).map_or(source.kind, Kind::from);
     // Needed whatever the deletionPolicy says: Copyrator deletes and recreates an object that no update can
     // put right (an immutable one, or a Secret of another type).
     let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());

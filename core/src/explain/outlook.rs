@@ -17,7 +17,9 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::copy::{
         CopyAction, CopyProblem, CopyWrite, SlotPlan, SlotState,
-        claims::{Claim, Inert, authority, claims_on, is_anothers, unseen_source},
+        claims::{
+            Claim, Inert, KIND_NOT_GRANTED, authority, claims_on, is_anothers, not_granted, unseen_source,
+        },
         targets::{is_named, takes_copies},
     },
 };
@@ -192,6 +194,10 @@ fn inert(
 ) -> Outlook {
     let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
     match why {
+        Inert::NotGranted => {
+            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
+            outlook(Course::Refuse, KIND_NOT_GRANTED, kind.map(not_granted).unwrap_or_default())
+        }
         Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
         Inert::Unseen => {
             let unseen = facts.and_then(|(rule, facts)| {

@@ -9,6 +9,7 @@ use k8s_openapi::{
 
 use super::needs::NAMESPACES;
 use crate::{
+    api::DataKind,
     model::{MonitorFacts, RuleFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
     plan::Key,
@@ -102,7 +103,9 @@ impl WarningScope {
         let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
         let Some(compiled) = compiled else { return };
         self.rules = true;
-        let places = self.of_kind(compiled.kind);
+        // No hook warns of what writes of the other kinds bring about.
+        let Some(kind) = compiled.kind.data() else { return };
+        let places = self.of_kind(kind);
         match compiled.source_namespaces.as_slice() {
             [] => places.add(&name.namespace),
             named => named.iter().for_each(|namespace| places.add(namespace)),
@@ -111,7 +114,8 @@ impl WarningScope {
 
     fn add_monitor(&mut self, name: &NamespacedName, facts: &MonitorFacts) {
         let Some(compiled) = facts.compiled.as_deref().ok().filter(|it| !it.suspend) else { return };
-        compiled.watch.iter().for_each(|term| self.of_kind(term.kind).add(&name.namespace));
+        let kinds = compiled.watch.iter().filter_map(|term| term.kind.data());
+        kinds.for_each(|kind| self.of_kind(kind).add(&name.namespace));
     }
 
     fn add_workload(&mut self, key: &WorkloadKey, facts: &WorkloadFacts) {
@@ -125,10 +129,10 @@ impl WarningScope {
             && (self.rules || !other.rules)
     }
 
-    fn of_kind(&mut self, kind: Kind) -> &mut Namespaces {
+    fn of_kind(&mut self, kind: DataKind) -> &mut Namespaces {
         match kind {
-            Kind::ConfigMap => &mut self.config_maps,
-            Kind::Secret => &mut self.secrets,
+            DataKind::ConfigMap => &mut self.config_maps,
+            DataKind::Secret => &mut self.secrets,
         }
     }
 
@@ -173,15 +177,15 @@ fn is_refused(rule: &RuleFacts) -> bool {
 }
 
 /// The kinds of objects that a workload restarts for by its own annotation.
-fn asked_kinds(facts: &WorkloadFacts) -> impl Iterator<Item = Kind> {
+fn asked_kinds(facts: &WorkloadFacts) -> impl Iterator<Item = DataKind> {
     let text = facts.restart.as_deref().map_or("false", str::trim);
-    Kind::ALL.into_iter().filter(move |kind| match text {
+    DataKind::ALL.into_iter().filter(move |kind| match text {
         "false" => false,
-        "true" => facts.references.iter().any(|reference| reference.kind == *kind),
+        "true" => facts.references.iter().any(|reference| reference.kind == Kind::from(*kind)),
         listed => listed
             .split(',')
             .filter_map(|one| one.trim().split_once('/'))
-            .any(|(listed, _)| listed.eq_ignore_ascii_case(&kind.to_string())),
+            .any(|(listed, _)| listed.eq_ignore_ascii_case(Kind::from(*kind).resource().kind)),
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
     workload::AnnotatedWorkload,
 };
 use crate::{
-    api::{ConfigMonitor, ConfigMonitorSpec, WatchTerm, WorkloadName, Workloads},
+    api::{ConfigMonitor, ConfigMonitorSpec, DataKind, WatchTerm, WorkloadName, Workloads},
     names::Kind,
     validate::CompiledMonitor,
 };
@@ -75,8 +75,10 @@ impl Watched {
 
     /// One term for each kind for the objects of which all keys are watched, and one for each of the rest.
     pub(super) fn terms(self) -> Vec<WatchTerm> {
-        let (mut whole, mut parts) = (BTreeMap::<Kind, Vec<String>>::new(), Vec::new());
-        for ((kind, name), keys) in self.0 {
+        let (mut whole, mut parts) = (BTreeMap::<DataKind, Vec<String>>::new(), Vec::new());
+        // Workloads use no objects of other kinds.
+        let with_data = |((kind, name), keys): ((Kind, String), _)| Some((kind.data()?, name, keys));
+        for (kind, name, keys) in self.0.into_iter().filter_map(with_data) {
             match keys {
                 None => whole.entry(kind).or_default().push(name),
                 Some(keys) => {

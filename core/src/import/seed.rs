@@ -16,7 +16,7 @@ use crate::{
 /// What a rule of the first Copyrator asks for.
 pub(super) fn draft(rule: &SeedRule) -> Draft {
     let origin = Origin::new(Tool::Seed, "CopyratorRule", &rule.namespace, &rule.name);
-    let kind = rule.rule_type.as_deref().and_then(Kind::named);
+    let kind = rule.rule_type.as_deref().and_then(Kind::named).filter(|kind| kind.data().is_some());
     let mut findings = Vec::new();
     if kind.is_none() {
         findings.push(none("ruleType", "is neither configmap nor secret: write spec.source.kind by hand"));

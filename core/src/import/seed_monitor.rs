@@ -8,10 +8,7 @@ use super::{
     names::is_name,
     workload::SeedMonitor,
 };
-use crate::{
-    api::{ConfigMonitorSpec, Strategy, StrategyType, WatchTerm, Workloads},
-    names::Kind,
-};
+use crate::api::{ConfigMonitorSpec, DataKind, Strategy, StrategyType, WatchTerm, Workloads};
 
 /// What a monitor of the first Copyrator asks for.
 pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
@@ -60,7 +57,7 @@ pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
             "the user who applies the monitor must be allowed to delete pods there; the first Copyrator asked nobody",
         ),
     ]);
-    let watch = vec![WatchTerm { kind: Kind::ConfigMap, names: vec![config_map.to_owned()], keys: None }];
+    let watch = vec![WatchTerm { kind: DataKind::ConfigMap, names: vec![config_map.to_owned()], keys: None }];
     let pods = LabelSelector { match_labels: Some(labels.clone()), match_expressions: None };
     let spec = ConfigMonitorSpec {
         watch,

@@ -78,7 +78,7 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
 
 fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
-    let declared = counting(source, asks, annotated_rule(source.kind, &source.name, annotation)?);
+    let declared = counting(source, asks, annotated_rule(source.kind.data()?, &source.name, annotation)?);
     let authorized_proof = asks.annotations.get(AUTHORIZED).cloned();
     let status = CopyratorRuleStatus { authorized_proof, ..CopyratorRuleStatus::default() };
     Some(facts(uid, asks, &OF_RULES, declared, status))
@@ -86,7 +86,7 @@ fn rule(source: &ObjectKey, uid: &str, asks: &Asks) -> Option<RuleFacts> {
 
 fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
-    let declared = counting(object, asks, annotated_monitor(object.kind, &object.name, annotation)?);
+    let declared = counting(object, asks, annotated_monitor(object.kind.data()?, &object.name, annotation)?);
     let written = |key: &str| asks.annotations.get(key).cloned();
     // A record that was pasted from elsewhere, or restored from a backup, says nothing about these pods.
     let pods_applied = written(PODS_APPLIED).filter(|_| asks.pods_recorded.is_some());

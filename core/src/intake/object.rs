@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets, decoded from their metadata into a small type of our own.
+//! Objects of the kinds that are copied, decoded from their metadata into a small type of our own.
 //! `last-applied-configuration` can contain a whole Secret, and is skipped while decoding.
 
 use std::{
@@ -10,16 +10,25 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::{
+        core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+        networking::v1::NetworkPolicy,
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
+use super::managed_fields::{DataFields, Fields, ManagedFields, PathFields, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, ForeignField, Labels, ObjectFacts, Ownership},
+    model::{Deletion, Labels, ObjectFacts},
+    names::Kind,
     validate::misspelt_annotations,
 };
 
@@ -33,6 +42,49 @@ pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
 /// How many unknown annotation keys with our prefix are kept for each object, to report that they have no
 /// effect.
 const MOST_OTHERS: usize = 3;
+
+/// A type of `k8s-openapi` whose objects are copied.
+pub trait OfKind: Resource<DynamicType = ()> {
+    /// The kind, as rules and keys name it.
+    const KIND: Kind;
+    /// The fields that an entry of its managedFields has.
+    type Fields: Fields;
+}
+
+impl OfKind for ConfigMap {
+    const KIND: Kind = Kind::ConfigMap;
+    type Fields = DataFields;
+}
+
+impl OfKind for Secret {
+    const KIND: Kind = Kind::Secret;
+    type Fields = DataFields;
+}
+
+impl OfKind for NetworkPolicy {
+    const KIND: Kind = Kind::NetworkPolicy;
+    type Fields = PathFields;
+}
+
+impl OfKind for ResourceQuota {
+    const KIND: Kind = Kind::ResourceQuota;
+    type Fields = PathFields;
+}
+
+impl OfKind for LimitRange {
+    const KIND: Kind = Kind::LimitRange;
+    type Fields = PathFields;
+}
+
+impl OfKind for PodDisruptionBudget {
+    const KIND: Kind = Kind::PodDisruptionBudget;
+    type Fields = PathFields;
+}
+
+impl OfKind for ServiceAccount {
+    const KIND: Kind = Kind::ServiceAccount;
+    type Fields = PathFields;
+}
 
 /// An object of kind `K` of which only the metadata is read, and little of that is kept.
 #[derive(Clone, Debug)]
@@ -87,9 +139,9 @@ impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
     }
 }
 
-impl<'de, K> Deserialize<'de> for Slim<K> {
+impl<'de, K: OfKind> Deserialize<'de> for Slim<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Partial { metadata } = Partial::deserialize(deserializer)?;
+        let Partial { metadata } = Partial::<K::Fields>::deserialize(deserializer)?;
         let meta = ObjectMeta {
             name: Some(metadata.name.clone()),
             namespace: metadata.namespace.clone(),
@@ -97,20 +149,25 @@ impl<'de, K> Deserialize<'de> for Slim<K> {
             resource_version: Some(metadata.resource_version.clone()),
             ..ObjectMeta::default()
         };
-        let (asks, misspelt) = (metadata.asks().map(Box::new), metadata.annotations.misspelt());
+        // Annotations ask for something on a ConfigMap or Secret only.
+        let (asks, misspelt) = match K::KIND.data() {
+            Some(_) => (metadata.asks().map(Box::new), metadata.annotations.misspelt()),
+            None => (None, None),
+        };
         Ok(Self { meta, facts: metadata.into_facts(), asks, misspelt, kind: PhantomData })
     }
 }
 
 #[derive(Deserialize)]
-struct Partial {
+#[serde(bound = "F: Fields")]
+struct Partial<F> {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: Metadata<F>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
+#[serde(default, rename_all = "camelCase", bound = "F: Fields")]
+struct Metadata<F> {
     name: String,
     namespace: Option<String>,
     uid: String,
@@ -121,7 +178,7 @@ struct Metadata {
     annotations: OurAnnotations,
     owner_references: Vec<IgnoredAny>,
     finalizers: Vec<String>,
-    managed_fields: Vec<ManagedFields>,
+    managed_fields: Vec<ManagedFields<F>>,
 }
 
 /// What an object's own annotations ask for: copies of it, or restarts of pods.
@@ -137,10 +194,10 @@ pub(super) struct Asks {
     pub(super) pods_recorded: Option<Timestamp>,
 }
 
-impl Metadata {
+impl<F: Fields> Metadata<F> {
     fn asks(&self) -> Option<Asks> {
         let asks = marks::ASKING.iter().any(|key| self.annotations.read.contains_key(*key));
-        let of_pods = |entry: &&ManagedFields| entry.manager == marks::PODS_MANAGER;
+        let of_pods = |entry: &&ManagedFields<F>| entry.manager == marks::PODS_MANAGER;
         asks.then(|| Asks {
             declares: marks::declares(|key| self.labels.get(key).map(|value| &**value)),
             pods_recorded: self.managed_fields.iter().find(of_pods).and_then(|entry| entry.time),
@@ -193,143 +250,6 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     // A later write of labels, or a new list, does not undo what we saw.
     facts.changed_at = facts.changed_at.max(known.changed_at);
     facts
-}
-
-/// Which managers own which fields, from managedFields (server-side apply, KEP-555).
-fn ownership(entries: &[ManagedFields]) -> Ownership {
-    let is_ours = |entry: &&ManagedFields| {
-        entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
-    };
-    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.field_set());
-    let others = entries.iter().filter(|entry| !is_ours(entry));
-    let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
-    foreign.sort();
-    foreign.dedup();
-    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
-    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
-    others.sort();
-    others.dedup();
-    let by_us =
-        |entry: &&ManagedFields| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
-    let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
-    Ownership { ours, foreign, others, written }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ManagedFields {
-    manager: String,
-    operation: String,
-    subresource: Option<String>,
-    time: Option<Timestamp>,
-    #[serde(rename = "fieldsV1")]
-    fields: Fields,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Fields {
-    #[serde(rename = "f:data")]
-    data: Option<Names>,
-    #[serde(rename = "f:binaryData")]
-    binary_data: Option<Names>,
-    #[serde(rename = "f:stringData")]
-    string_data: Option<Names>,
-    #[serde(rename = "f:immutable")]
-    immutable: Option<IgnoredAny>,
-    #[serde(rename = "f:type")]
-    type_: Option<IgnoredAny>,
-    #[serde(rename = "f:metadata")]
-    metadata: Option<MetadataFields>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct MetadataFields {
-    #[serde(rename = "f:labels")]
-    labels: Option<Names>,
-    #[serde(rename = "f:annotations")]
-    annotations: Option<Names>,
-}
-
-impl Fields {
-    fn owns_content(&self) -> bool {
-        self.data.is_some()
-            || self.binary_data.is_some()
-            || self.string_data.is_some()
-            || self.immutable.is_some()
-    }
-
-    fn labels(&self) -> &[String] {
-        self.metadata.as_ref().and_then(|meta| meta.labels.as_ref()).map_or(&[], |names| &names.0)
-    }
-
-    fn annotations(&self) -> &[String] {
-        self.metadata.as_ref().and_then(|meta| meta.annotations.as_ref()).map_or(&[], |names| &names.0)
-    }
-
-    /// The paths of content keys.
-    fn content(&self) -> impl Iterator<Item = String> + '_ {
-        let sections =
-            [("data", &self.data), ("binaryData", &self.binary_data), ("stringData", &self.string_data)];
-        sections.into_iter().flat_map(|(section, names)| {
-            let names = names.iter().flat_map(|names| &names.0);
-            names.map(move |name| format!("{section}/{name}"))
-        })
-    }
-
-    fn field_set(&self) -> u64 {
-        let under = |section: &'static str, names: &[String]| -> Vec<String> {
-            names.iter().map(|name| format!("{section}/{name}")).collect()
-        };
-        let mut paths: Vec<String> = self.content().collect();
-        paths.extend(under("label", self.labels()));
-        // These are not content of a copy, and copies that an earlier version wrote do not have them.
-        let annotations: Vec<String> =
-            self.annotations().iter().filter(|key| *key != marks::DEFINITION).cloned().collect();
-        paths.extend(under("annotation", &annotations));
-        paths.extend(self.type_.map(|_| "type".to_owned()));
-        paths.extend(self.immutable.map(|_| "immutable".to_owned()));
-        marks::field_set(paths)
-    }
-
-    fn touched(&self) -> Vec<ForeignField> {
-        let keys = |names: &Option<Names>| names.as_ref().map_or_else(Vec::new, |names| names.0.clone());
-        let mut touched: Vec<ForeignField> = keys(&self.data).into_iter().map(ForeignField::Data).collect();
-        touched.extend(keys(&self.string_data).into_iter().map(ForeignField::Data));
-        touched.extend(keys(&self.binary_data).into_iter().map(ForeignField::BinaryData));
-        touched.extend(self.immutable.map(|_| ForeignField::Immutable));
-        touched.extend(self.type_.map(|_| ForeignField::Type));
-        let marks = self.labels().iter().chain(self.annotations()).filter(|key| marks::is_mark(key));
-        touched.extend(marks.cloned().map(ForeignField::Mark));
-        touched
-    }
-}
-
-/// The names of a map's entries in managedFields: the keys that begin with `f:`.
-#[derive(Default)]
-struct Names(Vec<String>);
-
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamesVisitor;
-        impl<'de> Visitor<'de> for NamesVisitor {
-            type Value = Names;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a set of managed fields")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
-                let mut names = Vec::new();
-                while let Some((key, IgnoredAny)) = map.next_entry::<Cow<'de, str>, IgnoredAny>()? {
-                    names.extend(key.strip_prefix("f:").map(ToOwned::to_owned));
-                }
-                Ok(Names(names))
-            }
-        }
-        deserializer.deserialize_map(NamesVisitor)
-    }
 }
 
 /// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.

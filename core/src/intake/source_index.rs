@@ -62,11 +62,12 @@ fn take_in(world: &mut World, index: &SourceIndex) {
         let mut conditions = Vec::new();
         let may = Some((true, "Allowed", String::new()));
         set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));
-        if let Some(Ok((spec, compiled))) = annotated_rule(source.kind, &source.name, annotation) {
+        let Some(kind) = source.kind.data() else { continue };
+        if let Some(Ok((spec, compiled))) = annotated_rule(kind, &source.name, annotation) {
             let status = CopyratorRuleStatus { conditions: conditions.clone(), ..Default::default() };
             world.set_rule(key.annotation_rule(), declared(spec, compiled, status));
         }
-        if let Some(Ok((spec, compiled))) = annotated_monitor(source.kind, &source.name, annotation) {
+        if let Some(Ok((spec, compiled))) = annotated_monitor(kind, &source.name, annotation) {
             let status = ConfigMonitorStatus { conditions, ..Default::default() };
             world.set_monitor(key.annotation_rule(), declared(spec, compiled, status));
         }

@@ -3,22 +3,19 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Namespace, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{
     annotated,
-    object::{Slim, after},
+    object::{OfKind, Slim, after},
     workload::{Restartable, Workload},
 };
 use crate::{
     api::WorkloadKind,
     model::{NamespaceFacts, ObjectFacts, Store, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{NamespacedName, ObjectKey},
     plan::Changed,
 };
 
@@ -92,24 +89,8 @@ impl Watched for Namespace {
     }
 }
 
-/// A ConfigMap or Secret, which are treated alike.
-trait OfKind: Resource<DynamicType = ()> {
-    const KIND: Kind;
-    const STORE: Store;
-}
-
-impl OfKind for ConfigMap {
-    const KIND: Kind = Kind::ConfigMap;
-    const STORE: Store = Store::ConfigMaps;
-}
-
-impl OfKind for Secret {
-    const KIND: Kind = Kind::Secret;
-    const STORE: Store = Store::Secrets;
-}
-
 impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
-    const STORE: Store = K::STORE;
+    const STORE: Store = Store::of(K::KIND);
 
     fn changed(&self) -> Changed {
         let NamespacedName { namespace, name } = namespaced(self.meta());

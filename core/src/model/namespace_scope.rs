@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{NamespaceFacts, Store};
+use crate::names::Kind;
 
-/// What is read in each namespace, the namespace itself included.
+/// What is read in each namespace, the namespace itself included, whatever else is copied.
 const READ: [Store; 8] = [
     Store::Namespaces,
     Store::ConfigMaps,
@@ -65,6 +66,8 @@ pub enum NamespaceRead {
 #[derive(Debug, Default)]
 pub struct NamespaceScope {
     namespaces: BTreeMap<Arc<str>, ScopedNamespace>,
+    /// The stores of the kinds that are copied beside ConfigMaps and Secrets.
+    further: Vec<Store>,
     pub(super) changes: u64,
     /// Whether the caller of a command reads, and not Copyrator. What the API server refuses to the caller
     /// says nothing about Copyrator's rights.
@@ -84,8 +87,8 @@ struct ScopedNamespace {
 }
 
 impl ScopedNamespace {
-    fn is_whole(&self) -> bool {
-        self.refused.is_empty() && READ.iter().all(|store| self.read.contains(store))
+    fn is_whole(&self, further: &[Store]) -> bool {
+        self.refused.is_empty() && READ.iter().chain(further).all(|store| self.read.contains(store))
     }
 }
 
@@ -93,7 +96,14 @@ impl NamespaceScope {
     /// These namespaces, before anything in them was read.
     pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         let places = names.into_iter().map(|name| (name.into(), ScopedNamespace::default())).collect();
-        Self { namespaces: places, changes: 0, is_callers: false, is_part: false }
+        Self { namespaces: places, further: Vec::new(), changes: 0, is_callers: false, is_part: false }
+    }
+
+    /// The same, where objects of these kinds are read as well.
+    pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let further = kinds.into_iter().filter(|kind| kind.data().is_none());
+        self.further = further.map(Store::of).collect();
+        self
     }
 
     /// The same, where a person reads with their own rights.
@@ -163,7 +173,7 @@ impl NamespaceScope {
                 place.read.insert(store);
             }
         }
-        let facts = place.facts.clone().filter(|_| place.is_whole());
+        let facts = place.facts.clone().filter(|_| place.is_whole(&self.further));
         place.settled |= facts.is_some() || !place.refused.is_empty();
         Some(facts)
     }

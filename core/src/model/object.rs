@@ -1,10 +1,10 @@
-//! What is known of namespaces, ConfigMaps and Secrets: metadata and digests, never content.
+//! What is known of namespaces and of objects that are copied: metadata and digests, never content.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::marks::CopyMarks;
+use crate::{marks::CopyMarks, paths::is_within};
 
 /// What is known of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct NamespaceFacts {
 /// The labels of an object.
 pub type Labels = BTreeMap<Box<str>, Box<str>>;
 
-/// The metadata of a ConfigMap or Secret, as far as it is needed.
+/// The metadata of an object of a kind that is copied, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// The object's UID, which preconditions of writes carry.
@@ -64,15 +64,42 @@ impl Deletion {
 /// The managers of a copy's fields, from its managedFields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// Hash of the set of fields that our own Apply entry owns ([`crate::marks::field_set`]), if there is
-    /// one.
-    pub ours: Option<u64>,
+    /// The fields that our own Apply entry owns, if there is one.
+    pub ours: Option<OwnFields>,
     /// Content and marks that another manager owns, sorted.
     pub foreign: Vec<ForeignField>,
     /// The names of those managers, sorted.
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
+}
+
+/// The fields of a copy that an apply of ours owns: as managedFields say, or as the copy is going to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnFields {
+    /// For kinds with data: a hash of the set of their names ([`crate::marks::field_set`]).
+    Names(u64),
+    /// For the other kinds: the hash of the names of labels and annotations, and the paths of content
+    /// ([`crate::paths`]). In managedFields a path can end above a leaf, where the API server treats what is
+    /// there as one.
+    Paths(Box<(u64, Vec<String>)>),
+}
+
+impl OwnFields {
+    /// Whether these fields, from managedFields, are exactly those of an intended copy.
+    pub fn are(&self, intended: &Self) -> bool {
+        match (self, intended) {
+            (Self::Names(owned), Self::Names(intended)) => owned == intended,
+            (Self::Paths(owned), Self::Paths(intended)) => {
+                let (owned, leaves) = ((owned.0, &owned.1), (intended.0, &intended.1));
+                let leads = |path: &String, leaf: &String| is_within(leaf, path);
+                owned.0 == leaves.0
+                    && leaves.1.iter().all(|leaf| owned.1.iter().any(|path| leads(path, leaf)))
+                    && owned.1.iter().all(|path| leaves.1.iter().any(|leaf| leads(path, leaf)))
+            }
+            (Self::Names(_) | Self::Paths(_), _) => false,
+        }
+    }
 }
 
 /// A field of a copy that another manager owns.
@@ -86,6 +113,43 @@ pub enum ForeignField {
     Immutable,
     /// The field `type` of a Secret.
     Type,
+    /// A field of an object without data, by its path ([`crate::paths`]).
+    Path(String),
     /// One of our own labels or annotations, by key.
     Mark(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_covers_a_copy_whose_leaves_are_within_its_paths_and_leads_nowhere_else() {
+        let of = |paths: &[&str]| {
+            OwnFields::Paths(Box::new((1, paths.iter().map(|it| (*it).to_owned()).collect())))
+        };
+        let intended =
+            of(&["/spec/ingress", "/spec/podSelector/matchLabels/a", "/spec/podSelector/matchLabels/b"]);
+        for (owned, covers, what) in [
+            (&["/spec/ingress", "/spec/podSelector"][..], true, "the API server treats the selector as one"),
+            (
+                &["/spec/ingress", "/spec/podSelector/matchLabels/a", "/spec/podSelector/matchLabels/b"],
+                true,
+                "or not",
+            ),
+            (&["/spec/podSelector"], false, "somebody removed a field"),
+            (
+                &["/spec/ingress", "/spec/podSelector", "/spec/egress"],
+                false,
+                "an earlier intent had one more",
+            ),
+            (&["/spec/ingress", "/spec/podSelector/matchLabels/a"], false, "a leaf is missing"),
+            (&[], false, "all of them are"),
+        ] {
+            assert_eq!(of(owned).are(&intended), covers, "{what}");
+        }
+        assert!(of(&[]).are(&of(&[])), "a ServiceAccount can have no content");
+        assert!(!OwnFields::Names(1).are(&of(&[])) && OwnFields::Names(1).are(&OwnFields::Names(1)));
+        assert!(!OwnFields::Paths(Box::new((2, Vec::new()))).are(&of(&[])), "other labels");
+    }
 }

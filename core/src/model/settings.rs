@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{SpreadLimits, Store};
-use crate::names::NamespacedName;
+use crate::names::{Kind, NamespacedName};
 
 /// The settings of a process. They are neither observed nor forgotten.
 #[derive(Clone, Debug, Default)]
@@ -24,4 +24,18 @@ pub struct Settings {
     pub only_rule: Option<NamespacedName>,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
+    /// The kinds that are copied beside ConfigMaps and Secrets (`--copy-kinds`).
+    pub copy_kinds: BTreeSet<Kind>,
+}
+
+impl Settings {
+    /// Whether objects of this kind are copied.
+    pub fn copies(&self, kind: Kind) -> bool {
+        kind.data().is_some() || self.copy_kinds.contains(&kind)
+    }
+
+    /// The kinds that are copied, in order.
+    pub fn copied_kinds(&self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| self.copies(*kind))
+    }
 }

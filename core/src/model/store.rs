@@ -1,5 +1,7 @@
 //! What is read before anything is decided.
 
+use crate::names::Kind;
+
 /// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
 /// of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -8,6 +10,11 @@ pub enum Store {
     Namespaces,
     ConfigMaps,
     Secrets,
+    NetworkPolicies,
+    ResourceQuotas,
+    LimitRanges,
+    PodDisruptionBudgets,
+    ServiceAccounts,
     Deployments,
     StatefulSets,
     DaemonSets,
@@ -19,6 +26,19 @@ pub enum Store {
 }
 
 impl Store {
+    /// The store of the objects of a kind that is copied.
+    pub const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::ConfigMap => Self::ConfigMaps,
+            Kind::Secret => Self::Secrets,
+            Kind::NetworkPolicy => Self::NetworkPolicies,
+            Kind::ResourceQuota => Self::ResourceQuotas,
+            Kind::LimitRange => Self::LimitRanges,
+            Kind::PodDisruptionBudget => Self::PodDisruptionBudgets,
+            Kind::ServiceAccount => Self::ServiceAccounts,
+        }
+    }
+
     /// Whether it holds objects of one of our own kinds. They are deleted with their
     /// CustomResourceDefinition, and a watch cannot tell that from deleting each.
     pub fn is_ours(self) -> bool {
@@ -27,6 +47,11 @@ impl Store {
             Self::Namespaces
             | Self::ConfigMaps
             | Self::Secrets
+            | Self::NetworkPolicies
+            | Self::ResourceQuotas
+            | Self::LimitRanges
+            | Self::PodDisruptionBudgets
+            | Self::ServiceAccounts
             | Self::Deployments
             | Self::StatefulSets
             | Self::DaemonSets

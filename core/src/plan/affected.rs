@@ -182,7 +182,7 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
 
 fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
-    for kind in Kind::ALL {
+    for kind in world.settings().copied_kinds() {
         let marked = world.objects_in(kind, name).filter(|(_, facts)| facts.marks.is_some());
         keys.extend(marked.map(|(key, _)| Key::Slot(key.clone())));
     }

@@ -4,15 +4,15 @@
 use super::{CompiledMonitor, CompiledRule, Globs, LABEL_MISSING, Selector, invalid, meant, parse_selector};
 use crate::{
     api::{
-        ConfigMonitorSpec, CopyratorRuleSpec, Problem, SourceSpec, Strategy, StrategyType, TargetTerm,
-        WatchTerm, Workloads,
+        ConfigMonitorSpec, CopyratorRuleSpec, DataKind, Problem, SourceSpec, Strategy, StrategyType,
+        TargetTerm, WatchTerm, Workloads,
     },
     marks::{
         AUTHOR, AUTHOR_GROUPS, AUTHORIZED, CA_PUBLISHED, CA_SWITCHED, COPY_TO, COPY_TO_SELECTOR, DECLARES,
         DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
         ROTATE, is_mark,
     },
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
 };
 
 /// As many names as a term of a rule allows.
@@ -21,7 +21,7 @@ const MOST_NAMES: usize = 64;
 /// The spec of the rule that an object's annotations declare, or everything that is wrong with them. The rule
 /// copies this object alone. `None` without such annotations.
 pub fn annotated_rule<'a>(
-    kind: Kind,
+    kind: DataKind,
     name: &str,
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<Result<(CopyratorRuleSpec, CompiledRule), Vec<Problem>>> {
@@ -59,7 +59,8 @@ pub fn annotated_rule<'a>(
     if !problems.is_empty() {
         return Some(Err(problems));
     }
-    let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+    let source =
+        SourceSpec { kind: kind.into(), names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
     let spec = CopyratorRuleSpec { source, targets, ..CopyratorRuleSpec::default() };
     Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
 }
@@ -67,7 +68,7 @@ pub fn annotated_rule<'a>(
 /// The spec of the monitor that an object's annotation declares, or everything that is wrong with it. The
 /// monitor watches this object alone and deletes the pods with these labels. `None` without the annotation.
 pub fn annotated_monitor<'a>(
-    kind: Kind,
+    kind: DataKind,
     name: &str,
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<Result<(ConfigMonitorSpec, CompiledMonitor), Vec<Problem>>> {
@@ -160,6 +161,7 @@ fn is_ours(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Kind;
 
     #[test]
     fn an_annotation_that_asks_for_nothing_is_named_with_what_it_was_meant_to_be() {
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn restart_pods_is_a_monitor_of_this_object_that_deletes() {
         let declared = |text: Option<&str>| {
-            annotated_monitor(Kind::ConfigMap, "app", |key| text.filter(|_| key == RESTART_PODS))
+            annotated_monitor(DataKind::ConfigMap, "app", |key| text.filter(|_| key == RESTART_PODS))
         };
         assert!(declared(None).is_none());
         let (spec, compiled) = declared(Some("app=web,tier!=db")).unwrap().unwrap();
@@ -220,7 +222,7 @@ mod tests {
             _ => selector.map(str::to_owned),
         };
         let (names, selector) = (annotation(COPY_TO), annotation(COPY_TO_SELECTOR));
-        let read = annotated_rule(Kind::Secret, "registry", |key| match key {
+        let read = annotated_rule(DataKind::Secret, "registry", |key| match key {
             COPY_TO => names.as_deref(),
             COPY_TO_SELECTOR => selector.as_deref(),
             _ => None,

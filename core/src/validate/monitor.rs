@@ -74,7 +74,7 @@ impl CompiledMonitor {
         let watch = spec.watch.iter().enumerate().map(|(index, term)| {
             let at = format!("spec.watch[{index}]");
             CompiledWatch {
-                kind: term.kind,
+                kind: term.kind.into(),
                 names: Globs::compile(&format!("{at}.names"), &term.names, &mut problems),
                 keys: term
                     .keys

@@ -102,6 +102,16 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
+        let served = source.kind.resource().api_version;
+        if let Some(version) = source.api_version.as_ref().filter(|version| **version != served) {
+            problems.push(invalid(
+                "spec.source.apiVersion",
+                format!(
+                    "{} is copied in {served}, not {version:?}: write {served}, or leave apiVersion out",
+                    source.kind
+                ),
+            ));
+        }
         let names =
             source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
         let object_selector = source
@@ -153,8 +163,15 @@ fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Probl
             format!("{name:?} gives no object name; the placeholders are {{name}} and {{namespace}}"),
         ));
     }
-    let copy_kind = shape.kind.unwrap_or(kind);
+    let copy_kind = shape.kind.map_or(kind, Kind::from);
     let keys = compile_keys(shape.keys.as_ref(), problems);
+    if kind.data().is_none() {
+        let set = [("kind", shape.kind.is_some()), ("keys", shape.keys.is_some())];
+        problems.extend(set.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| {
+            let what = format!("is for ConfigMaps and Secrets, and a {kind} is copied whole: leave it out");
+            invalid(&format!("spec.copy.{field}"), what)
+        }));
+    }
     match (kind, copy_kind) {
         (Kind::ConfigMap, Kind::Secret) => problems.push(invalid(
             "spec.copy.kind",
@@ -275,4 +292,49 @@ fn is_data_key(key: &str) -> bool {
         && key != "."
         && !key.starts_with("..")
         && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn problems(source: Value, copy: Value) -> String {
+        let mut spec = json!({"source": source, "targets": [{"names": ["shop"]}], "copy": copy});
+        spec["source"]["names"] = json!(["a"]);
+        let compiled = CompiledRule::compile(&serde_json::from_value(spec).unwrap());
+        let messages = |problems: Vec<Problem>| {
+            problems.into_iter().map(|one| one.message).collect::<Vec<_>>().join("; ")
+        };
+        compiled.map_or_else(messages, |_| String::new())
+    }
+
+    #[test]
+    fn of_a_kind_without_data_everything_is_copied() {
+        for (source, copy, expected) in [
+            (json!({"kind": "NetworkPolicy"}), json!({"name": "x", "labels": {"keep": ["*"]}}), ""),
+            (json!({"kind": "NetworkPolicy", "apiVersion": "networking.k8s.io/v1"}), json!(null), ""),
+            (json!({"kind": "ConfigMap", "apiVersion": "v1"}), json!(null), ""),
+            (
+                json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1beta1"}),
+                json!(null),
+                "spec.source.apiVersion: PodDisruptionBudget is copied in policy/v1, not \"policy/v1beta1\": write policy/v1, or \
+                 leave apiVersion out",
+            ),
+            (
+                json!({"kind": "LimitRange"}),
+                json!({"kind": "ConfigMap", "keys": {"include": ["a"]}}),
+                "spec.copy.kind: is for ConfigMaps and Secrets, and a LimitRange is copied whole: leave it out; spec.copy.keys: is for \
+                 ConfigMaps and Secrets, and a LimitRange is copied whole: leave it out",
+            ),
+        ] {
+            assert_eq!(problems(source.clone(), copy), expected, "{source}");
+        }
+        for unknown in ["Deployment", "Service", "RoleBinding"] {
+            let spec = json!({"source": {"kind": unknown, "names": ["a"]}, "targets": [{"names": ["shop"]}]});
+            let refused = serde_json::from_value::<CopyratorRuleSpec>(spec).unwrap_err().to_string();
+            assert!(refused.contains("`ConfigMap`, `Secret`, `NetworkPolicy`"), "{refused}");
+        }
+    }
 }

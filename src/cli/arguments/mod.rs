@@ -1,6 +1,7 @@
 //! Flags and arguments that several commands share.
 
 mod cluster;
+mod copy_kinds;
 mod endpoint;
 mod install_namespace;
 mod labels;
@@ -10,6 +11,7 @@ pub(crate) mod output;
 mod usage;
 
 pub(crate) use cluster::{ClusterArgs, Scope, connect, seconds};
+pub(crate) use copy_kinds::CopyKinds;
 pub(crate) use endpoint::{endpoint, service};
 pub(crate) use install_namespace::InstallNamespace;
 pub(crate) use labels::{LabelArgs, Labels};

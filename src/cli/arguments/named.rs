@@ -22,8 +22,9 @@ pub(crate) struct Named {
 /// The argument is not of the form `KIND/NAME`.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, deployment (deploy), statefulset (sts), \
-     daemonset (ds) and copyratorrule (copyr)"
+    "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, networkpolicy (netpol), resourcequota (quota), \
+     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), deployment (deploy), statefulset (sts), daemonset (ds) \
+     and copyratorrule (copyr)"
 )]
 pub(crate) struct NotNamed;
 
@@ -35,6 +36,11 @@ impl FromStr for Named {
         let sort = match kind.to_lowercase().as_str() {
             "cm" | "configmap" | "configmaps" => Sort::Object(Kind::ConfigMap),
             "secret" | "secrets" => Sort::Object(Kind::Secret),
+            "netpol" => Sort::Object(Kind::NetworkPolicy),
+            "quota" => Sort::Object(Kind::ResourceQuota),
+            "limits" => Sort::Object(Kind::LimitRange),
+            "pdb" => Sort::Object(Kind::PodDisruptionBudget),
+            "sa" => Sort::Object(Kind::ServiceAccount),
             "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
                 Sort::Workload(WorkloadKind::Deployment)
             }
@@ -49,11 +55,21 @@ impl FromStr for Named {
             | "copyratorrules"
             | "copyratorrule.copyrator.dev"
             | "copyratorrules.copyrator.dev" => Sort::Rule,
-            _ => return Err(NotNamed),
+            other => Sort::Object(copied(other).ok_or(NotNamed)?),
         };
         let is_name = !name.is_empty() && !name.contains('/');
         is_name.then(|| Self { sort, name: name.to_owned() }).ok_or(NotNamed)
     }
+}
+
+/// The kind that is copied and whose singular or plural this is, with or without its API group.
+fn copied(word: &str) -> Option<Kind> {
+    let is_one = |kind: &Kind| {
+        let resource = kind.resource();
+        let plain = word.strip_suffix(&format!(".{}", resource.group)).unwrap_or(word);
+        plain == resource.plural || plain == resource.singular()
+    };
+    Kind::ALL.into_iter().find(is_one)
 }
 
 impl fmt::Display for Sort {
@@ -76,6 +92,10 @@ mod tests {
             ("secret/a", Some((Sort::Object(Kind::Secret), "a"))),
             ("CM/a", Some((Sort::Object(Kind::ConfigMap), "a"))),
             ("deployment.apps/web", Some((Sort::Workload(WorkloadKind::Deployment), "web"))),
+            ("netpol/deny", Some((Sort::Object(Kind::NetworkPolicy), "deny"))),
+            ("networkpolicies.networking.k8s.io/deny", Some((Sort::Object(Kind::NetworkPolicy), "deny"))),
+            ("serviceaccount/ci", Some((Sort::Object(Kind::ServiceAccount), "ci"))),
+            ("pdb/a", Some((Sort::Object(Kind::PodDisruptionBudget), "a"))),
             ("copyr/r", Some((Sort::Rule, "r"))),
             ("secret", None),
             ("secret/", None),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::{
+    api::CopyKind,
     authority::{Question, Subject},
     cli::operator::{Install, Role},
 };
@@ -40,6 +41,8 @@ enum Kind {
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Rule {
     when: Option<When>,
+    /// The rule is there where this kind is copied beside ConfigMaps and Secrets.
+    copies: Option<CopyKind>,
     api_groups: Vec<&'static str>,
     resources: Vec<&'static str>,
     #[serde(default)]
@@ -104,7 +107,12 @@ impl ChartRole {
         };
         // One account may serve several roles of the process.
         let accounts: BTreeSet<String> = self.accounts.iter().map(|task| install.account(*task)).collect();
-        let rules = || self.rules.iter().filter(|rule| rule.when.is_none_or(|when| when.holds(install)));
+        let copied = install.copy_kinds();
+        let is_there = |rule: &&Rule| {
+            rule.when.is_none_or(|when| when.holds(install))
+                && rule.copies.is_none_or(|it| copied.contains(&it))
+        };
+        let rules = || self.rules.iter().filter(is_there);
         let mut given = Vec::new();
         for account in accounts {
             let subject = Subject::service_account(install.namespace(), &account);
@@ -214,6 +222,18 @@ mod tests {
         // Without a Deployment it is not known which of them apply, so none is reported as missing.
         let unknown = rights(&[], "copyrator-webhook");
         assert!(!unknown.is_empty() && !unknown.iter().any(|right| right.starts_with("get ")), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_kind_that_is_copied_beside_comes_with_its_rights() {
+        let rights = |arguments| rights(&install(arguments), "copyrator-reconciler");
+        let some = rights(&["--copy-kinds=NetworkPolicy,ServiceAccount"]);
+        for right in ["patch networkpolicies/*", "delete serviceaccounts/*"] {
+            assert!(some.contains(right), "{right}: {some:?}");
+        }
+        assert!(!some.contains("list limitranges/*") && !rights(&[]).contains("list networkpolicies/*"));
+        let shop = rights(&["--namespaces=shop", "--copy-kinds=LimitRange"]);
+        assert!(shop.contains("create limitranges/* shop"), "{shop:?}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) async fn gather(
     let stem = install.stem();
     let (lease, rest, rights, owner, unlabelled) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
-        quick(client, namespace, &server),
+        quick(client, &install, &server),
         rights::look(client, &install),
         get(Api::<ClusterRole>::all(client.clone()), None, &stem),
         async {
@@ -109,7 +109,8 @@ struct Quick {
     held: Readable<Option<HeldCopies>>,
 }
 
-async fn quick(client: &Client, namespace: &str, server: &Readable<KubeVersion>) -> Quick {
+async fn quick(client: &Client, install: &Install<'_>, server: &Readable<KubeVersion>) -> Quick {
+    let namespace = install.namespace();
     let mut definitions = Vec::new();
     for name in DEFINITIONS {
         definitions.push((name.to_owned(), get(Api::all(client.clone()), None, name).await));
@@ -133,7 +134,7 @@ async fn quick(client: &Client, namespace: &str, server: &Readable<KubeVersion>)
         canary,
         ca: ca(client, namespace).await,
         digest_key: digest_key(client, namespace).await,
-        held: held::look(client).await,
+        held: held::look(client, &install.copy_kinds()).await,
     }
 }
 

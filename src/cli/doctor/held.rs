@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client, Resource, api::ListParams};
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{Api, Client, Resource as _, api::ListParams};
 
 use super::{
     facts::{Facts, HeldCopies, Readable},
@@ -14,10 +17,14 @@ use super::{
 };
 use crate::{
     api::CopyratorRule,
-    intake::{AsWritten, object::Slim},
+    cli::operator::Install,
+    intake::{
+        AsWritten,
+        object::{OfKind, Slim},
+    },
     marks::{RULE_LABEL, write_time},
     model::Definition,
-    names::NamespacedName,
+    names::{Kind, NamespacedName},
     observe::crds::{RULES, definition_of_rules},
     plan::copy::{is_unseen_under, let_go},
 };
@@ -25,7 +32,7 @@ use crate::{
 /// How many rules a message names.
 const MOST_NAMED: usize = 4;
 
-pub(super) fn check(facts: &Facts, found: &mut Findings) {
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let held = match &facts.held {
         Ok(Some(held)) if !held.rules.is_empty() => held,
         Ok(_) => return,
@@ -46,12 +53,14 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
         },
         named.join(", "),
     );
-    let fix = let_go(None, &held.definition.uid);
+    let copied =
+        Kind::ALL.into_iter().filter(|kind| kind.data().is_some() || install.copy_kinds().contains(kind));
+    let fix = let_go(copied, None, &held.definition.uid);
     found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {RULES}"), what, fix);
 }
 
-/// Counts the copies; `None` without a definition of rules, which is another finding.
-pub(super) async fn look(client: &Client) -> Readable<Option<HeldCopies>> {
+/// Counts the copies, of these kinds beside ConfigMaps and Secrets; `None` without a definition of rules, which is another finding.
+pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Option<HeldCopies>> {
     let named = || format!("customresourcedefinitions.apiextensions.k8s.io/{RULES}");
     let definition =
         definition_of_rules(client).await.map_err(|error| unread("get", named(), None, error))?;
@@ -67,8 +76,20 @@ pub(super) async fn look(client: &Client) -> Readable<Option<HeldCopies>> {
     };
     let there: BTreeSet<NamespacedName> = rules.iter().map(name).collect();
     let mut rules = BTreeMap::new();
-    count::<ConfigMap>(client, &definition, &there, &mut rules).await?;
-    count::<Secret>(client, &definition, &there, &mut rules).await?;
+    let (there, copies) = (&there, &mut rules);
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.data().is_some() || copy_kinds.contains(kind)) {
+        match kind {
+            Kind::ConfigMap => count::<ConfigMap>(client, &definition, there, copies).await?,
+            Kind::Secret => count::<Secret>(client, &definition, there, copies).await?,
+            Kind::NetworkPolicy => count::<NetworkPolicy>(client, &definition, there, copies).await?,
+            Kind::ResourceQuota => count::<ResourceQuota>(client, &definition, there, copies).await?,
+            Kind::LimitRange => count::<LimitRange>(client, &definition, there, copies).await?,
+            Kind::PodDisruptionBudget => {
+                count::<PodDisruptionBudget>(client, &definition, there, copies).await?
+            }
+            Kind::ServiceAccount => count::<ServiceAccount>(client, &definition, there, copies).await?,
+        }
+    }
     Ok(Some(HeldCopies { definition, rules }))
 }
 
@@ -79,7 +100,7 @@ async fn count<K>(
     held: &mut BTreeMap<NamespacedName, usize>,
 ) -> Readable<()>
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    K: OfKind + Clone + std::fmt::Debug + Send + 'static,
 {
     let copies = ListParams::default().labels(RULE_LABEL);
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {

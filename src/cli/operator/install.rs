@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 use serde::Deserialize;
 
-use crate::{cli::arguments, config::system_namespaces, hooks::Endpoint};
+use crate::{cli::arguments, config::system_namespaces, hooks::Endpoint, names::Kind};
 
 /// The value of `app.kubernetes.io/part-of` on every object of the chart.
 pub(crate) const PART_OF: &str = "copyrator";
@@ -126,6 +126,13 @@ impl<'f> Install<'f> {
     /// Whether annotations that ask for copies or restarts count.
     pub(crate) fn reads_annotations(&self) -> bool {
         self.told("annotations").is_none_or(|told| told == "true")
+    }
+
+    /// The kinds that are copied beside ConfigMaps and Secrets.
+    pub(crate) fn copy_kinds(&self) -> BTreeSet<Kind> {
+        let said = self.told("copy-kinds").unwrap_or_default();
+        let kinds = said.split(',').filter_map(|word| Kind::named(word.trim()));
+        kinds.filter(|kind| kind.data().is_none()).collect()
     }
 
     /// The prefix of all names in the chart, which is also the name of the ClusterRole that owns the hooks.

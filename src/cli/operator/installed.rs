@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     authority::TrustedWriters,
-    cli::arguments::{UsageError, duration, namespaces, non_empty},
+    cli::arguments::{CopyKinds, UsageError, duration, namespaces, non_empty},
     config::system_namespaces,
     model::{Bytes, Settings, SpreadLimits, Store, World},
+    names::Kind,
 };
 
 /// The settings of the operator in the cluster. The flags and their environment variables are those of
@@ -58,6 +59,8 @@ pub(crate) struct InstalledArgs {
         value_name = "BOOL"
     )]
     annotations: bool,
+    #[command(flatten)]
+    copies: CopyKinds,
 }
 
 /// What the flags say of how Copyrator is installed, checked.
@@ -75,6 +78,8 @@ pub(crate) struct Installed {
     max_bytes: Bytes,
     max_copies: usize,
     annotations: bool,
+    /// The kinds of `--copy-kinds`; empty without the flag.
+    pub(super) copy_kinds: BTreeSet<Kind>,
 }
 
 impl InstalledArgs {
@@ -93,19 +98,27 @@ impl InstalledArgs {
             max_bytes: self.max_spread_bytes,
             max_copies: self.max_copies_per_rule,
             annotations: self.annotations,
+            copy_kinds: self.copies.kinds()?,
         })
     }
 }
 
 impl Installed {
-    /// An empty world with these settings.
-    pub(crate) fn world(&self) -> World {
-        let stores =
-            [Store::Namespaces, Store::ConfigMaps, Store::Secrets, Store::CopyratorRules, Store::DigestKey];
+    /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets.
+    pub(crate) fn world(&self, copy_kinds: BTreeSet<Kind>) -> World {
+        let mut stores = BTreeSet::from([
+            Store::Namespaces,
+            Store::ConfigMaps,
+            Store::Secrets,
+            Store::CopyratorRules,
+            Store::DigestKey,
+        ]);
+        stores.extend(copy_kinds.iter().copied().map(Store::of));
         let limits =
             SpreadLimits { max_bytes: self.max_bytes, max_copies: self.max_copies, ..Default::default() };
         let mut world = World::new(Settings {
-            stores: stores.into(),
+            stores,
+            copy_kinds,
             system_namespaces: self.system_namespaces.clone(),
             default_grace: self.grace,
             spread_limits: limits,

@@ -14,6 +14,7 @@ use crate::{
     api::GROUP,
     authority::Question,
     model::NamespaceScope,
+    names::Kind,
     observe::listing::ListError,
 };
 
@@ -33,6 +34,23 @@ pub(crate) enum ReadScope {
     Overridden(BTreeSet<Arc<str>>, String),
 }
 
+/// The kinds that are copied beside ConfigMaps and Secrets, by the command line or else by Copyrator's
+/// Deployment; `None` where that cannot be read.
+pub(crate) async fn copy_kinds(client: &Client, installed: &Installed) -> Option<BTreeSet<Kind>> {
+    if !installed.copy_kinds.is_empty() {
+        return Some(installed.copy_kinds.clone());
+    }
+    let found = deployments(client, &installed.namespace).await.ok().filter(|found| !found.is_empty())?;
+    Some(Install::new(&installed.namespace, &found).copy_kinds())
+}
+
+/// Copyrator's Deployments.
+async fn deployments(client: &Client, namespace: &str) -> kube::Result<Vec<Deployment>> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let ours = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
+    deployments.list(&ours).await.map(|found| found.items)
+}
+
 impl ReadScope {
     /// The scope of the command line, or else of the Deployment.
     ///
@@ -40,9 +58,7 @@ impl ReadScope {
     /// The command line names no namespaces, and the Deployment could not be read for another reason than a
     /// refusal.
     pub(crate) async fn find(client: &Client, installed: &Installed) -> Result<Self, ListError> {
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), &installed.namespace);
-        let ours = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
-        let found = deployments.list(&ours).await.map(|found| found.items);
+        let found = deployments(client, &installed.namespace).await;
         let told = Self::read(&installed.namespace, found);
         if installed.namespaces.is_empty() { told } else { Ok(Self::said(&installed.namespaces, told.ok())) }
     }

@@ -114,7 +114,7 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Option<String> {
         "{are} held: the definition of rules was made anew at {}, and their rules have not been there since; put the rules back, or let \
          all such copies are deleted (by a user who may override copies): {}",
         write_time(definition.created),
-        let_go(None, &definition.uid)
+        let_go(survey.world.settings().copied_kinds(), None, &definition.uid)
     ))
 }
 

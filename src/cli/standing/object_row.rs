@@ -11,7 +11,7 @@ use crate::{
         Problem, WhileInUse, speaks_of,
     },
     cli::survey::Survey,
-    names::{Kind, NamespacedName},
+    names::NamespacedName,
     plan::copy::rule_status,
 };
 
@@ -159,10 +159,7 @@ pub(in crate::cli) fn of_annotations(
         Some(ObjectRow {
             rule: Some(rule.clone()),
             is_behind: false,
-            kind: match source.kind {
-                Kind::ConfigMap => "ConfigMap",
-                Kind::Secret => "Secret",
-            },
+            kind: source.kind.resource().kind,
             namespace: source.namespace.to_string(),
             name: source.name.to_string(),
             ready: ready.status.clone(),

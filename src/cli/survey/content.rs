@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 
 use super::{
     SurveyError,
@@ -16,7 +20,7 @@ use crate::{
     access::Authorizer,
     authority::TrustedWriters,
     digest::{DigestKey, Fingerprint},
-    intake::object::Slim,
+    intake::object::{OfKind, Slim},
     model::{ObjectFacts, World},
     names::{Kind, ObjectKey},
     observe::content::{ContentError, Contents},
@@ -151,6 +155,14 @@ pub(super) async fn read(
     Ok(())
 }
 
+async fn facts<K>((client, namespace, name): (&Client, &str, &str)) -> kube::Result<Option<ObjectFacts>>
+where
+    K: OfKind + Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
+{
+    let api: Api<Slim<K>> = Api::namespaced(client.clone(), namespace);
+    Ok(api.get_opt(name).await?.map(|slim| slim.facts))
+}
+
 /// Reads one object. If it has changed since it was listed, its metadata is read, too, so that the next round
 /// plans with it.
 async fn fetch_content(
@@ -166,18 +178,17 @@ async fn fetch_content(
         }
         Ok(_) => {
             let failed = |source| ContentError::Fetch { object: object.clone(), source: Box::new(source) };
-            let (namespace, name) = (&*object.namespace, &*object.name);
+            let at = (client, &*object.namespace, &*object.name);
             let newer = match object.kind {
-                Kind::ConfigMap => {
-                    let api: Api<Slim<ConfigMap>> = Api::namespaced(client.clone(), namespace);
-                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
-                }
-                Kind::Secret => {
-                    let api: Api<Slim<Secret>> = Api::namespaced(client.clone(), namespace);
-                    api.get_opt(name).await.map_err(failed)?.map(|slim| slim.facts)
-                }
+                Kind::ConfigMap => facts::<ConfigMap>(at).await,
+                Kind::Secret => facts::<Secret>(at).await,
+                Kind::NetworkPolicy => facts::<NetworkPolicy>(at).await,
+                Kind::ResourceQuota => facts::<ResourceQuota>(at).await,
+                Kind::LimitRange => facts::<LimitRange>(at).await,
+                Kind::PodDisruptionBudget => facts::<PodDisruptionBudget>(at).await,
+                Kind::ServiceAccount => facts::<ServiceAccount>(at).await,
             };
-            Ok(FetchedContent::Newer(newer.map(Box::new)))
+            Ok(FetchedContent::Newer(newer.map_err(failed)?.map(Box::new)))
         }
         Err(ContentError::Gone(_)) => Ok(FetchedContent::Newer(None)),
         Err(ContentError::Fetch { source, object }) if !matches!(&*source, kube::Error::Api(_)) => {

@@ -10,7 +10,9 @@ use futures::{
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::{ConfigMap, Namespace, Secret},
+    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{Client, Resource, core::NamespaceResourceScope};
 
@@ -59,7 +61,7 @@ pub(super) struct Hidden {
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
-    read_scope: &ReadScope,
+    (read_scope, is_told): (&ReadScope, bool),
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
@@ -70,16 +72,16 @@ pub(super) async fn take(
             let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
             Ok(Hidden { notes, ..hidden })
         }
-        ReadScope::One(place) => take_one(client, world, place, caller, now).await,
-        ReadScope::Everywhere => take_all(client, world, caller, "", now).await,
-        ReadScope::Unknown => take_all(client, world, caller, NOT_TOLD, now).await,
+        ReadScope::One(place) => take_one(client, world, (place, is_told), caller, now).await,
+        ReadScope::Everywhere => take_all(client, world, (caller, is_told), "", now).await,
+        ReadScope::Unknown => take_all(client, world, (caller, is_told), NOT_TOLD, now).await,
     }
 }
 
 async fn take_all(
     client: &Client,
     world: &mut World,
-    caller: &Subject,
+    (caller, is_told): (&Subject, bool),
     hint: &str,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
@@ -113,6 +115,22 @@ async fn take_all(
         }
     }
     put(world, rules, now);
+    for kind in further(world) {
+        if !is_told && !is_named(world, kind) {
+            hidden.kinds.insert(kind);
+            continue;
+        }
+        match read_kind(client, kind, None).await {
+            Ok(put) => put(world, &Arc::from(""), now),
+            Err(ListError::Refused { .. }) => {
+                hidden.kinds.insert(kind);
+                let resource = kind.resource();
+                let way_out = refused((resource.group, resource.plural));
+                hidden.notes.push(format!("of rules that copy a {kind} nothing can be told: {way_out}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     if is_untold && has_orphans(world) {
         let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
         hidden.notes.push(format!(
@@ -153,9 +171,11 @@ async fn take_places(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.set_namespace_scope(Some(NamespaceScope::of_caller(places.iter().cloned())));
+    let kinds = &further(world);
+    let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
+    world.set_namespace_scope(Some(scope));
     let seen: Vec<Result<NamespaceLists, ListError>> =
-        stream::iter(places).map(|place| read(client, place)).buffered(AT_ONCE).collect().await;
+        stream::iter(places).map(|place| read(client, place, kinds)).buffered(AT_ONCE).collect().await;
     let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
     for (place, seen) in places.iter().zip(seen) {
         let NamespaceLists { puts, lacking, why } = seen?;
@@ -193,12 +213,15 @@ async fn take_places(
 async fn take_one(
     client: &Client,
     world: &mut World,
-    place: &Arc<str>,
+    (place, is_told): (&Arc<str>, bool),
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    world.set_namespace_scope(Some(NamespaceScope::of_tenant(place.clone())));
-    let NamespaceLists { puts, lacking, .. } = read(client, place).await?;
+    let kinds = &further(world);
+    world.set_namespace_scope(Some(
+        NamespaceScope::of_tenant(place.clone()).with_kinds(kinds.iter().copied()),
+    ));
+    let NamespaceLists { puts, lacking, .. } = read(client, place, kinds).await?;
     let way_out =
         |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
     let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
@@ -209,8 +232,7 @@ async fn take_one(
     let mut unlisted = Vec::new();
     for right in lacking {
         match right.1 {
-            ("", "configmaps") => unlisted.push((Kind::ConfigMap, Store::ConfigMaps, right)),
-            ("", "secrets") => unlisted.push((Kind::Secret, Store::Secrets, right)),
+            resource if let Some(kind) = copied(resource) => unlisted.push((kind, right)),
             ("apps", _) | (_, "configmonitors") => of_workloads.push(right),
             _ => needed.push(right),
         }
@@ -220,11 +242,13 @@ async fn take_one(
         return Err(SurveyError::Forbidden(why));
     }
     puts.into_iter().for_each(|put| put(world, place, now));
-    for (kind, store, right) in unlisted {
+    for (kind, right) in unlisted {
         hidden.kinds.insert(kind);
-        let lacks = way_out(&[right]);
-        hidden.notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
-        world.note_read(place, NamespaceRead::Listed(store));
+        world.note_read(place, NamespaceRead::Listed(Store::of(kind)));
+        if kind.data().is_some() || is_told || is_named(world, kind) {
+            let lacks = way_out(&[right]);
+            hidden.notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
+        }
     }
     if !of_workloads.is_empty() {
         hidden.workloads = true;
@@ -239,6 +263,9 @@ async fn take_one(
 /// A missing right: the verb, and group and resource.
 type Right = (&'static str, (&'static str, &'static str));
 
+/// A list, and the right that it takes.
+type Part<'c> = (Right, BoxFuture<'c, Result<Put, ListError>>);
+
 /// Adds what was read to the world.
 type Put = Box<dyn FnOnce(&mut World, &Arc<str>, Timestamp) + Send>;
 
@@ -251,23 +278,67 @@ struct NamespaceLists {
     why: Option<String>,
 }
 
-async fn read(client: &Client, place: &Arc<str>) -> Result<NamespaceLists, ListError> {
-    let parts: [(Right, BoxFuture<'_, Result<Put, ListError>>); 7] = [
-        (("list", ("", "configmaps")), some::<Slim<ConfigMap>>(client, place, Some(CONFIG_MAPS)).boxed()),
-        (("list", ("", "secrets")), some::<Slim<Secret>>(client, place, Some(SECRETS)).boxed()),
+/// The kinds to read beside ConfigMaps and Secrets.
+fn further(world: &World) -> Vec<Kind> {
+    world.settings().copy_kinds.iter().copied().collect()
+}
+
+/// The kinds to read where it is not known which are copied: each, but where a refusal would hide a whole
+/// namespace.
+pub(super) fn untold(read_scope: &ReadScope) -> BTreeSet<Kind> {
+    let each =
+        Kind::ALL.into_iter().filter(|kind| kind.data().is_none() && read_scope.namespaces().is_none());
+    each.collect()
+}
+
+/// The kind that is copied and has these names in the API.
+fn copied((group, plural): (&str, &str)) -> Option<Kind> {
+    let is_one = |kind: &Kind| (kind.resource().group, kind.resource().plural) == (group, plural);
+    Kind::ALL.into_iter().find(is_one)
+}
+
+/// Whether a rule copies objects of a kind.
+fn is_named(world: &World, kind: Kind) -> bool {
+    world.rules().values().any(|facts| facts.compiled.as_ref().is_ok_and(|rule| rule.kind == kind))
+}
+
+/// Reads the objects of a kind that is copied, in one namespace or in all.
+fn read_kind<'c>(
+    client: &'c Client,
+    kind: Kind,
+    place: Option<&'c str>,
+) -> BoxFuture<'c, Result<Put, ListError>> {
+    match kind {
+        Kind::ConfigMap => some::<Slim<ConfigMap>>(client, place, Some(CONFIG_MAPS)).boxed(),
+        Kind::Secret => some::<Slim<Secret>>(client, place, Some(SECRETS)).boxed(),
+        Kind::NetworkPolicy => some::<Slim<NetworkPolicy>>(client, place, None).boxed(),
+        Kind::ResourceQuota => some::<Slim<ResourceQuota>>(client, place, None).boxed(),
+        Kind::LimitRange => some::<Slim<LimitRange>>(client, place, None).boxed(),
+        Kind::PodDisruptionBudget => some::<Slim<PodDisruptionBudget>>(client, place, None).boxed(),
+        Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, None).boxed(),
+    }
+}
+
+async fn read(client: &Client, place: &Arc<str>, kinds: &[Kind]) -> Result<NamespaceLists, ListError> {
+    let copied = [Kind::ConfigMap, Kind::Secret].iter().chain(kinds).map(|kind| -> Part<'_> {
+        let resource = kind.resource();
+        (("list", (resource.group, resource.plural)), read_kind(client, *kind, Some(place)))
+    });
+    let place_only = Some(&**place);
+    let others: [Part<'_>; 5] = [
         (
             ("list", ("copyrator.dev", "copyratorrules")),
-            some::<AsWritten<CopyratorRule>>(client, place, None).boxed(),
+            some::<AsWritten<CopyratorRule>>(client, place_only, None).boxed(),
         ),
         (
             ("list", ("copyrator.dev", "configmonitors")),
-            some::<AsWritten<ConfigMonitor>>(client, place, None).boxed(),
+            some::<AsWritten<ConfigMonitor>>(client, place_only, None).boxed(),
         ),
-        (("list", ("apps", "deployments")), some::<Workload<Deployment>>(client, place, None).boxed()),
-        (("list", ("apps", "statefulsets")), some::<Workload<StatefulSet>>(client, place, None).boxed()),
-        (("list", ("apps", "daemonsets")), some::<Workload<DaemonSet>>(client, place, None).boxed()),
+        (("list", ("apps", "deployments")), some::<Workload<Deployment>>(client, place_only, None).boxed()),
+        (("list", ("apps", "statefulsets")), some::<Workload<StatefulSet>>(client, place_only, None).boxed()),
+        (("list", ("apps", "daemonsets")), some::<Workload<DaemonSet>>(client, place_only, None).boxed()),
     ];
-    let (rights, parts): (Vec<Right>, Vec<_>) = parts.into_iter().unzip();
+    let (rights, parts): (Vec<Right>, Vec<_>) = copied.chain(others).unzip();
     let (itself, parts) = tokio::join!(read_namespace(client, place), join_all(parts));
     let itself: Result<Put, ListError> = match itself {
         // The namespace does not exist, so its lists do not matter: no Role can help.
@@ -297,11 +368,14 @@ async fn read(client: &Client, place: &Arc<str>) -> Result<NamespaceLists, ListE
     Ok(seen)
 }
 
-async fn some<W>(client: &Client, place: &str, fields: Option<&str>) -> Result<Put, ListError>
+async fn some<W>(client: &Client, place: Option<&str>, fields: Option<&str>) -> Result<Put, ListError>
 where
     W: Watched + Resource<Scope = NamespaceResourceScope>,
 {
-    let objects = list_in::<W>(client, place, fields).await?;
+    let objects = match place {
+        Some(place) => list_in::<W>(client, place, fields).await?,
+        None => list::<W>(client, fields).await?,
+    };
     Ok(Box::new(move |world, place, now| {
         put(world, objects, now);
         world.note_read(place, NamespaceRead::Listed(W::STORE));

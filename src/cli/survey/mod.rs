@@ -30,7 +30,7 @@ pub(super) use objects::{AppliedObject, ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 pub(crate) use take::{read_scope, take_survey};
 
-use super::operator::{Installed, ReadScope};
+use super::operator::{Installed, ReadScope, copy_kinds};
 use crate::{
     access::CallerAuthorizer,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
@@ -103,10 +103,11 @@ pub(super) async fn survey(
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
     let caller = if read_scope.namespaces().is_some() { caller.locally() } else { caller };
-    let mut world = installed.world();
+    let told = copy_kinds(client, installed).await;
+    let mut world = installed.world(told.clone().unwrap_or_else(|| lists::untold(read_scope)));
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.set_key(trust.key.clone());
-    let hidden = lists::take(client, &mut world, read_scope, caller.caller(), now).await?;
+    let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
     world.set_all_listed();
     notes.extend(trust.note.clone());

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::judged::{Refusal, judge};
 use crate::{
+    api::DataKind,
     authority::Subject,
     cli::arguments::manifests::Document,
     digest::{DigestKey, Fingerprint},
@@ -67,7 +68,7 @@ pub(in crate::cli) fn objects_in(
             let known = known.resource();
             known.api_version == api_version && known.kind == kind
         };
-        let Some(kind) = Kind::ALL.into_iter().find(is_one) else {
+        let Some(kind) = DataKind::ALL.into_iter().map(Kind::from).find(is_one) else {
             others.push(document);
             continue;
         };
@@ -195,9 +196,9 @@ fn one(
 }
 
 fn put(world: &mut World, kind: Kind, merged: Value, now: Timestamp) -> Option<()> {
-    match kind {
-        Kind::ConfigMap => serde_json::from_value::<Slim<ConfigMap>>(merged).ok()?.put(world, now),
-        Kind::Secret => serde_json::from_value::<Slim<Secret>>(merged).ok()?.put(world, now),
+    match kind.data()? {
+        DataKind::ConfigMap => serde_json::from_value::<Slim<ConfigMap>>(merged).ok()?.put(world, now),
+        DataKind::Secret => serde_json::from_value::<Slim<Secret>>(merged).ok()?.put(world, now),
     };
     Some(())
 }

@@ -139,7 +139,7 @@ async fn refusal(
     };
     let old = old.map(|old| old.to_string());
     // A copy that cannot be judged is not written either.
-    let refusal = guards.refusal(&new.to_string(), old.as_deref(), slot.kind, now);
+    let refusal = guards.refusal(&new.to_string(), old.as_deref(), now);
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
 }
 

@@ -24,6 +24,8 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ClusterRole", "clusterroles", "/apis/rbac.authorization.k8s.io/v1", false),
     ("ClusterRoleBinding", "clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1", false),
     ("NetworkPolicy", "networkpolicies", "/apis/networking.k8s.io/v1", true),
+    ("ResourceQuota", "resourcequotas", "/api/v1", true),
+    ("LimitRange", "limitranges", "/api/v1", true),
     ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
     (
         "ValidatingWebhookConfiguration",

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::{DecideError, Decision, Parties, Verdict, own_kinds};
 use crate::{
     admit::decode::{Operation, Review},
+    api::DataKind,
     authority::{Subject, monitor_questions, rule_questions},
     marks::{ASKING, DECLARES, DECLARES_VALUE, declares},
-    names::Kind,
     validate::{CandidateError, annotated_monitor, annotated_rule, misspelt_annotations},
 };
 
@@ -56,8 +56,8 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
 
 fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
     let kind = match (&*review.kind.group, &*review.kind.kind) {
-        ("", "ConfigMap") => Kind::ConfigMap,
-        ("", "Secret") => Kind::Secret,
+        ("", "ConfigMap") => DataKind::ConfigMap,
+        ("", "Secret") => DataKind::Secret,
         _ => return Ok(Decision::Now(Verdict::allow())),
     };
     let before = match review.operation {

@@ -8,7 +8,10 @@ use crate::{
     api::{CopyratorRuleSpec, CopyratorRuleStatus},
     model::World,
     names::NamespacedName,
-    plan::copy::absent::{lacking_sources, lacking_targets, sees_sources},
+    plan::copy::{
+        absent::{lacking_sources, lacking_targets, sees_sources},
+        claims::not_granted,
+    },
     validate::CompiledRule,
 };
 
@@ -52,10 +55,12 @@ impl Written {
         let said = said.as_ref().filter(|(reason, _)| *reason != NO_SOURCE || !sees_sources(world, compiled));
         let said =
             said.map(|(reason, message)| format!("copyrator: the rule's status says {reason}: {message}"));
+        let refused = (!world.settings().copies(compiled.kind)).then(|| not_granted(compiled.kind));
+        let refused = refused.map(|said| format!("copyrator: {said}"));
         let sources = lacking_sources(world, rule, compiled).map(|said| format!("copyrator: {said}"));
         let targets = lacking_targets(world, rule, compiled).into_iter();
         Foresight {
-            told: sources.into_iter().chain(said).collect(),
+            told: refused.into_iter().chain(sources).chain(said).collect(),
             of_namespaces: targets.map(|said| format!("copyrator: {said}")).collect(),
         }
     }

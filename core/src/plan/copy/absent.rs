@@ -3,7 +3,7 @@
 use super::{claims::source_namespaces, targets::targets};
 use crate::{
     model::{Store, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{NamespacedName, ObjectKey},
     validate::CompiledRule,
 };
 
@@ -70,11 +70,7 @@ pub(crate) fn lacking_sources(
 
 /// Whether this process watches objects of the kind of a rule's sources, in all namespaces.
 pub(crate) fn sees_sources(world: &World, compiled: &CompiledRule) -> bool {
-    let store = match compiled.kind {
-        Kind::ConfigMap => Store::ConfigMaps,
-        Kind::Secret => Store::Secrets,
-    };
-    world.settings().stores.contains(&store) && world.namespace_scope().is_none()
+    world.settings().stores.contains(&Store::of(compiled.kind)) && world.namespace_scope().is_none()
 }
 
 /// Whether a rule's targets are these namespaces and can never be others.

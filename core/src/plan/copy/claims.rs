@@ -34,6 +34,8 @@ pub struct Claim<'w> {
 pub enum Inert {
     /// The rule's spec is invalid.
     Quarantined,
+    /// Objects of its kind are not copied here.
+    NotGranted,
     /// The rule has `suspend: true`.
     Suspended,
     /// A namespace of its sources cannot be read, so its sources are not known.
@@ -46,6 +48,7 @@ pub enum Inert {
 pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Quarantined),
+        Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
         Ok(_) => {
@@ -62,6 +65,17 @@ pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
     world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
         || !world.sees(&rule.namespace)
         || (!world.settings().annotations && rule.annotated().is_some())
+}
+
+/// The reason where objects of a rule's kind are not copied here.
+pub(crate) const KIND_NOT_GRANTED: &str = "KindNotGranted";
+
+/// The same in words, with the way out.
+pub(crate) fn not_granted(kind: Kind) -> String {
+    format!(
+        "this Copyrator copies no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
+         nothing is written or removed for the rule"
+    )
 }
 
 /// The first namespace of a rule's sources that cannot be read.
@@ -235,8 +249,10 @@ pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&
         Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
         Err(_) => {
             let namespaces = namespaces_meant(rule, facts);
-            let kinds = Kind::ALL.into_iter();
-            let places = kinds.flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
+            let places = world
+                .settings()
+                .copied_kinds()
+                .flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
             places
                 .flat_map(|(kind, namespace)| world.objects_in(kind, namespace))
                 .map(|(key, _)| key)

@@ -231,7 +231,9 @@ fn judge(
     let ownership = facts.ownership.as_deref();
     // If our entry is missing, managedFields were emptied, and do not say who wrote what.
     let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
-    let covered = ownership.is_some_and(|owned| owned.ours == Some(intent.field_set(slot.kind)));
+    let covered = ownership
+        .and_then(|owned| owned.ours.as_ref())
+        .is_some_and(|owned| owned.are(&intent.own_fields(slot.kind)));
     let print = world.fingerprint(slot);
     let anew = print.is_some_and(|print| intent.needs_replacing(print));
     if untouched && !same_marks {

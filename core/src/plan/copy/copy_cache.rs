@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{claims::Claim, intent::Intent};
 use crate::{
     marks::CopyMarks,
-    model::ObjectFacts,
+    model::{ObjectFacts, OwnFields},
     names::{NamespacedName, ObjectKey},
 };
 
@@ -18,7 +18,7 @@ pub(super) struct CopyCache(HashMap<(NamespacedName, ObjectKey), Common>);
 struct Common {
     marks: CopyMarks,
     labels: BTreeMap<String, String>,
-    fields: u64,
+    fields: OwnFields,
 }
 
 impl CopyCache {
@@ -27,7 +27,7 @@ impl CopyCache {
         let common = || Common {
             marks: intent.marks.clone(),
             labels: intent.labels.clone(),
-            fields: intent.field_set(slot.kind),
+            fields: intent.own_fields(slot.kind),
         };
         self.0.entry((claim.rule.clone(), claim.source.clone())).or_insert_with(common);
     }
@@ -44,7 +44,7 @@ impl CopyCache {
         let label = |key: &String| facts.labels.get(key.as_str()).map(|value| &**value);
         marks.same_but_for_place(&common.marks)
             && owned.foreign.is_empty()
-            && owned.ours == Some(common.fields)
+            && owned.ours.as_ref().is_some_and(|owned| owned.are(&common.fields))
             && common.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
     }
 }

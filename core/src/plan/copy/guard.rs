@@ -12,9 +12,9 @@ use jiff::Timestamp;
 
 use super::slot_plan::CopyWrite;
 use crate::{
-    api::{Action, ResourceType},
+    api::{Action, PolicyKind, ResourceType},
     model::{PolicyFacts, World},
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
     plan::policy::scan::{is_exempt, speaks_of_copies},
     validate::{
         Candidate, CandidateError, CompiledPolicy, Judgement, RequestFacts, RequestKind, RequestResource,
@@ -27,6 +27,7 @@ const MOST_NAMED: usize = 3;
 
 /// The policies that cover one copy and refuse violations.
 pub struct Guards {
+    kind: PolicyKind,
     guards: Vec<Guard>,
     request: RequestFacts,
 }
@@ -44,8 +45,10 @@ impl Guards {
         if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;
         }
+        // Policies cover ConfigMaps, Secrets and namespaces.
+        let kind = PolicyKind::from(slot.kind.data()?);
         let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
-        let object = |labels| Candidate::of_metadata(slot.kind.into(), &slot.namespace, &slot.name, labels);
+        let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
         let new = object(write.intent.labels.clone());
         let old = write.replaces.as_ref().and_then(|_| world.object(slot)).map(|facts| {
             object(facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
@@ -60,7 +63,11 @@ impl Guards {
             })
         };
         let guards: Vec<Guard> = world.policies().iter().filter_map(guard).collect();
-        (!guards.is_empty()).then(|| Self { guards, request: request(world, slot, old.is_some(), account) })
+        (!guards.is_empty()).then(|| Self {
+            kind,
+            guards,
+            request: request(world, slot, old.is_some(), account),
+        })
     }
 
     /// Why the copy must not become `new`, if a policy refuses it; both are JSON. A fault that exists already
@@ -72,11 +79,10 @@ impl Guards {
         &self,
         new: &str,
         old: Option<&str>,
-        kind: Kind,
         now: Timestamp,
     ) -> Result<Option<String>, CandidateError> {
-        let new = Candidate::decode(kind.into(), new)?;
-        let old = old.map(|old| Candidate::decode(kind.into(), old)).transpose()?;
+        let new = Candidate::decode(self.kind, new)?;
+        let old = old.map(|old| Candidate::decode(self.kind, old)).transpose()?;
         let mut write = Write {
             new: Judgement::new(&new, now),
             old: old.as_ref().map(|old| Judgement::new(old, now)),

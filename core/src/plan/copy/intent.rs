@@ -6,10 +6,12 @@ use std::{
 };
 
 use crate::{
+    api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::{CopyMarks, OnRemoval, field_set},
-    model::{ForeignField, ObjectFacts},
+    model::{ForeignField, ObjectFacts, OwnFields},
     names::{Kind, ObjectKey},
+    paths::is_within,
     plan::copy::claims::Claim,
     validate::CompiledKeys,
 };
@@ -19,7 +21,7 @@ use crate::{
 pub struct Intent {
     /// The copy's key for each key of the source that is copied.
     pub keys: BTreeMap<String, String>,
-    /// Digests of the content, by the copy's keys.
+    /// Digests of the content, by the copy's keys; for kinds without data by paths ([`crate::paths`]).
     pub content: BTreeMap<String, KeyPrint>,
     /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
@@ -72,17 +74,21 @@ impl Intent {
         Self { keys, content, type_, immutable: print.immutable, labels, annotations, marks }
     }
 
-    /// Hash of the set of fields that our apply of this copy owns.
-    pub fn field_set(&self, kind: Kind) -> u64 {
+    /// The fields that our apply of this copy owns.
+    pub fn own_fields(&self, kind: Kind) -> OwnFields {
+        let labels = self.labels.keys().map(|key| format!("label/{key}"));
+        let annotations = self.annotations.keys().map(|key| format!("annotation/{key}"));
+        if kind.data().is_none() {
+            let paths = self.content.keys().cloned().collect();
+            return OwnFields::Paths(Box::new((field_set(labels.chain(annotations)), paths)));
+        }
         let data = self.content.iter().map(|(key, print)| match (kind, print.binary) {
             (Kind::ConfigMap, true) => format!("binaryData/{key}"),
             _ => format!("data/{key}"),
         });
-        let labels = self.labels.keys().map(|key| format!("label/{key}"));
-        let annotations = self.annotations.keys().map(|key| format!("annotation/{key}"));
         let type_ = self.type_.iter().map(|_| "type".to_owned());
         let immutable = self.immutable.then(|| "immutable".to_owned());
-        field_set(data.chain(labels).chain(annotations).chain(type_).chain(immutable))
+        OwnFields::Names(field_set(data.chain(labels).chain(annotations).chain(type_).chain(immutable)))
     }
 
     /// Whether an existing object has exactly this content, key for key and each in the same map: the
@@ -113,8 +119,13 @@ impl Intent {
     /// The keys of an existing object that this one lacks. They are nulled before the apply, which alone
     /// would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
-        let wanted = |key: &str, print: &KeyPrint| {
-            self.content.get(key).is_some_and(|wanted| kind == Kind::Secret || wanted.binary == print.binary)
+        let wanted = |key: &str, print: &KeyPrint| match kind.data() {
+            Some(data) => self
+                .content
+                .get(key)
+                .is_some_and(|wanted| data == DataKind::Secret || wanted.binary == print.binary),
+            // What is above a wanted leaf is an empty map, which the apply fills.
+            None => self.content.keys().any(|leaf| is_within(leaf, key)),
         };
         let surplus = print.keys.iter().filter(|(key, print)| !wanted(key, print));
         surplus.map(|(key, print)| field(kind, key, print)).collect()
@@ -145,8 +156,9 @@ pub(super) fn fields_of(kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
 }
 
 fn field(kind: Kind, key: &str, print: &KeyPrint) -> ForeignField {
-    match (kind, print.binary) {
-        (Kind::ConfigMap, true) => ForeignField::BinaryData(key.to_owned()),
-        _ => ForeignField::Data(key.to_owned()),
+    match (kind.data(), print.binary) {
+        (Some(DataKind::ConfigMap), true) => ForeignField::BinaryData(key.to_owned()),
+        (Some(DataKind::ConfigMap | DataKind::Secret), _) => ForeignField::Data(key.to_owned()),
+        (None, _) => ForeignField::Path(key.to_owned()),
     }
 }

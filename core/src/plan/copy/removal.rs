@@ -21,7 +21,7 @@ use super::{
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
     model::{Definition, ObjectFacts, World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
 
@@ -63,7 +63,7 @@ pub(super) fn plan_unwanted(
     let rule = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = rule else {
         if let Some(definition) = unseen_under(world, &marks.rule, facts) {
-            let problem = CopyProblem::new(slot, ProblemReason::Held, held(&marks.rule, definition));
+            let problem = CopyProblem::new(slot, ProblemReason::Held, held(world, &marks.rule, definition));
             return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
         }
         return leave(own_word, facts, &marks.rule, marks.remove_after, now);
@@ -161,21 +161,26 @@ pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &Ob
     rule.annotated().is_none() && !is_of_it
 }
 
-fn held(rule: &NamespacedName, definition: &Definition) -> String {
+fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String {
     format!(
         "rule {rule} is not there, and was not since CustomResourceDefinition copyratorrules.copyrator.dev was made anew at {}: \
          put the rule back, or let its copies go: {}",
         write_time(definition.created),
-        let_go(Some(rule), &definition.uid)
+        let_go(world.settings().copied_kinds(), Some(rule), &definition.uid)
     )
 }
 
 /// The shell command with which a user who may override copies releases those whose rules are missing, of one
 /// rule or of all: it notes on each copy that its rule was seen under this definition.
-pub fn let_go(rule: Option<&NamespacedName>, definition: &str) -> String {
+pub fn let_go(
+    kinds: impl IntoIterator<Item = Kind>,
+    rule: Option<&NamespacedName>,
+    definition: &str,
+) -> String {
+    let kinds: Vec<&str> = kinds.into_iter().map(|kind| kind.resource().plural).collect();
     let label =
         rule.map_or_else(|| RULE_LABEL.to_owned(), |rule| format!("{RULE_LABEL}={}", rule_label(rule)));
-    format!("kubectl annotate configmaps,secrets -A -l {label} --overwrite {DEFINITION}={definition}")
+    format!("kubectl annotate {} -A -l {label} --overwrite {DEFINITION}={definition}", kinds.join(","))
 }
 
 /// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and

@@ -1,6 +1,6 @@
 //! A rule's status, from what is known.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`, `Suspended`,
 //! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
 //! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
 //! `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of
@@ -12,7 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
+    claims::{
+        Inert, KIND_NOT_GRANTED, authority, claims_on, inert, not_granted, slots_of, sources_of,
+        unseen_source,
+    },
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     demand::{too_many, too_many_said},
@@ -296,6 +299,11 @@ fn status(
             let message = status.problems.first().map(|problem| problem.message.clone());
             (false, quarantine_reason(&status.problems), message.unwrap_or_default())
         }
+        (Some(Inert::NotGranted), _) => (
+            false,
+            KIND_NOT_GRANTED,
+            facts.compiled.as_ref().map(|it| not_granted(it.kind)).unwrap_or_default(),
+        ),
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
         }
@@ -323,7 +331,7 @@ fn status(
         Some(large) => (ready.0, ready.1, format!("{}; large: {large}", ready.2)),
         None => ready,
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::Unseen))
+    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));

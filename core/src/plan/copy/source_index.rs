@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::CopyratorRuleSpec,
+        api::{CopyratorRuleSpec, DataKind},
         model::{Authority, Declared, Refusal, RefusalReason},
         validate::annotated_rule,
     };
@@ -147,7 +147,7 @@ mod tests {
         let key = ObjectKey::new(Kind::Secret, "shop", name);
         let annotations = BTreeMap::from([(COPY_TO.to_owned(), copy_to.to_owned())]);
         let declared =
-            annotated_rule(Kind::Secret, name, |key| annotations.get(key).map(String::as_str)).unwrap();
+            annotated_rule(DataKind::Secret, name, |key| annotations.get(key).map(String::as_str)).unwrap();
         let (spec, compiled) = match declared {
             Ok((spec, compiled)) => (spec, Ok(std::sync::Arc::new(compiled))),
             Err(problems) => (CopyratorRuleSpec::default(), Err(problems)),

@@ -117,8 +117,8 @@ pub(super) fn is_of(standing: &ScanResult, facts: &PolicyFacts) -> bool {
 
 /// Whether some policy covers an object, according to its metadata.
 pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
-    let Some(facts) = world.object(key) else { return false };
-    let kind = key.kind.into();
+    let (Some(facts), Some(kind)) = (world.object(key), key.kind.data()) else { return false };
+    let kind = PolicyKind::from(kind);
     let mut judging = world
         .policies()
         .values()

@@ -78,7 +78,7 @@ fn what_a_copy_breaks_is_named_and_what_it_broke_before_is_let_be() {
     let (mut world, write) = writing();
     policy(&mut world, json!({}));
     let guards = Guards::of(&world, &slot(), &write, "us").unwrap();
-    let refusal = |new: &str, old: Option<&str>| guards.refusal(new, old, Kind::Secret, at(100)).unwrap();
+    let refusal = |new: &str, old: Option<&str>| guards.refusal(new, old, at(100)).unwrap();
     assert_eq!(refusal(&object("https://example.com", "1"), None), None);
     let refused = refusal(&object("hunter2", "1"), None).unwrap();
     for part in ["policy p, rule url: Secret shop/app, key k: ", "spec.match.copies: Exclude"] {
@@ -93,9 +93,9 @@ fn what_a_copy_breaks_is_named_and_what_it_broke_before_is_let_be() {
     let there = world.object(&slot()).map(Version::of);
     let update = CopyWrite { replaces: there, ..write };
     let guards = Guards::of(&world, &slot(), &update, "us").unwrap();
-    let same = guards.refusal(&object("bad", "1"), Some(&object("bad", "1")), Kind::Secret, at(100)).unwrap();
+    let same = guards.refusal(&object("bad", "1"), Some(&object("bad", "1")), at(100)).unwrap();
     assert_eq!(same, None);
-    let worse = guards.refusal(&object("worse", "1"), Some(&object("bad", "1")), Kind::Secret, at(100));
+    let worse = guards.refusal(&object("worse", "1"), Some(&object("bad", "1")), at(100));
     assert!(worse.unwrap().is_some());
 }
 

@@ -1,0 +1,321 @@
+//! Who wrote which fields of an object, from managedFields (server-side apply, KEP-555).
+
+use std::{borrow::Cow, fmt};
+
+use jiff::Timestamp;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+
+use crate::{
+    marks,
+    model::{ForeignField, OwnFields, Ownership},
+    paths::{child, is_content},
+};
+
+/// One entry of managedFields.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound = "F: Fields")]
+pub(super) struct ManagedFields<F> {
+    pub(super) manager: String,
+    operation: String,
+    subresource: Option<String>,
+    pub(super) time: Option<Timestamp>,
+    #[serde(rename = "fieldsV1")]
+    pub(super) fields: F,
+}
+
+/// The fields of one entry.
+pub trait Fields: Default + DeserializeOwned {
+    /// Whether a field of the object's content is among them.
+    fn owns_content(&self) -> bool;
+
+    /// The paths of content.
+    fn content(&self) -> impl Iterator<Item = String> + '_;
+
+    /// All of them, where the entry is that of our own apply.
+    fn own(&self) -> OwnFields;
+
+    /// Content and marks.
+    fn touched(&self) -> Vec<ForeignField>;
+}
+
+/// Which managers own which fields.
+pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
+    let is_ours = |entry: &&ManagedFields<F>| {
+        entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
+    };
+    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.own());
+    let others = entries.iter().filter(|entry| !is_ours(entry));
+    let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
+    foreign.sort();
+    foreign.dedup();
+    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
+    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
+    others.sort();
+    others.dedup();
+    let by_us =
+        |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
+    let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
+    Ownership { ours, foreign, others, written }
+}
+
+/// The fields of a ConfigMap or Secret.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct DataFields {
+    #[serde(rename = "f:data")]
+    data: Option<Names>,
+    #[serde(rename = "f:binaryData")]
+    binary_data: Option<Names>,
+    #[serde(rename = "f:stringData")]
+    string_data: Option<Names>,
+    #[serde(rename = "f:immutable")]
+    immutable: Option<IgnoredAny>,
+    #[serde(rename = "f:type")]
+    type_: Option<IgnoredAny>,
+    #[serde(rename = "f:metadata")]
+    metadata: MetadataFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetadataFields {
+    #[serde(rename = "f:labels")]
+    labels: Names,
+    #[serde(rename = "f:annotations")]
+    annotations: Names,
+}
+
+impl MetadataFields {
+    /// Labels and annotations. The definition is no content of a copy, and copies that an earlier version
+    /// wrote do not have it.
+    fn names(&self) -> impl Iterator<Item = String> + '_ {
+        let labels = self.labels.0.iter().map(|key| format!("label/{key}"));
+        let annotations = self.annotations.0.iter().filter(|key| *key != marks::DEFINITION);
+        labels.chain(annotations.map(|key| format!("annotation/{key}")))
+    }
+
+    fn marks(&self) -> impl Iterator<Item = ForeignField> + '_ {
+        let marks = self.labels.0.iter().chain(&self.annotations.0).filter(|key| marks::is_mark(key));
+        marks.cloned().map(ForeignField::Mark)
+    }
+}
+
+impl Fields for DataFields {
+    fn owns_content(&self) -> bool {
+        self.data.is_some()
+            || self.binary_data.is_some()
+            || self.string_data.is_some()
+            || self.immutable.is_some()
+    }
+
+    fn content(&self) -> impl Iterator<Item = String> + '_ {
+        let sections =
+            [("data", &self.data), ("binaryData", &self.binary_data), ("stringData", &self.string_data)];
+        sections.into_iter().flat_map(|(section, names)| {
+            let names = names.iter().flat_map(|names| &names.0);
+            names.map(move |name| format!("{section}/{name}"))
+        })
+    }
+
+    fn own(&self) -> OwnFields {
+        let type_ = self.type_.map(|_| "type".to_owned());
+        let immutable = self.immutable.map(|_| "immutable".to_owned());
+        let paths = self.content().chain(self.metadata.names()).chain(type_).chain(immutable);
+        OwnFields::Names(marks::field_set(paths))
+    }
+
+    fn touched(&self) -> Vec<ForeignField> {
+        let keys = |names: &Option<Names>| names.as_ref().map_or_else(Vec::new, |names| names.0.clone());
+        let mut touched: Vec<ForeignField> = keys(&self.data).into_iter().map(ForeignField::Data).collect();
+        touched.extend(keys(&self.string_data).into_iter().map(ForeignField::Data));
+        touched.extend(keys(&self.binary_data).into_iter().map(ForeignField::BinaryData));
+        touched.extend(self.immutable.map(|_| ForeignField::Immutable));
+        touched.extend(self.type_.map(|_| ForeignField::Type));
+        touched.extend(self.metadata.marks());
+        touched
+    }
+}
+
+/// The fields of an object of another kind. The status, and what else is no content, is left out.
+#[derive(Default)]
+pub struct PathFields {
+    content: Vec<String>,
+    metadata: MetadataFields,
+}
+
+impl Fields for PathFields {
+    fn owns_content(&self) -> bool {
+        !self.content.is_empty()
+    }
+
+    fn content(&self) -> impl Iterator<Item = String> + '_ {
+        self.content.iter().cloned()
+    }
+
+    fn own(&self) -> OwnFields {
+        OwnFields::Paths(Box::new((marks::field_set(self.metadata.names()), self.content.clone())))
+    }
+
+    fn touched(&self) -> Vec<ForeignField> {
+        self.content.iter().cloned().map(ForeignField::Path).chain(self.metadata.marks()).collect()
+    }
+}
+
+impl<'de> Deserialize<'de> for PathFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+        impl<'de> Visitor<'de> for Whole {
+            type Value = PathFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a set of managed fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PathFields, A::Error> {
+                let mut fields = PathFields::default();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    match key.strip_prefix("f:") {
+                        Some("metadata") => fields.metadata = map.next_value()?,
+                        Some(field) if is_content(field) => {
+                            map.next_value_seed(Below {
+                                path: child("", field),
+                                paths: &mut fields.content,
+                            })?;
+                        }
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Whole)
+    }
+}
+
+/// The paths below one. What is below a list are its items, and the path ends at the list.
+struct Below<'p> {
+    path: String,
+    paths: &'p mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Below<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Below<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a set of managed fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { path, paths } = self;
+        let mut ends = true;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.strip_prefix("f:") {
+                Some(field) => {
+                    ends = false;
+                    map.next_value_seed(Below { path: child(&path, field), paths })?;
+                }
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        if ends {
+            paths.push(path);
+        }
+        Ok(())
+    }
+}
+
+/// The names of a map's entries in managedFields: the keys that begin with `f:`.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamesVisitor;
+        impl<'de> Visitor<'de> for NamesVisitor {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a set of managed fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry::<Cow<'de, str>, IgnoredAny>()? {
+                    names.extend(key.strip_prefix("f:").map(ToOwned::to_owned));
+                }
+                Ok(Names(names))
+            }
+        }
+        deserializer.deserialize_map(NamesVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As a 1.36 API server writes them for a NetworkPolicy.
+    #[test]
+    fn paths_end_where_the_api_server_treats_what_is_there_as_one() {
+        let entries: Vec<ManagedFields<PathFields>> = serde_json::from_value(json!([
+            {
+                "manager": marks::COPY_MANAGER, "operation": "Apply", "apiVersion": "networking.k8s.io/v1",
+                "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+                "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:app": {}}, "f:annotations": {"f:copyrator.dev/definition": {}}},
+                    "f:spec": {"f:podSelector": {}, "f:policyTypes": {}},
+                },
+            },
+            {
+                "manager": "kubectl-edit", "operation": "Update", "time": "2026-01-02T00:00:00Z",
+                "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:copyrator.dev/rule": {}, "f:team": {}}},
+                    "f:spec": {".": {}, "f:ingress": {}},
+                },
+            },
+            {
+                "manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
+                "fieldsV1": {"f:status": {".": {}, "f:conditions": {"k:{\"type\":\"A\"}": {".": {}, "f:type": {}}}}},
+            },
+        ]))
+        .unwrap();
+        let owned = ownership(&entries);
+        let paths = ["/spec/podSelector", "/spec/policyTypes"].map(str::to_owned).to_vec();
+        assert_eq!(owned.ours, Some(OwnFields::Paths(Box::new((marks::field_set(["label/app"]), paths)))));
+        let ingress = ForeignField::Path("/spec/ingress".into());
+        assert_eq!(owned.foreign, [ingress, ForeignField::Mark(marks::RULE_LABEL.into())]);
+        assert_eq!(owned.others, ["kubectl-edit"]);
+        assert_eq!(owned.written, entries[0].time);
+    }
+
+    #[test]
+    fn items_of_lists_and_what_is_no_content_are_left_out() {
+        for (fields, paths) in [
+            (json!({"f:secrets": {".": {}, "k:{\"name\":\"a\"}": {}}, "f:imagePullSecrets": {}}), &[][..]),
+            (json!({"f:automountServiceAccountToken": {}}), &["/automountServiceAccountToken"]),
+            (json!({"f:spec": {"f:limits": {"k:{\"type\":\"Pod\"}": {"f:max": {}}}}}), &["/spec/limits"]),
+            (
+                json!({"f:spec": {"f:hard": {".": {}, "f:a/b": {}, "f:pods": {}}}}),
+                &["/spec/hard/a~1b", "/spec/hard/pods"],
+            ),
+            (json!({"f:spec": {}}), &["/spec"]),
+        ] {
+            let read: PathFields = serde_json::from_value(fields.clone()).unwrap();
+            assert_eq!(read.content, paths, "{fields}");
+            assert_eq!(read.owns_content(), !paths.is_empty(), "{fields}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The content of an object that has no `data`, as paths: for each leaf of its JSON its JSON Pointer, such as
+//! `/spec/podSelector/matchLabels/app`, and its value. Maps are taken apart; lists and empty maps are leaves.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// Fields of an object that are no content of it. The last two are a ServiceAccount's: controllers write them,
+/// and they name Secrets of the ServiceAccount's own namespace.
+const NOT_CONTENT: [&str; 6] = ["apiVersion", "kind", "metadata", "status", "secrets", "imagePullSecrets"];
+
+/// Whether a field of the whole object belongs to its content.
+pub fn is_content(field: &str) -> bool {
+    !NOT_CONTENT.contains(&field)
+}
+
+/// The path of a field of what is at `parent`; the parent of a whole object's fields is the empty path.
+pub fn child(parent: &str, field: &str) -> String {
+    format!("{parent}/{}", field.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The names of the fields that lead to a path.
+pub fn fields(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').skip(1).map(|field| field.replace("~1", "/").replace("~0", "~"))
+}
+
+/// Whether a path is `above`, or leads through it.
+pub fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The content of an object: the JSON text of each leaf by its path.
+pub fn flatten(object: &Map<String, Value>) -> BTreeMap<String, String> {
+    let mut leaves = BTreeMap::new();
+    for (field, value) in object.iter().filter(|(field, _)| is_content(field)) {
+        take_apart(child("", field), value, &mut leaves);
+    }
+    leaves
+}
+
+fn take_apart(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
+    match value.as_object().filter(|map| !map.is_empty()) {
+        Some(map) => {
+            map.iter().for_each(|(field, value)| take_apart(child(&path, field), value, leaves));
+        }
+        None => drop(leaves.insert(path, value.to_string())),
+    }
+}
+
+/// The same path as managedFields have it, where each field begins with `f:`.
+pub fn managed(path: &str) -> String {
+    path.replace('/', "/f:")
+}
+
+/// Puts a value at a path of an object, and makes the maps that lead there.
+pub fn place(object: &mut Value, path: &str, value: Value) {
+    let mut at = object;
+    for field in fields(path) {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        at = &mut at[field];
+    }
+    *at = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn flat(object: &Value) -> BTreeMap<String, String> {
+        flatten(object.as_object().unwrap())
+    }
+
+    #[test]
+    fn leaves_are_scalars_lists_and_empty_maps() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "K", "metadata": {"name": "a"}, "status": {"used": {}},
+            "secrets": [{"name": "s"}], "imagePullSecrets": [],
+            "spec": {
+                "hard": {"requests.nvidia.com/gpu": "4", "a~b": 1}, "podSelector": {}, "ingress": [{}], "paused": false
+            },
+            "automountServiceAccountToken": true,
+        });
+        let leaves = flat(&object);
+        let expected = [
+            ("/automountServiceAccountToken", "true"),
+            ("/spec/hard/a~0b", "1"),
+            ("/spec/hard/requests.nvidia.com~1gpu", "\"4\""),
+            ("/spec/ingress", "[{}]"),
+            ("/spec/paused", "false"),
+            ("/spec/podSelector", "{}"),
+        ];
+        assert!(leaves.iter().map(|(path, text)| (&**path, &**text)).eq(expected), "{leaves:?}");
+
+        let mut again = json!({});
+        for (path, text) in &leaves {
+            place(&mut again, path, serde_json::from_str(text).unwrap());
+        }
+        assert_eq!(again["spec"], object["spec"]);
+        assert_eq!(flat(&again), leaves);
+        assert!(flat(&json!({"metadata": {}})).is_empty());
+    }
+
+    #[test]
+    fn managed_fields_name_each_field_of_a_path() {
+        let mut owned = json!({});
+        for path in ["/spec/hard/a~1b", "/spec/podSelector"] {
+            place(&mut owned, &managed(path), json!({}));
+        }
+        assert_eq!(owned, json!({"f:spec": {"f:hard": {"f:a/b": {}}, "f:podSelector": {}}}));
+    }
+
+    #[test]
+    fn a_path_is_within_another_by_whole_fields() {
+        for (path, above, is) in [
+            ("/spec/a", "/spec/a", true),
+            ("/spec/a/b", "/spec/a", true),
+            ("/spec/ab", "/spec/a", false),
+            ("/spec", "/spec/a", false),
+        ] {
+            assert_eq!(is_within(path, above), is, "{path} {above}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+use std::collections::BTreeSet;
+
+use super::{UsageError, non_empty};
+use crate::names::Kind;
+
+/// The kinds that are copied beside ConfigMaps and Secrets.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CopyKinds {
+    /// Kinds that rules copy beside ConfigMaps and Secrets: NetworkPolicy, ResourceQuota, LimitRange,
+    /// PodDisruptionBudget, ServiceAccount.
+    #[arg(long, env = "COPYRATOR_COPY_KINDS", value_delimiter = ',', value_name = "KIND,…")]
+    copy_kinds: Vec<String>,
+}
+
+impl CopyKinds {
+    /// The kinds, without ConfigMap and Secret, which are always copied.
+    pub(crate) fn kinds(self) -> Result<BTreeSet<Kind>, UsageError> {
+        let mut kinds = BTreeSet::new();
+        for word in non_empty(self.copy_kinds) {
+            let Some(kind) = Kind::named(word.trim()) else {
+                let known = Kind::ALL.map(|kind| kind.to_string()).join(", ");
+                let message = format!("{word:?} is no kind that is copied: {known}");
+                return Err(UsageError::Value { flag: "copy-kinds", message });
+            };
+            kinds.extend(Some(kind).filter(|kind| kind.data().is_none()));
+        }
+        Ok(kinds)
+    }
+}
