@@ -95,7 +95,12 @@ fn api_outcome(status: &Status) -> Outcome {
         413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
         // Both can happen at once; what an update cannot do decides.
-        422 if about_field("immutable") || about_field("type") || is_immutable_data(status) => {
+        // Scopes of a ResourceQuota never change; a copy has those of an object that the API server has taken.
+        422 if about_field("immutable")
+            || about_field("type")
+            || about_field("spec.scopes")
+            || is_immutable_data(status) =>
+        {
             Outcome::NeedsReplacing(readable(status))
         }
         400..=499 if status.code != 429 || is_refusal(status) => {
@@ -170,6 +175,9 @@ mod tests {
         let immutable = serde_json::json!({"code": 422, "reason": "Invalid", "message": "data: Forbidden: field is immutable",
             "details": {"causes": [{"reason": "FieldValueForbidden", "field": "data"}]}});
         assert!(matches!(outcome(immutable), Outcome::NeedsReplacing(_)));
+        let scopes = serde_json::json!({"code": 422, "reason": "Invalid", "message": "spec.scopes: Invalid value: field is immutable",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec.scopes"}]}});
+        assert!(matches!(outcome(scopes), Outcome::NeedsReplacing(_)));
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
-use crate::bed::objects::{annotation, binding, ours, version};
+use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -154,6 +154,21 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
         });
         assert_eq!(writes.len(), 1, "{kind} was written again: {writes:#?}");
     }
+    // Its scopes never change, so the copy is made anew when those of the source are others. Until then it stays.
+    let patient = json!({ "spec": { "deletionGrace": "1h" } });
+    bed.admin.merge("CopyratorRule", &story.home, "resourcequota", &patient).ok();
+    let before = bed.admin.get("ResourceQuota", &target, "app").expect("the copy");
+    bed.admin.delete("ResourceQuota", &story.home, "app").ok();
+    let quota = of(
+        "ResourceQuota",
+        &story.home,
+        "app",
+        "spec",
+        json!({ "hard": { "pods": "5" }, "scopes": ["BestEffort"] }),
+    );
+    bed.admin.create(&quota).ok();
+    let after = until_same(&story, "ResourceQuota", "app", &target);
+    assert_ne!(uid(&after), uid(&before));
     // The status is another way to the metadata.
     let unmark = json!({ "metadata": { "labels": { "copyrator.dev/rule": null } }, "status": {} });
     let answer = bed.bob.merge_status("ResourceQuota", &target, "app", &unmark);
