@@ -326,8 +326,11 @@ pub fn is_mark(key: &str) -> bool {
 /// Labels and annotations that no copy ever gets, whatever its rule says: other tools would take the copy for
 /// theirs (ClusterSecret#146, replicator#151, config-syncer#509).
 pub fn never_carried(key: &str) -> bool {
-    const EXACT: [&str; 3] = [
+    const EXACT: [&str; 5] = [
         "kubectl.kubernetes.io/last-applied-configuration",
+        // They speak of the Secrets of a ServiceAccount, which are its own in each namespace.
+        "kubernetes.io/enforce-mountable-secrets",
+        "openshift.io/internal-registry-pull-secret-ref",
         "app.kubernetes.io/instance",
         "app.kubernetes.io/managed-by",
     ];

@@ -96,7 +96,7 @@ impl CopyWriter {
             }
         }
         if !write.surplus.is_empty() {
-            match self.null(slot, &existing, &write.surplus).await {
+            match self.null(slot, &existing, &write.surplus, &body).await {
                 Ok(version) => existing = version,
                 Err(outcome) => return outcome,
             }
@@ -131,15 +131,19 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// Nulls keys that the copy must not have. The patch does nothing else: a merge patch that also set
-    /// values would create an `Update` entry of ours, after which our apply could not delete those keys.
+    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a merge
+    /// patch that also set values would create an `Update` entry of ours, after which our apply could not
+    /// delete those keys. Of other kinds the patch sets all that is `wanted`, too, so that no selector is empty
+    /// in between, and selects everything; their keys are compared by content before each write.
     async fn null(
         &self,
         slot: &ObjectKey,
         version: &Version,
         fields: &[ForeignField],
+        wanted: &Value,
     ) -> Result<Version, Outcome> {
-        let mut body = json!({"metadata": {"uid": version.uid, "resourceVersion": version.resource_version}});
+        let mut body = if slot.kind.data().is_some() { json!({}) } else { wanted.clone() };
+        body["metadata"] = json!({"uid": version.uid, "resourceVersion": version.resource_version});
         for field in fields {
             match field {
                 ForeignField::Data(key) => body["data"][key] = Value::Null,
@@ -307,7 +311,7 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
     }
     let message = format!(
         "{slot} is there already and is of a sort that Copyrator does not look at (a token, a Helm release, \
-         kube-root-ca.crt): remove or rename it, exclude the namespace, or set copy.name"
+         kube-root-ca.crt, the ServiceAccount default): remove or rename it, exclude the namespace, or set copy.name"
     );
     Outcome::Refused { reason: WriteFault::Conflict, message }
 }

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     intake::{
         AsWritten,
-        object::{CONFIG_MAPS, SECRETS, Slim},
+        object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
         watched::Watched,
         workload::Workload,
     },
@@ -132,13 +132,15 @@ impl Watches<'_> {
         match kind {
             // These are watched in any case.
             Kind::ConfigMap | Kind::Secret => {}
-            Kind::NetworkPolicy => self.start_at::<Slim<NetworkPolicy>>("watch networkpolicies", place),
-            Kind::ResourceQuota => self.start_at::<Slim<ResourceQuota>>("watch resourcequotas", place),
-            Kind::LimitRange => self.start_at::<Slim<LimitRange>>("watch limitranges", place),
+            Kind::NetworkPolicy => self.start_at::<Slim<NetworkPolicy>>("watch networkpolicies", place, None),
+            Kind::ResourceQuota => self.start_at::<Slim<ResourceQuota>>("watch resourcequotas", place, None),
+            Kind::LimitRange => self.start_at::<Slim<LimitRange>>("watch limitranges", place, None),
             Kind::PodDisruptionBudget => {
-                self.start_at::<Slim<PodDisruptionBudget>>("watch poddisruptionbudgets", place);
+                self.start_at::<Slim<PodDisruptionBudget>>("watch poddisruptionbudgets", place, None);
             }
-            Kind::ServiceAccount => self.start_at::<Slim<ServiceAccount>>("watch serviceaccounts", place),
+            Kind::ServiceAccount => {
+                self.start_at::<Slim<ServiceAccount>>("watch serviceaccounts", place, Some(SERVICE_ACCOUNTS))
+            }
         }
     }
 
@@ -146,10 +148,11 @@ impl Watches<'_> {
         &mut self,
         name: &'static str,
         place: Option<&Arc<str>>,
+        fields: Option<&str>,
     ) {
         match place {
-            Some(place) => self.start_one::<W>(name, place, None),
-            None => self.start::<W>(name, None),
+            Some(place) => self.start_one::<W>(name, place, fields),
+            None => self.start::<W>(name, fields),
         }
     }
 

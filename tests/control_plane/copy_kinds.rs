@@ -72,8 +72,29 @@ fn a_network_policy_stays_closed(bed: &Bed) {
     bed.admin.apply_as("argocd", &applied).ok();
     until_same(&story, "NetworkPolicy", "deny", &first);
 
+    // A tenant may edit who owns which fields; what the source lacks later goes all the same.
+    bed.admin.merge("NetworkPolicy", &story.home, "deny", &json!({ "spec": { "ingress": [{}] } })).ok();
+    until_same(&story, "NetworkPolicy", "deny", &first);
+    story.marker("opened");
+    let copy = until_same(&story, "NetworkPolicy", "deny", &first);
+    let entries = copy["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let mut entries: Vec<Value> = entries.into_iter().filter(|entry| entry["operation"] == "Apply").collect();
+    entries.retain(|entry| entry["manager"] == "copyrator-copy");
+    for entry in &mut entries {
+        entry["fieldsV1"]["f:spec"].as_object_mut().and_then(|fields| fields.remove("f:ingress"));
+    }
+    assert_eq!(entries.len(), 1);
+    bed.bob.merge("NetworkPolicy", &first, "deny", &json!({ "metadata": { "managedFields": entries } })).ok();
+    bed.admin.merge("NetworkPolicy", &story.home, "deny", &json!({ "spec": { "ingress": null } })).ok();
+    until_same(&story, "NetworkPolicy", "deny", &first);
+
     let changed = json!({ "spec": { "podSelector": { "matchLabels": { "app": "web" } } } });
     bed.admin.merge("NetworkPolicy", &story.home, "deny", &changed).ok();
+    for place in [&first, &second] {
+        until_same(&story, "NetworkPolicy", "deny", place);
+    }
+    // A patch puts the content right, and our apply comes after it.
+    story.marker("written");
     let settled = [&first, &second].map(|place| until_same(&story, "NetworkPolicy", "deny", place));
     story.marker("quiet");
     for (place, before) in [&first, &second].into_iter().zip(settled) {

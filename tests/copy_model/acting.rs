@@ -12,6 +12,7 @@ use copyrator::{
         Store, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey},
+    paths::is_within,
     plan::{
         Changed, Need,
         copy::{CopyAction, CopyWrite, Version, judged_by, spread},
@@ -121,8 +122,13 @@ impl Writer<'_> {
             existing = Some(self.server.own(self.slot, false, Some(version))?);
         }
         if let (Some(version), false) = (&existing, write.surplus.is_empty()) {
-            let nulls = write.surplus.iter().filter_map(field).map(|field| (field, None)).collect();
-            existing = Some(self.patch(marks::COPY_MANAGER, &nulls, version)?);
+            let there = self.server.objects.get(self.slot).map(|object| object.content()).unwrap_or_default();
+            let nulls = write.surplus.iter().flat_map(|surplus| nulled(surplus, &there));
+            let mut change: Edit = nulls.map(|field| (field, None)).collect();
+            // Of a kind without data everything is set by the same patch.
+            let set = intent.iter().filter(|(field, _)| matches!(field, Field::Path(_)));
+            change.extend(set.map(|(field, leaf)| (field.clone(), Some(leaf.clone()))));
+            existing = Some(self.patch(marks::COPY_MANAGER, &change, version)?);
         }
         self.guard()?;
         self.server.apply(self.slot, marks::COPY_MANAGER, &intent, existing.as_ref()).map(drop)
@@ -150,6 +156,13 @@ fn field(field: &ForeignField) -> Option<Field> {
         ForeignField::Path(path) => Some(Field::Path(path.clone())),
         _ => None,
     }
+}
+
+/// What a null at this field takes away: of a path, everything below it.
+fn nulled(surplus: &ForeignField, there: &Fields) -> Vec<Field> {
+    let ForeignField::Path(above) = surplus else { return field(surplus).into_iter().collect() };
+    let below = |it: &&Field| matches!(it, Field::Path(path) if is_within(path, above));
+    there.keys().filter(below).cloned().collect()
 }
 
 pub fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields {

@@ -113,7 +113,7 @@ spec:
         - --max-rollouts={{ int64 $values.maxRollouts }}
         - --sweep-interval={{ $values.sweepInterval }}
         - --annotations={{ $values.annotations }}
-        {{- with $values.copies.kinds }}
+        {{- with ($values.copies).kinds }}
         - --copy-kinds={{ join "," . }}
         {{- end }}
         {{- with $values.systemNamespaces }}

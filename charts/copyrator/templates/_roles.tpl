@@ -12,7 +12,7 @@
 {{- range get ($text | replace "$(NAMESPACE)" (quote $namespace) | fromYaml) $part -}}
 {{- $rules := list -}}
 {{- range .rules -}}
-{{- if and (get $holds (default "always" .when)) (or (not .copies) (has .copies $.Values.copies.kinds)) -}}
+{{- if and (get $holds (default "always" .when)) (or (not .copies) (has .copies (($.Values.copies).kinds | default list))) -}}
 {{- $rules = append $rules (omit . "when" "copies") -}}
 {{- end -}}
 {{- end }}

@@ -28,6 +28,9 @@ pub(super) struct ManagedFields<F> {
 
 /// The fields of one entry.
 pub trait Fields: Default + DeserializeOwned {
+    /// Whether we write content by patches, too, beside our apply.
+    const PATCHED: bool;
+
     /// Whether a field of the object's content is among them.
     fn owns_content(&self) -> bool;
 
@@ -47,7 +50,8 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
     };
     let ours = entries.iter().find(is_ours).map(|entry| entry.fields.own());
-    let others = entries.iter().filter(|entry| !is_ours(entry));
+    let by_our_patch = |entry: &&ManagedFields<F>| F::PATCHED && entry.manager == marks::COPY_MANAGER;
+    let others = entries.iter().filter(|entry| !is_ours(entry) && !by_our_patch(entry));
     let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();
     foreign.dedup();
@@ -104,6 +108,8 @@ impl MetadataFields {
 }
 
 impl Fields for DataFields {
+    const PATCHED: bool = false;
+
     fn owns_content(&self) -> bool {
         self.data.is_some()
             || self.binary_data.is_some()
@@ -147,6 +153,8 @@ pub struct PathFields {
 }
 
 impl Fields for PathFields {
+    const PATCHED: bool = true;
+
     fn owns_content(&self) -> bool {
         !self.content.is_empty()
     }

@@ -23,7 +23,7 @@ use crate::{
     cli::operator::ReadScope,
     intake::{
         AsWritten,
-        object::{CONFIG_MAPS, SECRETS, Slim},
+        object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
         watched::Watched,
         workload::Workload,
     },
@@ -315,7 +315,7 @@ fn read_kind<'c>(
         Kind::ResourceQuota => some::<Slim<ResourceQuota>>(client, place, None).boxed(),
         Kind::LimitRange => some::<Slim<LimitRange>>(client, place, None).boxed(),
         Kind::PodDisruptionBudget => some::<Slim<PodDisruptionBudget>>(client, place, None).boxed(),
-        Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, None).boxed(),
+        Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, Some(SERVICE_ACCOUNTS)).boxed(),
     }
 }
 

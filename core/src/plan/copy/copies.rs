@@ -236,12 +236,14 @@ fn judge(
         .is_some_and(|owned| owned.are(&intent.own_fields(slot.kind)));
     let print = world.fingerprint(slot);
     let anew = print.is_some_and(|print| intent.needs_replacing(print));
-    if untouched && !same_marks {
+    // A tenant may edit managedFields, and an apply prunes only what these call ours. Of a kind without data everything is
+    // read before each write: a field that is left behind could keep a NetworkPolicy open.
+    if untouched && !same_marks && slot.kind.data().is_some() {
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
     match print {
-        None if untouched && covered => Verdict::InOrder,
-        // Somebody else wrote here: only the content can tell.
+        None if untouched && covered && same_marks => Verdict::InOrder,
+        // Only the content can tell.
         None => Verdict::Unknown,
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder

@@ -119,16 +119,24 @@ impl Intent {
     /// The keys of an existing object that this one lacks. They are nulled before the apply, which alone
     /// would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
-        let wanted = |key: &str, print: &KeyPrint| match kind.data() {
-            Some(data) => self
-                .content
+        let Some(data) = kind.data() else {
+            let surplus: BTreeSet<&str> = print.keys.keys().filter_map(|leaf| self.unwanted(leaf)).collect();
+            return surplus.into_iter().map(|path| ForeignField::Path(path.to_owned())).collect();
+        };
+        let wanted = |key: &str, print: &KeyPrint| {
+            self.content
                 .get(key)
-                .is_some_and(|wanted| data == DataKind::Secret || wanted.binary == print.binary),
-            // What is above a wanted leaf is an empty map, which the apply fills.
-            None => self.content.keys().any(|leaf| is_within(leaf, key)),
+                .is_some_and(|wanted| data == DataKind::Secret || wanted.binary == print.binary)
         };
         let surplus = print.keys.iter().filter(|(key, print)| !wanted(key, print));
         surplus.map(|(key, print)| field(kind, key, print)).collect()
+    }
+
+    /// The shortest path to a leaf of an existing object that leads to nothing wanted: a map that would be left
+    /// empty goes as a whole, since an empty selector selects everything.
+    fn unwanted<'l>(&self, leaf: &'l str) -> Option<&'l str> {
+        let ends = leaf.match_indices('/').map(|(at, _)| at).skip(1).chain([leaf.len()]);
+        ends.map(|end| &leaf[..end]).find(|path| !self.content.keys().any(|wanted| is_within(wanted, path)))
     }
 }
 
