@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{
     Again,
     context::{Context, now},
+    large_spreads::{LargeSpreads, StatusWrite},
     metrics::Tallies,
     pace::StatusPace,
     status::note_room,
@@ -41,6 +42,7 @@ pub(super) struct AnnotatedHandler {
     pub(super) copies: CopyWriter,
     pub(super) reporter: Reporter,
     pub(super) tallies: Arc<Tallies>,
+    pub(super) large_spreads: Arc<LargeSpreads>,
 }
 
 impl AnnotatedHandler {
@@ -49,6 +51,7 @@ impl AnnotatedHandler {
             let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
+                self.large_spreads.forget(rule);
                 return self.pace.forget(key);
             };
             (rule_report(&world, rule, now()), facts.uid.clone())
@@ -70,10 +73,11 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
-        let known = self.tallies.set(rule, Some(tally));
-        let large = large.filter(|_| known.is_none_or(|known| known.large == 0));
+        self.tallies.set(rule, Some(tally));
+        // Its status is in memory only, and always written.
+        let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
         note_room(&self.context, rule, Some(&before), Some(&after));
-        let events = status_events((&before).into(), (&after).into(), large.as_ref());
+        let events = status_events((&before).into(), (&after).into(), large.as_ref().filter(|_| is_news));
         self.tell(key, source, events, grant).await
     }
 

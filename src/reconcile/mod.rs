@@ -13,6 +13,7 @@ mod fetch;
 mod guard;
 mod hooks;
 mod lag;
+mod large_spreads;
 mod metrics;
 mod monitor;
 mod pace;
@@ -52,6 +53,7 @@ use self::{
     guard::CopyGuard,
     hooks::HooksHandler,
     lag::Lag,
+    large_spreads::LargeSpreads,
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
@@ -125,6 +127,7 @@ pub(crate) struct Reconciler {
     pace: Arc<StatusPace>,
     lag: Arc<Lag>,
     tallies: Arc<Tallies>,
+    large_spreads: Arc<LargeSpreads>,
 }
 
 impl Reconciler {
@@ -153,6 +156,7 @@ impl Reconciler {
         let planner = Arc::new(Planner { context: shared(), fetcher });
         let pace = Arc::new(StatusPace::new(shared()));
         let (lag, tallies) = (Arc::new(Lag::default()), Arc::new(Tallies::default()));
+        let large_spreads = Arc::new(LargeSpreads::default());
         let announcer = Announcer { context: shared(), reporter: reporter.clone() };
         let copies = CopyWriter::new(writer.clone(), contents.clone());
         let restarter = Restarter::new(writer.clone());
@@ -192,6 +196,7 @@ impl Reconciler {
                 announcer: announcer.clone(),
                 reporter: reporter.clone(),
                 tallies: tallies.clone(),
+                large_spreads: large_spreads.clone(),
             },
             annotated: AnnotatedHandler {
                 context: shared(),
@@ -199,6 +204,7 @@ impl Reconciler {
                 copies,
                 reporter,
                 tallies: tallies.clone(),
+                large_spreads: large_spreads.clone(),
             },
             source_index: SourceIndexHandler {
                 context: shared(),
@@ -215,6 +221,7 @@ impl Reconciler {
             pace,
             lag,
             tallies,
+            large_spreads,
             contents,
             context,
         }
@@ -260,6 +267,7 @@ impl Reconciler {
         self.hooks.rest();
         self.digest_key.rest();
         self.tallies.clear();
+        self.large_spreads.clear();
         self.lag.clear();
     }
 

@@ -9,6 +9,7 @@ use super::{
     Again, Lane,
     announce::Announcer,
     context::{Context, now},
+    large_spreads::{LargeSpreads, StatusWrite},
     metrics::Tallies,
     pace::StatusPace,
 };
@@ -24,7 +25,7 @@ use crate::{
     names::NamespacedName,
     plan::{
         Key,
-        copy::{RuleReport, Tally, rule_report, says_too_many},
+        copy::{RuleReport, rule_report, says_too_many},
         policy::policy_status,
         slots_to_check,
     },
@@ -38,6 +39,7 @@ pub(super) struct StatusHandler {
     pub(super) announcer: Announcer,
     pub(super) reporter: Reporter,
     pub(super) tallies: Arc<Tallies>,
+    pub(super) large_spreads: Arc<LargeSpreads>,
 }
 
 impl StatusHandler {
@@ -46,25 +48,19 @@ impl StatusHandler {
             let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
                 self.tallies.set(rule, None);
+                self.large_spreads.forget(rule);
                 return self.pace.forget(key);
             };
             (facts.uid.clone(), facts.status.clone(), rule_report(&world, rule, now()))
         };
         let Some(RuleReport { status, tally, large }) = report else { return Again::OnChange };
-        let known = self.tallies.set(rule, Some(tally));
-        let news = large.filter(|_| known.is_none_or(|known| known.large == 0));
+        self.tallies.set(rule, Some(tally));
         note_room(&self.context, rule, before.as_ref(), Some(&status));
-        let is_new = before.as_ref() != Some(&status);
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
-        let (again, is_written) = self.write::<CopyratorRule, _>(key, of, before, Some(status)).await;
-        match news {
-            Some(large) if is_written => self.reporter.large_spread(rule, &large).await,
-            // It is told with the status, which is written later.
-            Some(_) if is_new => {
-                self.tallies.set(rule, Some(Tally { large: 0, ..tally }));
-            }
-            // An earlier leader has told it, or there is nothing to tell.
-            _ => {}
+        let (again, status) = self.write::<CopyratorRule, _>(key, of, before, Some(status)).await;
+        let is_news = self.large_spreads.is_news(rule, large.is_some(), status);
+        if let Some(large) = large.filter(|_| is_news) {
+            self.reporter.large_spread(rule, &large).await;
         }
         again
     }
@@ -80,8 +76,8 @@ impl StatusHandler {
         };
         let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
         let (after, failed) = report.map(|report| (report.status, report.stage_failed)).unzip();
-        let (again, is_written) = self.write::<ConfigMonitor, _>(key, of, before.clone(), after).await;
-        if let Some(failed) = failed.filter(|_| is_written) {
+        let (again, status) = self.write::<ConfigMonitor, _>(key, of, before.clone(), after).await;
+        if let Some(failed) = failed.filter(|_| status == StatusWrite::Written) {
             self.announcer.stage_failures(monitor, before.as_ref(), failed).await;
         }
         again
@@ -97,25 +93,25 @@ impl StatusHandler {
         self.write::<ConfigPolicy, _>(key, of, before, after).await.0
     }
 
-    /// When to look again, and whether a new status was written: what is told once is told with it.
+    /// When to look again, and what became of the status: what is told once is told with it.
     async fn write<K, S>(
         &self,
         key: &Key,
         of: StatusOf<'_>,
         before: Option<S>,
         after: Option<S>,
-    ) -> (Again, bool)
+    ) -> (Again, StatusWrite)
     where
         K: Resource<DynamicType = ()>,
         S: Serialize + PartialEq,
     {
         let Some(after) = after.filter(|after| before.as_ref() != Some(after)) else {
-            return (Again::OnChange, false);
+            return (Again::OnChange, StatusWrite::Unchanged);
         };
         let again = match write_status::<K>(&self.writer, of, &after).await {
             Outcome::Done => {
                 self.pace.told(key);
-                return (Again::OnChange, true);
+                return (Again::OnChange, StatusWrite::Written);
             }
             Outcome::NotLeading | Outcome::Stale | Outcome::NamespaceGone => Again::OnChange,
             Outcome::Retry { after, message, .. } => {
@@ -129,7 +125,7 @@ impl StatusHandler {
                 Again::Backoff(None)
             }
         };
-        (again, false)
+        (again, StatusWrite::Failed)
     }
 }
 

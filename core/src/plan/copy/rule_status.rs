@@ -45,8 +45,6 @@ pub struct Tally {
     pub conflicting: usize,
     /// How many were refused, or could not be written.
     pub failed: usize,
-    /// How many sources are large for so many targets, and are copied all the same.
-    pub large: usize,
 }
 
 /// What there is to say of a rule.
@@ -101,7 +99,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
         for (source, _) in sources_of(world, rule, compiled) {
             count.sources += 1;
             let print = world.fingerprint(source);
-            count.large.extend(print.and_then(|print| is_large(world, compiled, source, print)));
+            count.large = count.large.or_else(|| is_large(world, compiled, source, print?));
         }
         let mut alike = CopyCache::default();
         let slots = match too_many {
@@ -160,7 +158,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let marked = copies.filter(|copy| copy.marks.as_ref().is_some_and(|marks| marks.remove_after.is_some()));
     count.leaving = marked.count();
     let is_inert = inert(world, rule, facts).is_some();
-    let large = count.large.first().filter(|_| !is_inert).cloned();
+    let large = count.large.take().filter(|_| !is_inert);
     let tally = count.tally(is_inert);
     Some(RuleReport { status: status(world, rule, facts, count, large.as_ref(), now), tally, large })
 }
@@ -193,8 +191,8 @@ struct Count {
     braked: usize,
     /// When the last of those will be written.
     until: Option<Timestamp>,
-    /// Sources that are large for so many targets.
-    large: Vec<LargeSpread>,
+    /// The first source that is large for so many targets.
+    large: Option<LargeSpread>,
     /// Orphaned copies that are still in their grace period.
     leaving: usize,
     /// Literally named sources that do not exist.
@@ -240,7 +238,7 @@ impl Count {
             return Tally::default();
         }
         let Self { desired, current, conflicting, failed, .. } = *self;
-        Tally { desired, current, conflicting, failed, large: self.large.len() }
+        Tally { desired, current, conflicting, failed }
     }
 }
 

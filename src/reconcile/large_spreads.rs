@@ -1,0 +1,97 @@
+//! A large spread is told once, with the status that speaks of it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::names::NamespacedName;
+
+/// What became of a planned status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusWrite {
+    /// It is there already.
+    Unchanged,
+    /// It was written now.
+    Written,
+    /// It could not be written, and is tried again.
+    Failed,
+}
+
+/// The rules whose large spread was told, by this leader or, as their statuses say, by an earlier one.
+#[derive(Debug, Default)]
+pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
+
+impl LargeSpreads {
+    /// Whether to tell now that a rule has a large spread. `has_one` is what its planned status says, `status` what
+    /// became of that.
+    pub(super) fn is_news(&self, rule: &NamespacedName, has_one: bool, status: StatusWrite) -> bool {
+        let mut told = self.told();
+        match (has_one, status) {
+            (false, _) => {
+                told.remove(rule);
+                false
+            }
+            (true, StatusWrite::Failed) => false,
+            (true, StatusWrite::Unchanged) => {
+                told.insert(rule.clone());
+                false
+            }
+            (true, StatusWrite::Written) => told.insert(rule.clone()),
+        }
+    }
+
+    /// Forgets a rule that is gone.
+    pub(super) fn forget(&self, rule: &NamespacedName) {
+        self.told().remove(rule);
+    }
+
+    /// Forgets all: somebody else leads.
+    pub(super) fn clear(&self) {
+        self.told().clear();
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<NamespacedName>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StatusWrite::*, *};
+
+    /// What is told of one rule, in the order of these statuses: whether each has a large spread, and what became of it.
+    fn told<const N: usize>(statuses: [(bool, StatusWrite); N]) -> [bool; N] {
+        let (spreads, rule) = (LargeSpreads::default(), NamespacedName::new("home", "rule"));
+        statuses.map(|(has_one, status)| spreads.is_news(&rule, has_one, status))
+    }
+
+    #[test]
+    fn it_is_told_once_as_long_as_it_is_there() {
+        assert_eq!(told([(true, Written), (true, Written), (true, Unchanged)]), [true, false, false]);
+        let back = [(true, Written), (false, Written), (true, Written)];
+        assert_eq!(told(back), [true, false, true]);
+        assert_eq!(told([(false, Written), (false, Unchanged)]), [false, false]);
+    }
+
+    #[test]
+    fn it_comes_with_the_status_also_where_that_was_written_at_the_second_try() {
+        assert_eq!(told([(true, Failed), (true, Failed), (true, Written)]), [false, false, true]);
+    }
+
+    #[test]
+    fn what_an_earlier_leader_wrote_is_not_told_again() {
+        assert_eq!(told([(true, Unchanged), (true, Written)]), [false, false]);
+    }
+
+    #[test]
+    fn a_rule_that_is_made_anew_and_another_leader_tell_it_again() {
+        let (spreads, rule) = (LargeSpreads::default(), NamespacedName::new("home", "rule"));
+        assert!(spreads.is_news(&rule, true, Written));
+        spreads.forget(&rule);
+        assert!(spreads.is_news(&rule, true, Written));
+        spreads.clear();
+        assert!(spreads.is_news(&rule, true, Written));
+        assert!(spreads.is_news(&NamespacedName::new("home", "other"), true, Written));
+    }
+}
