@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// waits of minutes that the product makes on purpose, on a machine that is busy with others.
 const PATIENCE: Duration = Duration::from_secs(400);
 /// How soon a test looks again at first, and how late at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Looks until `look` finds what it wants, and gives it back. Where it never does, the test fails with what was
 /// seen instead.

@@ -13,7 +13,8 @@ use crate::error::Error;
 
 /// Generous: on a loaded two-core machine several clusters may start at once.
 const DEADLINE: Duration = Duration::from_secs(300);
-const PAUSE: Duration = Duration::from_millis(75);
+/// Most looks are a process of kubectl, which takes a tenth of a second of a core.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Waits until a component answers, for those that can be asked.
 pub(crate) fn component(cluster: &DevCluster, component: Component) -> Result<(), Error> {

@@ -164,7 +164,8 @@ impl Testbed {
             if Instant::now() > deadline {
                 return Err(Error::NotHooked { seconds: PATIENCE.as_secs(), logs: self.logs.clone() });
             }
-            thread::sleep(Duration::from_millis(20));
+            // Each look is a process of kubectl.
+            thread::sleep(Duration::from_millis(200));
         }
         Ok(())
     }
