@@ -6,6 +6,7 @@ mod called;
 mod check;
 mod command;
 mod completion;
+mod console;
 mod crds;
 mod doctor;
 #[cfg(test)]
@@ -63,6 +64,8 @@ enum Command {
     WhyNot(why_not::Args),
     /// List nodes, namespaces, deployments or services.
     Get(get::Args),
+    /// Show it all in a browser and over HTTP, on this machine and with your own rights.
+    Console(Box<console::Args>),
     /// Convert other tools' annotations and manifests to suspended rules and monitors, with every difference
     /// named.
     Import(import::Args),
@@ -88,6 +91,7 @@ impl Cli {
             Command::Why(args) => args.run(),
             Command::WhyNot(args) => args.run(),
             Command::Get(args) => args.run(),
+            Command::Console(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completion(args) => args.run(Self::command()),

@@ -107,6 +107,22 @@ impl Target {
         Ok(config)
     }
 
+    /// The cluster in words for people: the context of the kubeconfig, or the address that was said.
+    pub fn in_words(&self) -> String {
+        let read = || match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let named = || read().ok().and_then(|found| found.current_context);
+        match (&self.server, &self.context) {
+            (Some(server), _) => server.to_string(),
+            (None, Some(context)) => format!("context {context}"),
+            (None, None) => {
+                named().map_or_else(|| "the pod's own cluster".to_owned(), |name| format!("context {name}"))
+            }
+        }
+    }
+
     /// The configuration from files and environment, with the chosen context, cluster and user.
     async fn found(&self) -> Result<Config, ClientError> {
         let chosen = (&self.kubeconfig, &self.context, &self.cluster, &self.credentials);

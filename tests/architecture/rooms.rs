@@ -93,6 +93,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
             "observe",
             "intake",
             "import",
+            "serve",
             "cluster",
             "config",
             "admit",

@@ -17,6 +17,7 @@ mod chart_variants;
 mod client_certificates;
 mod command_line;
 mod conflicts;
+mod console;
 mod copy_kinds;
 mod copying;
 mod crashes;

@@ -1,11 +1,12 @@
 //! How an existing object differs from the copy that it is meant to be: names only, never a value.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, plan::copy::Intent};
 
 /// What a write would change about an existing object. Every list is sorted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// Keys that it lacks.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::difference::Difference;
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// What is going to happen to a copy; the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Course {
     /// Nothing, though something should: it is refused, or in dispute.

@@ -77,7 +77,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
     if found.is_empty() { Err(ManifestError::Empty { file }) } else { Ok(found) }
 }
 
-fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
+/// The documents of a text that is called `file` in messages.
+///
+/// # Errors
+/// It is not YAML or JSON, or not of objects.
+pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     let mut number = 0;
     for (first, chunk) in chunks(text) {

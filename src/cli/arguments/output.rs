@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 /// The version of machine-readable output, not of the objects in the cluster.
-const API_VERSION: &str = "cli.copyrator.dev/v1alpha1";
+pub(crate) const API_VERSION: &str = "cli.copyrator.dev/v1alpha1";
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

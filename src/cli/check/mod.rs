@@ -13,9 +13,14 @@ mod table;
 
 use std::path::PathBuf;
 
+pub(super) use self::report::{Level, Report};
 use self::{input::Input, instances::Given, judge::judge};
 use super::{
-    arguments::{UsageError, manifests, output},
+    arguments::{
+        UsageError,
+        manifests::{self, Document},
+        output,
+    },
     terminal::{Console, Exit, fail, print},
 };
 
@@ -120,4 +125,17 @@ impl Args {
             exit => exit,
         }
     }
+}
+
+/// What the webhook would say of documents, judged by each other and by nothing else. Objects without a namespace belong to `home`.
+///
+/// # Errors
+/// A document cannot be judged.
+pub(super) fn verdicts(
+    documents: Vec<Document>,
+    home: &str,
+    own_namespace: &str,
+) -> Result<Report, UsageError> {
+    let scene = Input::new(documents, Vec::new(), home, own_namespace);
+    Ok(judge(scene, &Given::new(Vec::new(), home)?))
 }

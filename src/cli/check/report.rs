@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::admit::decide::{Breach, Effect};
 
 /// The result of a check. It contains no value of a Secret.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+#[schemars(rename = "Check")]
+pub(in crate::cli) struct Report {
     /// Every object that was judged, by file, line and document.
     pub objects: Vec<Judged>,
     /// How many objects of which other kinds were left out.
@@ -23,9 +25,9 @@ pub(super) struct Report {
 }
 
 /// One object that a template renders for an instance.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rendered {
+pub(in crate::cli) struct Rendered {
     /// The template, as `namespace/name`.
     pub template: String,
     /// What it is rendered for: `Kind namespace/name`.
@@ -38,9 +40,9 @@ pub(super) struct Rendered {
 }
 
 /// What becomes of one object of a template.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Becomes {
+pub(in crate::cli) enum Becomes {
     /// It is wanted as this.
     Object(Value),
     /// It is not wanted: its `includeWhen` is false, or it reads an object that is not wanted.
@@ -50,9 +52,9 @@ pub(super) enum Becomes {
 }
 
 /// An object of a file, and the findings about it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Judged {
+pub(in crate::cli) struct Judged {
     /// The file, as the user named it; `-` is standard input.
     pub file: String,
     /// Where its document begins, from 1.
@@ -74,9 +76,10 @@ pub(super) struct Judged {
 }
 
 /// One finding about an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Finding {
+#[schemars(rename = "Verdict")]
+pub(in crate::cli) struct Finding {
     /// What the finding means for the write.
     pub level: Level,
     /// The policy, if a policy found it.
@@ -96,9 +99,9 @@ pub(super) struct Finding {
 }
 
 /// What a finding means for the write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(in crate::cli) enum Level {
     /// The object would be refused.
     Refused,
     /// Its writer would be warned.

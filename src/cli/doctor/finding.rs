@@ -1,14 +1,15 @@
 //! A finding of the doctor: what is wrong, with which object, and the command that fixes it.
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Unread;
 
 /// The checks, by ids that never change. `docs/doctor.md` explains each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Id {
+pub(in crate::cli) enum Id {
     NotInstalled,
     ServerTooOld,
     CrdMissing,
@@ -42,9 +43,9 @@ impl Id {
 }
 
 /// How serious a finding is. The worst comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Severity {
+pub(in crate::cli) enum Severity {
     /// Something does not work.
     Error,
     /// It works, and may soon fail, or is less safe than it should be.
@@ -64,16 +65,16 @@ impl Severity {
 }
 
 /// One finding. Ordered as shown: the worst first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Finding {
-    pub(super) severity: Severity,
-    pub(super) id: Id,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub(in crate::cli) struct Finding {
+    pub severity: Severity,
+    pub id: Id,
     /// Kind and name, after the namespace.
-    pub(super) object: String,
+    pub object: String,
     /// What is wrong, and what that means.
-    pub(super) what: String,
+    pub what: String,
     /// The command that fixes it.
-    pub(super) fix: String,
+    pub fix: String,
 }
 
 /// The findings of all checks, as they come.

@@ -23,9 +23,10 @@ mod tests;
 
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use self::finding::Id;
+use self::finding::{Finding, Id};
 use super::{
     arguments::{ClusterArgs, Output},
     command,
@@ -68,32 +69,71 @@ impl Args {
     }
 
     async fn show(&self, client: &Client) -> Result<Exit, Exit> {
-        let facts = gather::gather(client, &self.namespace, Timestamp::now(), &self.console).await;
-        let facts = facts.map_err(|error| {
+        let diagnosed = diagnose(client, &self.namespace, &self.ignore, &self.console).await;
+        let Diagnosed { report, note } = diagnosed.map_err(|error| {
             say(&format!("cannot reach the cluster: {}", with_causes(&*error)));
             Exit::Unreachable
         })?;
-        let found = examine::examine(&facts, &self.ignore);
-        let in_order = examine::in_order(&facts, &found, &self.ignore);
-        if facts.server.as_ref().is_ok_and(|server| !server.stamps()) {
-            self.console.note(
-                "this API server does not stamp authors by itself (from Kubernetes 1.36 on it does): a hook does, and while \
-                 no webhook answers, rules and monitors cannot be written",
-            );
-        }
-        let report = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "namespace": self.namespace,
-            "server": facts.server.as_ref().map(ToString::to_string).ok(),
-            "findings": found,
-            "inOrder": in_order,
-            "ignored": self.ignore,
-        });
+        note.iter().for_each(|said| self.console.note(said));
+        let (found, in_order) = (&report.findings, &report.in_order);
         let table = |wide| {
-            let names = if wide { table::names(&in_order) } else { String::new() };
-            table::table(&found, in_order.len()) + &names
+            let names = if wide { table::names(in_order) } else { String::new() };
+            table::table(found, in_order.len()) + &names
         };
-        let text = self.output.text("Diagnosis", &report, table, || table::ids(&found));
+        let text = self.output.text("Diagnosis", &report, table, || table::ids(found));
         Ok(command::answer(&text, !found.is_empty()))
     }
 }
+
+/// What is wrong with an install.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Diagnosis {
+    /// The version of this program.
+    pub version: &'static str,
+    /// Where Copyrator is installed.
+    pub namespace: String,
+    /// The version of the API server, where it may be read.
+    pub server: Option<String>,
+    /// What is wrong, the worst first.
+    pub findings: Vec<Finding>,
+    /// The checks that found nothing.
+    pub in_order: Vec<Id>,
+    /// The findings that the caller knows of and accepts.
+    pub ignored: Vec<Id>,
+}
+
+/// A diagnosis, and what to say beside it.
+pub(super) struct Diagnosed {
+    pub report: Diagnosis,
+    pub note: Option<&'static str>,
+}
+
+/// Reads the install and examines it. What takes long is said to `console`.
+///
+/// # Errors
+/// The API server does not answer.
+pub(super) async fn diagnose(
+    client: &Client,
+    namespace: &str,
+    ignored: &[Id],
+    console: &Console,
+) -> Result<Diagnosed, Box<kube::Error>> {
+    let facts = gather::gather(client, namespace, Timestamp::now(), console).await?;
+    let findings = examine::examine(&facts, ignored);
+    let in_order = examine::in_order(&facts, &findings, ignored);
+    let is_unstamped = facts.server.as_ref().is_ok_and(|server| !server.stamps());
+    let report = Diagnosis {
+        version: env!("CARGO_PKG_VERSION"),
+        namespace: namespace.to_owned(),
+        server: facts.server.as_ref().map(ToString::to_string).ok(),
+        findings,
+        in_order,
+        ignored: ignored.to_vec(),
+    };
+    Ok(Diagnosed { report, note: is_unstamped.then_some(UNSTAMPED) })
+}
+
+/// What to say of an API server before 1.36.
+const UNSTAMPED: &str = "this API server does not stamp authors by itself (from Kubernetes 1.36 on it does): a hook does, and while \
+                         no webhook answers, rules and monitors cannot be written";

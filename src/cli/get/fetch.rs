@@ -1,7 +1,11 @@
 //! Lists one kind in pages: as objects, or as the table that the API server makes for kubectl.
 
 use http::{Request, header::ACCEPT};
-use kube::{Client, api::ListParams, core::Request as Requests};
+use kube::{
+    Client,
+    api::ListParams,
+    core::{Request as Requests, Status},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,23 +18,23 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 
 /// A kind that is listed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sought {
-    pub(super) api_version: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
-    pub(super) in_namespaces: bool,
+pub(in crate::cli) struct Sought {
+    pub(in crate::cli) api_version: &'static str,
+    pub(in crate::cli) kind: &'static str,
+    pub(in crate::cli) plural: &'static str,
+    pub(in crate::cli) in_namespaces: bool,
 }
 
 /// Why nothing can be listed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FetchError {
+pub(in crate::cli) enum FetchError {
     /// The API server refused for lack of a right.
-    #[error("cannot list {plural}: {message}")]
+    #[error("cannot list {plural}: {}", words(status))]
     Refused {
         /// The resource to list.
         plural: &'static str,
-        /// The API server's message.
-        message: String,
+        /// The API server's answer.
+        status: Box<Status>,
     },
     /// The answer is not a list.
     #[error("cannot list {plural}: the answer is not a list")]
@@ -48,7 +52,7 @@ pub(super) enum FetchError {
 
 impl FetchError {
     /// The exit code of the command.
-    pub(super) fn exit(&self) -> Exit {
+    pub(in crate::cli) fn exit(&self) -> Exit {
         if matches!(self, Self::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings }
     }
 }
@@ -56,7 +60,7 @@ impl FetchError {
 /// A list: columns with rows, or objects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Listed {
+pub(in crate::cli) struct Listed {
     column_definitions: Vec<Column>,
     rows: Vec<Row>,
     items: Vec<Value>,
@@ -86,7 +90,7 @@ struct Page {
 }
 
 /// Lists a kind in a namespace, or in all.
-pub(super) async fn fetch(
+pub(in crate::cli) async fn fetch(
     client: &Client,
     sought: Sought,
     namespace: Option<&str>,
@@ -101,7 +105,7 @@ pub(super) async fn fetch(
         let request = request(sought, namespace, &params, as_table)
             .map_err(|source| FetchError::Unreadable { plural, source })?;
         let page: Listed = client.request(request).await.map_err(|error| match error {
-            kube::Error::Api(status) => FetchError::Refused { plural, message: words(&status) },
+            kube::Error::Api(status) => FetchError::Refused { plural, status },
             kube::Error::SerdeError(source) => FetchError::Unreadable { plural, source: source.into() },
             error => FetchError::Unreachable(Box::new(error)),
         })?;
@@ -145,22 +149,22 @@ fn request(
 
 impl Listed {
     /// Whether the list is empty.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::cli) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.items.is_empty()
     }
 
     /// The names of the objects.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(in crate::cli) fn names(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| item["metadata"]["name"].as_str())
     }
 
     /// The objects as a List, as kubectl prints them.
-    pub(super) fn list(&self) -> Value {
+    pub(in crate::cli) fn list(&self) -> Value {
         json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items })
     }
 
     /// The API server's columns; `wide` adds the less important ones. Empty without rows.
-    pub(super) fn table(&self, wide: bool, with_namespace: bool) -> String {
+    pub(in crate::cli) fn table(&self, wide: bool, with_namespace: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }

@@ -5,7 +5,8 @@ mod fetch;
 use clap::ArgAction;
 use kube::Client;
 
-use self::fetch::{Listed, Sought, fetch};
+use self::fetch::Sought;
+pub(super) use self::fetch::{FetchError, Listed, fetch};
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, output},
     command,
@@ -14,7 +15,7 @@ use super::{
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum What {
+pub(super) enum What {
     #[value(alias = "node", alias = "no")]
     Nodes,
     #[value(alias = "namespace", alias = "ns")]
@@ -26,7 +27,7 @@ enum What {
 }
 
 impl What {
-    fn sought(self) -> Sought {
+    pub(super) fn sought(self) -> Sought {
         let core = |kind, plural, in_namespaces| Sought { api_version: "v1", kind, plural, in_namespaces };
         match self {
             Self::Nodes => core("Node", "nodes", false),

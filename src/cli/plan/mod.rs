@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use kube::Client;
 
-use self::{report::Report, table::table};
+pub(super) use self::report::Report;
+use self::table::table;
 use super::{
     arguments::{
         ClusterArgs, LabelArgs, Labels, Output, Scope,
@@ -78,10 +79,9 @@ impl Args {
     ) -> Result<Exit, Exit> {
         let namespace = self.scope.one();
         let home = namespace.unwrap_or(client.default_namespace()).to_owned();
-        let (objects, documents) = objects_in(documents, &home);
-        let (declared, others) = declared_in(documents, &home);
+        let (files, others) = files(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
-        let ahead = SurveyMode::WithFiles(Files { declared, objects }, namespace);
+        let ahead = SurveyMode::WithFiles(files, namespace);
         let seen = take_survey(client, installed, (ahead, namespace), labels).await?.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
@@ -98,4 +98,11 @@ impl Args {
     fn is_found(&self, report: &Report) -> bool {
         if self.exit_code { report.has_findings() } else { report.has_refusals() }
     }
+}
+
+/// What documents have that is planned with, and notes about what is left out. Objects without a namespace belong to `home`.
+pub(super) fn files(documents: Vec<Document>, home: &str) -> (Files, Vec<String>) {
+    let (objects, documents) = objects_in(documents, home);
+    let (declared, others) = declared_in(documents, home);
+    (Files { declared, objects }, others)
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::restarts::{FileRow, RestartSummary};
@@ -19,9 +20,10 @@ use crate::{
 };
 
 /// The report of a plan.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+#[schemars(rename = "Plan")]
+pub(in crate::cli) struct Report {
     /// Whether the marks of copies were verified; otherwise they are trusted.
     pub verified: bool,
     /// Notes to read first.
@@ -55,9 +57,9 @@ pub(super) struct Report {
 }
 
 /// A row of a rule or monitor.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RuleRow {
+pub(in crate::cli) struct RuleRow {
     #[serde(skip)]
     pub kind: OurKind,
     pub namespace: String,
@@ -83,9 +85,9 @@ pub(super) struct RuleRow {
 }
 
 /// How the rights of a rule or monitor are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Authority {
+pub(in crate::cli) enum Authority {
     /// The API server allows what it declares.
     Allowed,
     /// Its status says that it is allowed.
@@ -99,9 +101,9 @@ pub(super) enum Authority {
 }
 
 /// A row of a copy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CopyRow {
+pub(in crate::cli) struct CopyRow {
     pub action: Course,
     pub kind: String,
     pub namespace: String,
@@ -120,6 +122,7 @@ pub(super) struct CopyRow {
     pub changes: Option<Difference>,
     /// When an orphaned copy is deleted; absent: at once.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub removed_at: Option<Timestamp>,
     /// The result of Copyrator's last attempt, according to the rule's status.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,9 +130,9 @@ pub(super) struct CopyRow {
 }
 
 /// The numbers of copies by what happens to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
+pub(in crate::cli) struct Summary {
     pub create: usize,
     pub change: usize,
     pub remove: usize,
@@ -141,7 +144,7 @@ pub(super) struct Summary {
 
 impl Report {
     /// The report of a survey; for one namespace, with the rules there and the copies that land there.
-    pub(super) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
+    pub(in crate::cli) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
         let shown = survey.shown(namespace);
         let mut summary = Summary::default();
         for outlook in &shown {

@@ -1,6 +1,7 @@
 //! The restarts of a plan for people: a line for each workload, with a sign as in a diff; and the files that
 //! cause them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::words::{self, counted, difference};
@@ -11,9 +12,9 @@ use crate::{
 };
 
 /// A row of a ConfigPolicy, ConfigMap or Secret in a file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FileRow {
+pub(in crate::cli) struct FileRow {
     /// One of `create`, `change`, `current` and `refuse`.
     pub action: Course,
     pub kind: String,
@@ -34,9 +35,9 @@ pub(super) struct FileRow {
 }
 
 /// The numbers of workloads by what happens to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RestartSummary {
+pub(in crate::cli) struct RestartSummary {
     pub refuse: usize,
     pub unknown: usize,
     pub hold: usize,

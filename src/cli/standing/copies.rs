@@ -1,6 +1,7 @@
 //! The state of every copy: what the plan says of its slot, and what Copyrator last reported. A row for each
 //! rule and target namespace.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// The state of a copy, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) enum State {
     /// It is due, and the last attempt failed.
     Failed,
@@ -33,7 +34,7 @@ pub(crate) enum State {
 }
 
 /// A copy and its state.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct CopyStatus {
     /// The rule that the copy belongs to.
     #[serde(skip)]

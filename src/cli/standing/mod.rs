@@ -18,7 +18,9 @@ use self::{
     object_row::{of_monitor, of_policy, of_rule},
 };
 use super::operator::ReadScope;
-use crate::api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicyStatus, CopyratorRule};
+use crate::api::{
+    ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicyStatus, CopyratorRule, ExistingViolation,
+};
 
 /// Reads every rule and monitor of one namespace or all, and every policy, the worst first. Also returns
 /// whether some namespace may not be read.
@@ -42,6 +44,20 @@ pub(super) async fn read(
         rows.extend(policies.into_iter().map(of_policy));
     }
     Ok((rows, no_rules || no_monitors))
+}
+
+/// The violations by existing objects, each with the policy whose status has it.
+pub(super) async fn existing_violations(
+    client: &Client,
+) -> Result<Vec<(String, ExistingViolation)>, ReadError> {
+    let resource = ApiResource::erase::<ConfigPolicy>(&());
+    let policies: Vec<Reported<ConfigPolicyStatus>> =
+        items(Api::all_with(client.clone(), &resource), &resource, &Scope::Cluster, None).await?;
+    let of = |policy: Reported<ConfigPolicyStatus>| {
+        let (name, status) = (policy.name_any(), policy.status.unwrap_or_default());
+        status.violations.into_iter().map(move |found| (name.clone(), found))
+    };
+    Ok(policies.into_iter().flat_map(of).collect())
 }
 
 /// Reads the rules of other namespaces whose copies land in this one.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{copies::CopyStatus, list::Reported, restarts::RestartRow};
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// A row of one object and its state.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct ObjectRow {
     /// The rule that the row is of, or that the source declares.
     #[serde(skip)]
@@ -83,6 +84,20 @@ impl ObjectRow {
     /// Its namespace; empty for a policy.
     pub(in crate::cli) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// Whether it is a source whose annotations declare a rule.
+    pub(in crate::cli) fn is_annotated(&self) -> bool {
+        self.rule.as_ref().is_some_and(|rule| rule.annotated().is_some())
+    }
+
+    /// A text that sorts the worst first.
+    pub(in crate::cli) fn rank(&self) -> &'static str {
+        match (self.ready == "True", self.is_worrying()) {
+            (false, _) => "0",
+            (true, true) => "1",
+            (true, false) => "2",
+        }
     }
 
     /// Sets the workloads of a monitor.

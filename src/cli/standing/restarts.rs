@@ -1,6 +1,7 @@
 //! How every workload stands, and what becomes of it: a row each, for `status` and `plan`.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -17,10 +18,11 @@ use crate::{
 };
 
 /// A workload, or the pods that a monitor finds itself.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RestartRow {
     pub action: RestartCourse,
+    #[schemars(with = "String")]
     pub state: RestartState,
     /// `Deployment`, `StatefulSet`, `DaemonSet`; `Pods` of the monitor of that name.
     pub kind: String,
@@ -31,6 +33,7 @@ pub(crate) struct RestartRow {
     pub message: String,
     /// When it restarts, or is looked at again.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyType>,
@@ -51,11 +54,12 @@ pub(crate) struct RestartRow {
 }
 
 /// An object that has changed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CauseRow {
     pub kind: String,
     pub name: String,
+    #[schemars(with = "String")]
     pub changed_at: Timestamp,
     /// `namespace/name` of the source, where it is a copy.
     #[serde(skip_serializing_if = "Option::is_none")]

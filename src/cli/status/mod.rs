@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use self::rows::{ReadFailure, Rows, look};
+use self::rows::{ReadFailure, look};
+pub(super) use self::rows::{Rows, rows_of};
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
     command,
     operator::{Installed, InstalledArgs},
-    standing::{ObjectRow, copies, of_workloads, restarts, sort, table},
+    standing::{ObjectRow, copies, restarts, table},
     survey::{Selected, read_scope},
     terminal::{Console, Exit, print, say},
 };
@@ -65,9 +66,9 @@ struct Options {
 
 /// The body of machine-readable output.
 #[derive(Serialize)]
-struct Status<'a> {
+struct Status {
     /// Every object of ours, the worst first.
-    items: &'a [ObjectRow],
+    items: Vec<ObjectRow>,
 }
 
 impl Args {
@@ -113,17 +114,16 @@ impl Args {
     }
 
     fn text(&self, looked: Rows) -> String {
-        let Rows { mut rows, copies, workloads, .. } = looked;
         if let Output::Table | Output::Wide = self.output {
             let wide = self.output == Output::Wide;
+            let Rows { rows, copies, workloads, .. } = looked;
             return table(&rows) + &copies::table(&copies, wide) + &restarts::table(&workloads, wide);
         }
-        rows.extend(of_workloads(&workloads));
-        sort(&mut rows);
+        let items = looked.items();
         match self.output {
-            Output::Yaml => output::yaml("Status", &Status { items: &rows }),
-            Output::Name => output::names(rows.iter().map(ObjectRow::kind_and_name)),
-            _ => output::json("Status", &Status { items: &rows }),
+            Output::Yaml => output::yaml("Status", &Status { items }),
+            Output::Name => output::names(items.iter().map(ObjectRow::kind_and_name)),
+            _ => output::json("Status", &Status { items }),
         }
     }
 }

@@ -8,11 +8,11 @@ use crate::{
         standing::{
             ObjectRow, ReadError,
             copies::{self, CopyStatus, State},
-            of_annotations, read, read_rules,
+            of_annotations, of_workloads, read, read_rules,
             restarts::{self, RestartRow},
             sort,
         },
-        survey::{Selected, SurveyMode, survey},
+        survey::{Selected, Survey, SurveyMode, survey},
         terminal::{Exit, with_causes},
     },
     model::Unseen,
@@ -33,7 +33,7 @@ impl ReadFailure {
 }
 
 /// Everything that a status shows.
-pub(super) struct Rows {
+pub(in crate::cli) struct Rows {
     /// Every object of ours, the worst first.
     pub rows: Vec<ObjectRow>,
     /// Every copy, the worst first.
@@ -49,6 +49,13 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    /// Every object of ours for machines, the worst first, with workloads that have no monitor.
+    pub(in crate::cli) fn items(mut self) -> Vec<ObjectRow> {
+        self.rows.extend(of_workloads(&self.workloads));
+        sort(&mut self.rows);
+        self.rows
+    }
+
     /// Whether something is not as declared, or may not be read.
     pub(super) fn is_worrying(&self) -> bool {
         self.is_partial
@@ -107,13 +114,24 @@ pub(super) async fn look(
             return Ok(Rows { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
         }
     };
-    let copies = copies::standings(&seen, namespace);
+    rows_of(client, read_scope, namespace, labels, (rows, &seen)).await
+}
+
+/// The same from a survey that was taken before, with the rows that the statuses give.
+pub(in crate::cli) async fn rows_of(
+    client: &Client,
+    read_scope: &ReadScope,
+    namespace: Option<&str>,
+    labels: Option<&str>,
+    (mut rows, seen): (Vec<ObjectRow>, &Survey),
+) -> Result<Rows, ReadError> {
+    let copies = copies::standings(seen, namespace);
     let is_told = |rule: &NamespacedName| {
         seen.selects_rule(rule)
             && (namespace.is_none_or(|here| *rule.namespace == *here)
                 || copies.iter().any(|copy| copy.rule.as_ref() == Some(rule)))
     };
-    rows.extend(of_annotations(&seen, is_told));
+    rows.extend(of_annotations(seen, is_told));
     if let Some(here) = namespace {
         let reaches = |namespace: &str, name: &str| {
             let is_it = |it: &NamespacedName| *it.namespace == *namespace && *it.name == *name;
@@ -121,7 +139,7 @@ pub(super) async fn look(
         };
         rows.extend(read_rules(client, read_scope, labels, reaches).await?);
     }
-    let workloads = restarts::rows(&seen, namespace);
+    let workloads = restarts::rows(seen, namespace);
     // Copies that may not be read one by one are not reported as absent.
     for row in rows.iter_mut().filter(|row| seen.world.sees(row.namespace())) {
         row.give(&copies);
@@ -129,6 +147,6 @@ pub(super) async fn look(
     }
     sort(&mut rows);
     let (workloads, is_partial) = (workloads.unwrap_or_default(), seen.is_partial);
-    let notes = seen.notes.iter().cloned().chain(copies::held(&seen, &copies)).collect();
+    let notes = seen.notes.iter().cloned().chain(copies::held(seen, &copies)).collect();
     Ok(Rows { rows, copies, workloads, notes, unseen: None, is_partial })
 }

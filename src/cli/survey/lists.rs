@@ -174,8 +174,11 @@ async fn take_places(
     let kinds = &further(world);
     let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
     world.set_namespace_scope(Some(scope));
-    let seen: Vec<Result<NamespaceLists, ListError>> =
-        stream::iter(places).map(|place| read(client, place, kinds)).buffered(AT_ONCE).collect().await;
+    let seen: Vec<Result<NamespaceLists, ListError>> = stream::iter(places.iter().cloned())
+        .map(|place| async move { read(client, &place, kinds).await })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
     for (place, seen) in places.iter().zip(seen) {
         let NamespaceLists { puts, lacking, why } = seen?;

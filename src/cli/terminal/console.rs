@@ -27,6 +27,11 @@ pub(crate) struct Console {
 }
 
 impl Console {
+    /// Says no notes.
+    pub(crate) fn silent() -> Self {
+        Self { quiet: true, ..Self::default() }
+    }
+
     /// Prints a note for a reader of the output on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -35,8 +36,8 @@ impl<'s> Seen<'s> {
 }
 
 /// Trees, and the notes on their nodes.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Forest {
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::cli) struct Forest {
     /// The sources, each with its copies.
     pub roots: Vec<Node>,
     /// The notes that nodes refer to by number.
@@ -44,8 +45,8 @@ pub(super) struct Forest {
 }
 
 /// A node: one object.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Node {
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::cli) struct Node {
     pub kind: String,
     pub namespace: String,
     pub name: String,
@@ -63,8 +64,8 @@ pub(super) struct Node {
 }
 
 /// A note on nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Note {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::cli) struct Note {
     pub number: usize,
     /// The reason, one word.
     pub reason: String,
@@ -81,6 +82,26 @@ impl Forest {
         let mut all = Vec::new();
         self.roots.iter().for_each(|root| below(root, &mut all));
         all
+    }
+
+    /// These trees and those of another namespace, each once, with the notes of both.
+    pub(in crate::cli) fn and(mut self, other: Self) -> Self {
+        let numbers: BTreeMap<usize, usize> =
+            other.notes.iter().map(|note| (note.number, self.note(&note.reason, &note.message))).collect();
+        for mut root in other.roots {
+            root.renumber(&numbers);
+            let is_it = |one: &Node| {
+                (&one.kind, &one.namespace, &one.name) == (&root.kind, &root.namespace, &root.name)
+            };
+            match self.roots.iter_mut().find(|one| is_it(one)) {
+                Some(known) => {
+                    let new = root.children.into_iter().filter(|child| !known.children.contains(child));
+                    known.children.extend(new.collect::<Vec<_>>());
+                }
+                None => self.roots.push(root),
+            }
+        }
+        self
     }
 
     /// The number of a note; equal notes share one.
@@ -164,6 +185,15 @@ impl Forest {
             RestartState::Current => Vec::new(),
             _ => vec![self.note(&outlook.reason, &outlook.message)],
         }
+    }
+}
+
+impl Node {
+    fn renumber(&mut self, numbers: &BTreeMap<usize, usize>) {
+        for note in &mut self.notes {
+            *note = numbers.get(note).copied().unwrap_or(*note);
+        }
+        self.children.iter_mut().for_each(|child| child.renumber(numbers));
     }
 }
 

@@ -7,10 +7,10 @@ mod tests;
 
 use kube::Client;
 
-pub(super) use self::grow::{Seen, source_of};
+pub(super) use self::grow::{Forest, Node, Seen, source_of};
 use self::{
     draw::draw,
-    grow::{Forest, grow, of_object, of_rule},
+    grow::{grow, of_object, of_rule},
 };
 use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Named, Output, Scope, Sort, UsageError, output},
@@ -84,7 +84,8 @@ impl Args {
         let seen = take_survey(client, installed, (SurveyMode::Current(None), about), labels).await?;
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
-        let Some(forest) = self.forest(&seen, client.default_namespace()) else {
+        let about = self.object.is_none().then(|| self.scope.one()).flatten();
+        let Some(forest) = forest(&seen, self.object.as_ref(), &home, about) else {
             return Err(fail(&NotFound::of(self.object.as_ref(), &home, &seen.world), Exit::Findings));
         };
         if forest.roots.is_empty() {
@@ -99,17 +100,22 @@ impl Args {
     fn home(&self, default: &str) -> String {
         self.scope.one().unwrap_or(default).to_owned()
     }
+}
 
-    fn forest(&self, survey: &Survey, default: &str) -> Option<Forest> {
-        let seen = Seen::of(survey, self.object.is_none().then(|| self.scope.one()).flatten());
-        let Some(named) = &self.object else { return Some(grow(&seen)) };
-        match named.sort {
-            Sort::Object(kind) => {
-                of_object(&seen, &ObjectKey::new(kind, self.home(default), named.name.as_str()))
-            }
-            Sort::Rule => of_rule(&seen, &NamespacedName::new(self.home(default), named.name.as_str())),
-            Sort::Workload(_) => None,
-        }
+/// The trees of an object, which belongs to namespace `home` where it is named without one; without an object those that concern
+/// a namespace, or all. `None` where there is no such object.
+pub(super) fn forest(
+    survey: &Survey,
+    object: Option<&Named>,
+    home: &str,
+    about: Option<&str>,
+) -> Option<Forest> {
+    let seen = Seen::of(survey, about);
+    let Some(named) = object else { return Some(grow(&seen)) };
+    match named.sort {
+        Sort::Object(kind) => of_object(&seen, &ObjectKey::new(kind, home, named.name.as_str())),
+        Sort::Rule => of_rule(&seen, &NamespacedName::new(home, named.name.as_str())),
+        Sort::Workload(_) => None,
     }
 }
 

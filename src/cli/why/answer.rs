@@ -1,6 +1,7 @@
 //! Why an object is there, and what hangs on it: from plans and facts. Pure, and decides nothing.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -17,9 +18,10 @@ use crate::{
 };
 
 /// What is known of one object: where it comes from, and what uses it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Why {
+#[schemars(rename = "WhyObject")]
+pub(in crate::cli) struct Why {
     pub object: String,
     pub namespace: String,
     pub name: String,
@@ -27,6 +29,7 @@ pub(super) struct Why {
     pub exists: bool,
     /// Of a ConfigMap or Secret: an upper bound of its last change of content.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub changed_at: Option<Timestamp>,
     /// The rules that make it, or would; the one that it belongs to first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,9 +52,9 @@ pub(super) struct Why {
 }
 
 /// A rule behind a copy.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Made {
+pub(in crate::cli) struct Made {
     /// `namespace/name`; none where the copy belongs to nobody any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
@@ -74,12 +77,13 @@ pub(super) struct Made {
     pub message: String,
     /// When it goes, where nobody wants it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
 }
 
 /// A rule that copies the object.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Copied {
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::cli) struct Copied {
     pub rule: String,
     /// Copies that it makes of it.
     pub copies: usize,
@@ -88,9 +92,9 @@ pub(super) struct Copied {
 }
 
 /// What uses an object.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct User {
+pub(in crate::cli) struct User {
     /// `Pods`: those without a workload, of the monitor `name`.
     pub kind: String,
     pub namespace: String,
@@ -104,6 +108,7 @@ pub(super) struct User {
     pub by_annotation: bool,
     /// How the workload stands, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub state: Option<RestartState>,
     /// Why it does not restart, or what it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -113,9 +118,9 @@ pub(super) struct User {
 }
 
 /// What a workload uses.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Used {
+pub(in crate::cli) struct Used {
     pub kind: String,
     pub name: String,
     pub exists: bool,

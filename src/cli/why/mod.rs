@@ -7,13 +7,19 @@ mod tests;
 mod words;
 
 use kube::Client;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use self::{answer::why, rule::why_rule};
+pub(super) use self::{
+    answer::{Made, User, Why},
+    rule::RuleWhy,
+};
 use super::{
     arguments::{ClusterArgs, Named, Output, Sort, output},
     command,
     operator::{Installed, InstalledArgs},
-    survey::{SurveyMode, take_survey},
+    survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
     tree::{NotFound, Seen},
 };
@@ -57,20 +63,43 @@ impl Args {
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
         let seen = take_survey(client, installed, (SurveyMode::Current(None), Some(namespace)), None).await?;
         seen.notes.iter().for_each(|said| self.console.note(said));
-        let text = match self.object.sort {
-            Sort::Rule => {
-                let name = NamespacedName::new(namespace, self.object.name.as_str());
-                why_rule(&seen, &name).map(|answer| {
-                    let names = || output::names([("CopyratorRule", &*name.name)]);
-                    self.output.text("Why", &answer, |_| rule::told(&answer), names)
-                })
-            }
-            _ => why(&Seen::of(&seen, None), &self.object, namespace).map(|answer| {
-                let names = || output::names(answer.restarting());
-                self.output.text("Why", &answer, |wide| words::told(&answer, wide), names)
-            }),
-        };
+        let text = answer(&seen, &self.object, namespace).map(|answer| {
+            let told = |wide| match &answer {
+                Answer::Rule(of) => rule::told(of),
+                Answer::Object(of) => words::told(of, wide),
+            };
+            self.output.text("Why", &answer, told, || answer.names(&self.object))
+        });
         let not_found = || fail(&NotFound::of(Some(&self.object), namespace, &seen.world), Exit::Findings);
         Ok(command::answer(&text.ok_or_else(not_found)?, false))
+    }
+}
+
+/// What is known of the named object.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Why")]
+pub(super) enum Answer {
+    Rule(RuleWhy),
+    Object(Box<Why>),
+}
+
+impl Answer {
+    /// The rule, or what restarts when the object changes.
+    fn names(&self, named: &Named) -> String {
+        match self {
+            Self::Rule(_) => output::names([("CopyratorRule", &*named.name)]),
+            Self::Object(why) => output::names(why.restarting()),
+        }
+    }
+}
+
+/// The answer about an object of this namespace; `None` where there is no such object, nor is there to be.
+pub(super) fn answer(survey: &Survey, named: &Named, namespace: &str) -> Option<Answer> {
+    match named.sort {
+        Sort::Rule => {
+            why_rule(survey, &NamespacedName::new(namespace, named.name.as_str())).map(Answer::Rule)
+        }
+        _ => why(&Seen::of(survey, None), named, namespace).map(|why| Answer::Object(Box::new(why))),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -14,9 +15,9 @@ use crate::{
 const LONGEST_LINE: usize = 4096;
 
 /// What is known of one rule.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RuleWhy {
+pub(in crate::cli) struct RuleWhy {
     /// `namespace/name` of the rule.
     pub rule: String,
     /// Who wrote its spec, as the API server has stamped it.

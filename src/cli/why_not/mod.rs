@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -47,17 +48,18 @@ pub(super) struct Args {
 }
 
 /// The body of machine-readable output.
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    namespace: &'a str,
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WhyNot")]
+pub(super) struct Answer {
+    pub namespace: String,
     /// A row for each rule.
-    items: Vec<Row>,
+    pub items: Vec<Row>,
     /// Why nothing is known of the namespace, if no rule says it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unseen: Option<String>,
+    pub unseen: Option<String>,
 }
 
-impl Answer<'_> {
+impl Answer {
     /// Whether a copy is missing, or its state is unknown.
     fn is_lacking(&self) -> bool {
         self.unseen.is_some() || self.items.iter().any(|row| !row.brings)
@@ -65,20 +67,21 @@ impl Answer<'_> {
 }
 
 /// A row of a rule: what it copies into the namespace, or why nothing.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+#[schemars(rename = "WhyNotRow")]
+pub(super) struct Row {
     /// `namespace/name` of the rule.
-    rule: String,
+    pub rule: String,
     /// Whether all of its copies are there.
-    brings: bool,
+    pub brings: bool,
     /// How many copies are there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    copies: Option<usize>,
+    pub copies: Option<usize>,
     #[serde(skip_serializing_if = "String::is_empty")]
-    reason: String,
+    pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    message: String,
+    pub message: String,
 }
 
 impl Args {
@@ -99,16 +102,20 @@ impl Args {
 
     fn show(&self, seen: &Survey, rule: Option<&NamespacedName>) -> Exit {
         seen.notes.iter().for_each(|said| self.console.note(said));
-        let items = rows(seen, rule, &self.namespace);
-        if items.is_empty() {
+        let found = answer(seen, rule, &self.namespace);
+        if found.items.is_empty() {
             self.console.note("there are no rules");
         }
-        let unseen = seen.world.unseen(&self.namespace).filter(|_| items.is_empty());
-        let unseen = unseen.map(|(_, message)| message);
-        let found = Answer { namespace: &self.namespace, items, unseen };
         let text = self.output.text("WhyNot", &found, |wide| table(&found, wide), || names(&found.items));
         command::answer(&text, found.is_lacking())
     }
+}
+
+/// Why a namespace gets no copies, of every rule or of one.
+pub(super) fn answer(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Answer {
+    let items = rows(survey, only, namespace);
+    let unseen = survey.world.unseen(namespace).filter(|_| items.is_empty());
+    Answer { namespace: namespace.to_owned(), items, unseen: unseen.map(|(_, message)| message) }
 }
 
 fn rows(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Vec<Row> {
@@ -130,7 +137,7 @@ fn row(rule: &NamespacedName, brings: Brings) -> Row {
     }
 }
 
-fn table(answer: &Answer<'_>, wide: bool) -> String {
+fn table(answer: &Answer, wide: bool) -> String {
     let lacking = answer.items.iter().filter(|row| wide || !row.brings);
     let cells = lacking.map(|row| match row.copies {
         Some(copies) => [row.rule.clone(), "-".into(), format!("{copies} of its copies are there, in order")],

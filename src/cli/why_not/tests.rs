@@ -105,7 +105,7 @@ fn the_table_is_about_what_is_missing() {
     let rule = |name: &str| NamespacedName::new("platform", name);
     let lacks = Brings::Lacks { reason: "Excluded".into(), message: "excludeTargets names it".into() };
     let items = vec![row(&rule("registry"), lacks), row(&rule("secret:tls"), Brings::Copies(2))];
-    let answer = Answer { namespace: "shop", items, unseen: None };
+    let answer = Answer { namespace: "shop".into(), items, unseen: None };
     let expected =
         "RULE                REASON     MESSAGE\nplatform/registry   Excluded   excludeTargets names it\n";
     assert_eq!(table(&answer, false), expected);
@@ -115,7 +115,7 @@ fn the_table_is_about_what_is_missing() {
     );
     assert_eq!(names(&answer.items), "copyratorrule.copyrator.dev/registry\n");
     let items = vec![row(&rule("registry"), Brings::Copies(1))];
-    let fine = Answer { namespace: "shop", items, unseen: None };
+    let fine = Answer { namespace: "shop".into(), items, unseen: None };
     assert!(answer.is_lacking() && !fine.is_lacking());
     assert_eq!(table(&fine, false), "Nothing is missing in shop: 1 rules bring their copies.\n");
 }
@@ -124,7 +124,7 @@ fn the_table_is_about_what_is_missing() {
 #[test]
 fn of_an_unseen_namespace_it_is_not_said_that_nothing_is_missing() {
     let why = "namespace shop is not served";
-    let answer = Answer { namespace: "shop", items: Vec::new(), unseen: Some(why.into()) };
+    let answer = Answer { namespace: "shop".into(), items: Vec::new(), unseen: Some(why.into()) };
     assert!(answer.is_lacking());
     assert_eq!(table(&answer, false), format!("{why}\n"));
 }

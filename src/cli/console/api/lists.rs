@@ -1,0 +1,156 @@
+//! Rules, monitors, policies, copies, restarts and violations: a row each, a page at a time.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Call;
+use crate::{
+    api::ExistingViolation,
+    cli::{
+        console::{
+            look::{Look, Sight, look},
+            paged::{Page, page},
+            problem::Problem,
+            seat::Seat,
+        },
+        standing::{
+            ObjectRow, ReadError,
+            copies::{CopyStatus, standings},
+            existing_violations, read,
+            restarts::{RestartRow, rows},
+        },
+        status::rows_of,
+    },
+};
+
+/// A copy with its rule.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Copy")]
+pub(in crate::cli::console) struct CopyLine {
+    /// `namespace/name` of the rule; absent where no rule claims it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    #[serde(flatten)]
+    pub copy: CopyStatus,
+}
+
+/// A violation by an existing object.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Violation")]
+pub(in crate::cli::console) struct ViolationLine {
+    /// The policy whose status has it.
+    pub policy: String,
+    #[serde(flatten)]
+    pub found: ExistingViolation,
+}
+
+/// The rows of a kind of ours, as `copyrator status -o json` has them.
+pub(in crate::cli::console) async fn statuses(
+    call: Call,
+    kind: &'static str,
+) -> Result<Page<ObjectRow>, Problem> {
+    let Sight { looks, notes } = look(&call.seat, &call.asked).await?;
+    let mut all = Vec::new();
+    for Look { place, survey, read_scope } in &looks {
+        let (place, client) = (place.as_deref(), &call.seat.client);
+        let (rows, _) = read(client, read_scope, place, None).await.map_err(unread)?;
+        let seen = rows_of(client, read_scope, place, None, (rows, &**survey)).await.map_err(unread)?;
+        all.extend(seen.items());
+    }
+    let asked = &call.asked;
+    let is_here =
+        |row: &ObjectRow| asked.namespace.as_ref().is_none_or(|namespace| row.namespace() == *namespace);
+    // An annotated source counts as a rule.
+    all.retain(|row| {
+        (row.kind_and_name().0 == kind || (kind == "CopyratorRule" && row.is_annotated())) && is_here(row)
+    });
+    let key = |row: &ObjectRow| {
+        let (kind, name) = row.kind_and_name();
+        vec![row.rank().to_owned(), row.namespace().to_owned(), name.to_owned(), kind.to_owned()]
+    };
+    page(all, key, asked, notes)
+}
+
+/// Copies, one row each.
+pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>, Problem> {
+    let sight = look(&call.seat, &call.asked).await?;
+    let asked = &call.asked;
+    let mut lines = copy_lines(&sight);
+    lines.retain(|line| {
+        asked.namespace.as_ref().is_none_or(|namespace| line.copy.namespace == *namespace)
+            && asked.rule.as_ref().is_none_or(|rule| line.rule.as_ref() == Some(rule))
+            && is_asked(asked.state.as_deref(), &format!("{:?}", line.copy.state))
+    });
+    let key = |line: &CopyLine| {
+        let CopyStatus { state, namespace, name, kind, .. } = &line.copy;
+        let rule = line.rule.clone().unwrap_or_default();
+        vec![format!("{:02}", *state as u8), namespace.clone(), name.clone(), kind.clone(), rule]
+    };
+    page(lines, key, asked, sight.notes)
+}
+
+/// Every copy that may be seen.
+pub(in crate::cli::console) fn copy_lines(sight: &Sight) -> Vec<CopyLine> {
+    let of = |look: &Look| standings(&look.survey, look.place.as_deref());
+    let all = sight.looks.iter().flat_map(of);
+    all.map(|copy| CopyLine { rule: copy.rule.as_ref().map(ToString::to_string), copy }).collect()
+}
+
+/// Workloads, one row each.
+pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<RestartRow>, Problem> {
+    let sight = look(&call.seat, &call.asked).await?;
+    let asked = &call.asked;
+    let mut lines = restart_lines(&sight);
+    lines.retain(|row| {
+        asked.namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace)
+            && is_asked(asked.state.as_deref(), &row.state.to_string())
+    });
+    let key = |row: &RestartRow| {
+        vec![format!("{:02}", row.state.rank()), row.namespace.clone(), row.kind.clone(), row.name.clone()]
+    };
+    page(lines, key, asked, sight.notes)
+}
+
+/// Every workload that may be seen.
+pub(in crate::cli::console) fn restart_lines(sight: &Sight) -> Vec<RestartRow> {
+    let of = |look: &Look| rows(&look.survey, look.place.as_deref()).unwrap_or_default();
+    sight.looks.iter().flat_map(of).collect()
+}
+
+/// Violations, one row each. Policies are of the cluster, so it takes the right to list them there.
+pub(in crate::cli::console) async fn violations(call: Call) -> Result<Page<ViolationLine>, Problem> {
+    let asked = &call.asked;
+    let mut lines = violation_lines(&call.seat).await?;
+    let named = if asked.namespaces.is_empty() { &call.seat.named } else { &asked.namespaces };
+    lines.retain(|line| {
+        let namespace = &line.found.namespace;
+        (named.is_empty() || named.iter().any(|named| **named == **namespace))
+            && asked.namespace.as_ref().is_none_or(|only| namespace == only)
+            && asked.policy.as_ref().is_none_or(|policy| line.policy == *policy)
+    });
+    let key = |line: &ViolationLine| {
+        let ExistingViolation { kind, namespace, name, rule, key, .. } = &line.found;
+        let place = [namespace.clone(), format!("{kind:?}"), name.clone(), line.policy.clone()];
+        place.into_iter().chain([rule.clone(), key.clone().unwrap_or_default()]).collect()
+    };
+    page(lines, key, asked, Vec::new())
+}
+
+/// Every violation that the statuses of policies have.
+pub(in crate::cli::console) async fn violation_lines(seat: &Seat) -> Result<Vec<ViolationLine>, Problem> {
+    let found = existing_violations(&seat.client).await.map_err(unread)?;
+    Ok(found.into_iter().map(|(policy, found)| ViolationLine { policy, found }).collect())
+}
+
+/// Whether a row's state is the one that was asked for.
+fn is_asked(asked: Option<&str>, state: &str) -> bool {
+    asked.is_none_or(|asked| asked.eq_ignore_ascii_case(state))
+}
+
+/// A list of our kinds that could not be read.
+pub(in crate::cli::console) fn unread(error: ReadError) -> Problem {
+    match &error {
+        ReadError::Refused { .. } => Problem::new(http::StatusCode::FORBIDDEN, error.to_string()),
+        ReadError::Unreachable(_) => Problem::of(&error),
+    }
+}

@@ -1,0 +1,159 @@
+//! The API, `/api/v1`: what commands print with `-o json`, by the same functions. One table makes the routes and the OpenAPI
+//! document, so that neither has what the other lacks.
+
+mod lists;
+mod objects;
+mod openapi;
+mod operation;
+mod posted;
+mod told;
+
+use std::sync::Arc;
+
+use axum::{Router, routing::get};
+
+use self::operation::{Form, Operation, ROOT, Verb};
+pub(super) use self::{
+    lists::{CopyLine, ViolationLine, copies, copy_lines, restart_lines, restarts, statuses, violations},
+    objects::listed,
+    operation::{Call, read},
+    posted::{checked, planned},
+    told::{doctor, tree, why, why_not},
+};
+use super::{seat::Seat, whoami::whoami};
+use crate::cli::get::What;
+
+/// Every operation.
+fn operations() -> Vec<Operation> {
+    let of_rows = &["namespaces", "namespace", "limit", "continue"];
+    vec![
+        Operation::new(
+            (Verb::Get, "/whoami"),
+            Form::Document("WhoAmI"),
+            "Whom the API server takes you for",
+            &[],
+            |call| async move { whoami(&call.seat).await },
+        ),
+        Operation::new((Verb::Get, "/nodes"), Form::List, "Nodes, as copyrator get", &[], |call| {
+            listed(call, What::Nodes)
+        }),
+        Operation::new((Verb::Get, "/namespaces"), Form::List, "Namespaces, as copyrator get", &[], |call| {
+            listed(call, What::Namespaces)
+        }),
+        Operation::new(
+            (Verb::Get, "/namespaces/{namespace}/deployments"),
+            Form::List,
+            "Deployments of a namespace, as copyrator get",
+            &[],
+            |call| listed(call, What::Deployments),
+        ),
+        Operation::new(
+            (Verb::Get, "/namespaces/{namespace}/services"),
+            Form::List,
+            "Services of a namespace, as copyrator get",
+            &[],
+            |call| listed(call, What::Services),
+        ),
+        Operation::new(
+            (Verb::Get, "/rules"),
+            Form::Document("Rules"),
+            "Rules with their copies, as copyrator status",
+            of_rows,
+            |call| statuses(call, "CopyratorRule"),
+        ),
+        Operation::new(
+            (Verb::Get, "/monitors"),
+            Form::Document("Monitors"),
+            "Monitors with their workloads, as copyrator status",
+            of_rows,
+            |call| statuses(call, "ConfigMonitor"),
+        ),
+        Operation::new(
+            (Verb::Get, "/policies"),
+            Form::Document("Policies"),
+            "Policies, as copyrator status",
+            of_rows,
+            |call| statuses(call, "ConfigPolicy"),
+        ),
+        Operation::new(
+            (Verb::Get, "/copies"),
+            Form::Document("Copies"),
+            "Copies, one row each, the worst first",
+            &["namespaces", "namespace", "rule", "state", "limit", "continue"],
+            copies,
+        ),
+        Operation::new(
+            (Verb::Get, "/restarts"),
+            Form::Document("Restarts"),
+            "Workloads and how their restarts stand, one row each, the worst first",
+            &["namespaces", "namespace", "state", "limit", "continue"],
+            restarts,
+        ),
+        Operation::new(
+            (Verb::Get, "/violations"),
+            Form::Document("Violations"),
+            "Violations of policies by existing objects, as the policies' statuses have them",
+            &["namespaces", "namespace", "policy", "limit", "continue"],
+            violations,
+        ),
+        Operation::new(
+            (Verb::Get, "/tree"),
+            Form::Document("Tree"),
+            "Sources, their copies, what uses them",
+            &["namespaces"],
+            tree,
+        ),
+        Operation::new(
+            (Verb::Get, "/tree/{kind}/{namespace}/{name}"),
+            Form::Document("Tree"),
+            "The tree of one object, as copyrator tree",
+            &[],
+            tree,
+        ),
+        Operation::new(
+            (Verb::Get, "/why/{kind}/{namespace}/{name}"),
+            Form::Document("Why"),
+            "Why an object is there and what hangs on it, as copyrator why",
+            &[],
+            why,
+        ),
+        Operation::new(
+            (Verb::Get, "/why-not/{namespace}"),
+            Form::Document("WhyNot"),
+            "Why a namespace gets no copies, as copyrator why-not",
+            &["rule"],
+            why_not,
+        ),
+        Operation::new(
+            (Verb::Get, "/doctor"),
+            Form::Document("Diagnosis"),
+            "What is wrong with the install",
+            &[],
+            doctor,
+        ),
+        Operation::new(
+            (Verb::Post, "/plan"),
+            Form::Document("Plan"),
+            "What manifests would do, as copyrator plan -f; nothing is written",
+            &["namespaces"],
+            planned,
+        ),
+        Operation::new(
+            (Verb::Post, "/check"),
+            Form::Document("Check"),
+            "The webhook's verdicts on manifests by themselves, as copyrator check",
+            &["namespaces"],
+            checked,
+        ),
+    ]
+}
+
+/// Every route of the API.
+pub(super) fn routes() -> Router<Arc<Seat>> {
+    let document = openapi::document(&operations()).to_string();
+    let described = get(async move || operation::json(document.clone()));
+    let routes = Router::new().route(&format!("{ROOT}/openapi.json"), described);
+    operations()
+        .into_iter()
+        .fold(routes, |routes, operation| routes.route(&format!("{ROOT}{}", operation.path), operation.route))
+}

@@ -1,0 +1,19 @@
+//! Nodes, namespaces, Deployments and Services: what `copyrator get` lists.
+
+use serde_json::Value;
+
+use super::Call;
+use crate::cli::{
+    console::problem::Problem,
+    get::{FetchError, What, fetch},
+};
+
+/// The objects as a List. The API server's refusal comes through as it is.
+pub(in crate::cli::console) async fn listed(call: Call, what: What) -> Result<Value, Problem> {
+    let namespace = call.path.get("namespace").map(String::as_str);
+    match fetch(&call.seat.client, what.sought(), namespace, None, false).await {
+        Ok(listed) => Ok(listed.list()),
+        Err(FetchError::Refused { status, .. }) => Err(Problem::answered(&status)),
+        Err(error) => Err(Problem::of(&error)),
+    }
+}

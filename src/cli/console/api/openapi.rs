@@ -1,0 +1,113 @@
+//! The OpenAPI 3.1 document, from the table of operations and the types of their answers.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::operation::{Form, Operation, ROOT, Verb};
+
+/// The meaning of each parameter.
+const PARAMETERS: [(&str, &str); 7] = [
+    (
+        "namespaces",
+        "The namespaces to look at, separated by commas; without it those of --namespaces, else all that you may see",
+    ),
+    ("namespace", "Only rows of this namespace"),
+    ("rule", "Only this rule, as namespace/name"),
+    ("state", "Only rows with this state"),
+    ("policy", "Only violations of this policy"),
+    ("limit", "How many rows at most, 1 to 500; 100 without it"),
+    ("continue", "Of the page before: where this one begins"),
+];
+
+/// The document.
+pub(super) fn document(operations: &[Operation]) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+    });
+    let mut generator = settings.into_generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations {
+        let schema = Value::from((operation.schema)(&mut generator));
+        let path = paths.entry(format!("{ROOT}{}", operation.path)).or_insert_with(|| json!({}));
+        path[operation.verb.word()] = described(operation, schema);
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Status".into(), status());
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Copyrator console", "version": env!("CARGO_PKG_VERSION"),
+            "description": "What commands print with -o json, with your own rights. Nothing is written." },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer", "description": "The token that copyrator console prints" },
+                "cookie": { "type": "apiKey", "in": "cookie", "name": crate::cli::console::door::COOKIE },
+            },
+        },
+        "security": [{ "bearer": [] }, { "cookie": [] }],
+    })
+}
+
+fn described(operation: &Operation, schema: Value) -> Value {
+    let in_path = operation.path.split(['{', '}']).skip(1).step_by(2).map(|name| parameter(name, "path"));
+    let parameters = in_path.chain(operation.parameters.iter().map(|name| parameter(name, "query")));
+    let problem = json!({ "description": "A Kubernetes Status", "content": content(json!({ "$ref": "#/components/schemas/Status" })) });
+    let id = operation.path.trim_matches('/').replace(['/', '-'], "_").replace(['{', '}'], "");
+    let mut all = json!({
+        "operationId": format!("{}_{id}", operation.verb.word()),
+        "summary": operation.summary,
+        "parameters": parameters.collect::<Vec<_>>(),
+        "responses": {
+            "200": { "description": "The answer", "content": content(wrapped(operation.form, schema)) },
+            "default": problem,
+        },
+    });
+    if operation.verb == Verb::Post {
+        let manifest = json!({ "type": "object", "description": "A manifest, or a List; as YAML also several documents" });
+        all["requestBody"] = json!({ "required": true, "content": {
+            "application/json": { "schema": manifest }, "application/yaml": { "schema": manifest } } });
+    }
+    all
+}
+
+fn parameter(name: &str, place: &str) -> Value {
+    let meaning = PARAMETERS
+        .iter()
+        .find(|(known, _)| *known == name && place == "query")
+        .map_or(name, |(_, meaning)| meaning);
+    let schema = if name == "limit" {
+        json!({ "type": "integer", "minimum": 1, "maximum": 500 })
+    } else {
+        json!({ "type": "string" })
+    };
+    json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
+}
+
+fn content(schema: Value) -> Value {
+    json!({ "application/json": { "schema": schema } })
+}
+
+/// With the fields that every answer of its form has.
+fn wrapped(form: Form, schema: Value) -> Value {
+    let of = |version: &str, kind: &str| {
+        json!({ "type": "object", "required": ["apiVersion", "kind"],
+            "properties": { "apiVersion": { "const": version }, "kind": { "const": kind } } })
+    };
+    match form {
+        Form::Document(kind) => {
+            json!({ "allOf": [of(crate::cli::arguments::output::API_VERSION, kind), schema] })
+        }
+        Form::List => {
+            let mut list = of("v1", "List");
+            list["properties"]["items"] = json!({ "type": "array", "items": { "type": "object" } });
+            list
+        }
+    }
+}
+
+fn status() -> Value {
+    json!({ "type": "object", "description": "A Kubernetes Status", "required": ["kind", "apiVersion", "message", "code"], "properties": {
+        "kind": { "const": "Status" }, "apiVersion": { "const": "v1" }, "status": { "type": "string" }, "message": { "type": "string" },
+        "reason": { "type": "string" }, "code": { "type": "integer" }, "details": { "type": "object" } } })
+}

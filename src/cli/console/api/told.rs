@@ -1,0 +1,88 @@
+//! What `tree`, `why`, `why-not` and `doctor` tell.
+
+use http::StatusCode;
+
+use super::Call;
+use crate::{
+    cli::{
+        arguments::{Named, Sort},
+        console::{
+            asked::Asked,
+            look::{Look, Sight, look},
+            problem::Problem,
+        },
+        doctor::{Diagnosed, Diagnosis, diagnose},
+        terminal::Console,
+        tree::{self, Forest, NotFound},
+        why::{self, Answer},
+        why_not,
+    },
+    names::NamespacedName,
+};
+
+/// Trees of sources, or of one object.
+pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem> {
+    if call.path.is_empty() {
+        let sight = look(&call.seat, &call.asked).await?;
+        let mut all =
+            sight.looks.iter().filter_map(|look| tree::forest(&look.survey, None, "", look.place.as_deref()));
+        let first = all.next().unwrap_or_default();
+        return Ok(all.fold(first, Forest::and));
+    }
+    let (named, namespace) = named(&call)?;
+    if matches!(named.sort, Sort::Workload(_)) {
+        let message = "trees have copied objects and rules at their roots; of a workload ask why";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+    }
+    let seen = at(&call, &namespace).await?;
+    let forest = tree::forest(&seen.survey, Some(&named), &namespace, None);
+    forest.ok_or_else(|| absent(&named, &namespace, &seen))
+}
+
+/// Why an object is there, and what hangs on it.
+pub(in crate::cli::console) async fn why(call: Call) -> Result<Answer, Problem> {
+    let (named, namespace) = named(&call)?;
+    let seen = at(&call, &namespace).await?;
+    why::answer(&seen.survey, &named, &namespace).ok_or_else(|| absent(&named, &namespace, &seen))
+}
+
+/// Why a namespace gets no copies.
+pub(in crate::cli::console) async fn why_not(call: Call) -> Result<why_not::Answer, Problem> {
+    let namespace = call.variable("namespace").to_owned();
+    let rule = call.asked.rule.as_deref().map(|text| {
+        let message = format!("rule: {text:?} is not NAMESPACE/NAME");
+        NamespacedName::parse(text).ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, message))
+    });
+    let rule = rule.transpose()?;
+    let seen = at(&call, &namespace).await?;
+    Ok(why_not::answer(&seen.survey, rule.as_ref(), &namespace))
+}
+
+/// What is wrong with the install.
+pub(in crate::cli::console) async fn doctor(call: Call) -> Result<Diagnosis, Problem> {
+    let (client, install) = (&call.seat.client, &call.seat.installed.namespace);
+    let diagnosed = diagnose(client, install, &[], &Console::silent()).await;
+    diagnosed.map(|Diagnosed { report, .. }| report).map_err(|error| Problem::of(&*error))
+}
+
+/// The object that the path names.
+fn named(call: &Call) -> Result<(Named, String), Problem> {
+    let text = format!("{}/{}", call.variable("kind"), call.variable("name"));
+    let named =
+        text.parse::<Named>().map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+    Ok((named, call.variable("namespace").to_owned()))
+}
+
+/// One namespace, as `-n` says for commands.
+async fn at(call: &Call, namespace: &str) -> Result<Look, Problem> {
+    let asked = Asked { namespaces: [namespace.into()].into(), ..call.asked.clone() };
+    let Sight { mut looks, .. } = look(&call.seat, &asked).await?;
+    looks.pop().ok_or_else(|| {
+        Problem::new(StatusCode::NOT_FOUND, format!("namespace {namespace} was not looked at"))
+    })
+}
+
+fn absent(named: &Named, namespace: &str, seen: &Look) -> Problem {
+    let error = NotFound::of(Some(named), namespace, &seen.survey.world);
+    Problem::new(StatusCode::NOT_FOUND, error.to_string())
+}

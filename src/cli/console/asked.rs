@@ -1,0 +1,116 @@
+//! What a request asks for, beside its path: the parameters of its query.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::extract::FromRequestParts;
+use http::{StatusCode, request::Parts};
+
+use super::problem::Problem;
+use crate::cli::arguments::namespaces;
+
+/// How many namespaces may be named.
+const NAMED: usize = 50;
+/// How many rows an answer has, unless the request says otherwise.
+const ROWS: usize = 100;
+/// How many rows an answer has at most.
+const MOST_ROWS: usize = 500;
+
+/// The parameters of a query.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// `namespaces`: what to look at; empty: what the command line says.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// `namespace`: rows of this namespace only.
+    pub namespace: Option<String>,
+    /// `rule`, `namespace/name`: rows of this rule only.
+    pub rule: Option<String>,
+    /// `state`: rows of this state only, by its word in any case.
+    pub state: Option<String>,
+    /// `policy`: violations of this policy only.
+    pub policy: Option<String>,
+    /// `limit`: how many rows at most.
+    pub limit: usize,
+    /// `continue`: where the page before has ended.
+    pub next: Option<String>,
+    /// The names of the parameters that are there.
+    pub given: BTreeSet<String>,
+}
+
+impl Asked {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// A parameter is unknown, twice there, or makes no sense.
+    pub(super) fn read(query: &str) -> Result<Self, Problem> {
+        let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
+        let mut asked = Self {
+            namespaces: BTreeSet::new(),
+            namespace: None,
+            rule: None,
+            state: None,
+            policy: None,
+            limit: ROWS,
+            next: None,
+            given: BTreeSet::new(),
+        };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if !asked.given.insert(name.clone().into_owned()) {
+                return Err(wrong(format!("parameter {name:?} is there twice")));
+            }
+            let text = (!value.is_empty()).then(|| value.clone().into_owned());
+            match &*name {
+                "namespaces" => asked = asked.with_namespaces(&value)?,
+                "namespace" => asked.namespace = text,
+                "rule" => asked.rule = text,
+                "state" => asked.state = text,
+                "policy" => asked.policy = text,
+                "continue" => asked.next = text,
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=MOST_ROWS).contains(limit));
+                    asked.limit =
+                        limit.ok_or_else(|| wrong(format!("limit: write a number from 1 to {MOST_ROWS}")))?;
+                }
+                _ => return Err(wrong(format!("there is no parameter {name:?}"))),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// The same, about these namespaces, which commas or spaces separate.
+    ///
+    /// # Errors
+    /// One is not the name of a namespace, or they are too many.
+    pub(super) fn with_namespaces(self, names: &str) -> Result<Self, Problem> {
+        let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
+        let names = names.split([',', ' ']).map(str::to_owned).collect();
+        let names = namespaces(names).map_err(|error| wrong(error.to_string()))?;
+        if names.len() > NAMED {
+            return Err(wrong(format!("namespaces: name {NAMED} at most")));
+        }
+        Ok(Self { namespaces: names.into_iter().map(Arc::from).collect(), ..self })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::read(head.uri.query().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_understood_or_refused() {
+        let asked = Asked::read("namespaces=web,shop&state=failed&limit=5&rule=").unwrap();
+        assert_eq!(asked.namespaces.iter().map(|name| &**name).collect::<Vec<_>>(), ["shop", "web"]);
+        assert_eq!((asked.state.as_deref(), asked.rule, asked.limit), (Some("failed"), None, 5));
+        for wrong in ["limit=0", "limit=501", "limit=x", "namespaces=*", "colour=red", "state=a&state=b"] {
+            let problem = Asked::read(wrong).unwrap_err();
+            assert_eq!(problem.code(), StatusCode::BAD_REQUEST, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What every page has around its view: the heading, the way to other views, who is looking, and at what.
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::cli::console::{
+    asked::Asked,
+    problem::Problem,
+    seat::Seat,
+    whoami::{WhoAmI, whoami},
+};
+
+/// The views, by path.
+const VIEWS: [(&str, &str); 4] =
+    [("/", "Overview"), ("/where", "Where"), ("/restarts", "Restarts"), ("/policies", "Policies")];
+
+/// The frame of one request.
+pub(super) struct Frame {
+    who: Option<WhoAmI>,
+    cluster: String,
+    /// The namespaces that the address names, separated by commas; they go with every link.
+    namespaces: String,
+    /// Those that the view is about, in words.
+    scope: String,
+}
+
+impl Frame {
+    /// The frame for a request.
+    pub(super) async fn of(seat: &Seat, asked: &Asked) -> Self {
+        let names = |all: &std::collections::BTreeSet<std::sync::Arc<str>>| {
+            all.iter().map(|name| &**name).collect::<Vec<_>>().join(",")
+        };
+        let namespaces = names(&asked.namespaces);
+        let scope = if namespaces.is_empty() { names(&seat.named) } else { namespaces.clone() };
+        // The view itself says what is wrong, if the API server does not answer.
+        Self { who: whoami(seat).await.ok(), cluster: seat.cluster.clone(), namespaces, scope }
+    }
+
+    /// A frame for tests.
+    #[cfg(test)]
+    pub(super) fn plain() -> Self {
+        Self { who: None, cluster: "context test".into(), namespaces: String::new(), scope: String::new() }
+    }
+
+    /// A link that keeps the namespaces; `query` are further parameters, encoded by this function.
+    pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
+        let mut pairs = form_urlencoded::Serializer::new(String::new());
+        let namespaces = Some(("namespaces", self.namespaces.as_str()));
+        for (name, value) in namespaces.into_iter().chain(query.iter().copied()) {
+            if !value.is_empty() {
+                pairs.append_pair(name, value);
+            }
+        }
+        let query = pairs.finish();
+        if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+    }
+
+    /// The page of one object.
+    pub(super) fn object(&self, kind: &str, namespace: &str, name: &str) -> String {
+        self.link(&format!("/object/{}/{namespace}/{name}", kind.to_lowercase()), &[])
+    }
+
+    /// Hidden fields, so that a form keeps the namespaces.
+    pub(super) fn kept(&self) -> Markup {
+        html! {
+            @if !self.namespaces.is_empty() { input type="hidden" name="namespaces" value=(self.namespaces); }
+        }
+    }
+
+    /// A whole page.
+    pub(super) fn page(&self, path: &str, title: &str, body: &Markup) -> Markup {
+        let body = html! {
+            a .skip href="#main" { "Skip to content" }
+            header .top {
+                a .brand href=(self.link("/", &[])) { span .mark aria-hidden="true" {} "Copyrator" }
+                nav aria-label="Views" {
+                    @for (to, name) in VIEWS {
+                        a href=(self.link(to, &[])) aria-current=[(to == path).then_some("page")] { (name) }
+                    }
+                }
+                p .who {
+                    @if let Some(who) = &self.who { span title=(who.groups.join(", ")) { (who.user) } }
+                    span .quiet { (self.cluster) }
+                }
+            }
+            main #main tabindex="-1" { (body) }
+            footer { (self.scope_form()) }
+        };
+        bare(title, &body)
+    }
+
+    /// Where a caller who may not list namespaces names theirs.
+    fn scope_form(&self) -> Markup {
+        html! {
+            form .scope method="get" {
+                label for="namespaces" { "Namespaces" }
+                input #namespaces name="namespaces" value=(self.scope) placeholder="all that you may see" spellcheck="false" autocomplete="off";
+                button { "Look" }
+            }
+        }
+    }
+
+    /// A page that says what went wrong, and what can be done.
+    pub(super) fn problem(&self, path: &str, problem: &Problem) -> Response {
+        let heading = match problem.code() {
+            StatusCode::FORBIDDEN => "Your rights do not show this",
+            StatusCode::NOT_FOUND => "There is no such thing",
+            StatusCode::BAD_REQUEST => "That cannot be answered",
+            _ => "The cluster did not answer",
+        };
+        let body = html! {
+            h1 { (heading) }
+            p .lead { (problem.message()) }
+            @if problem.code() == StatusCode::FORBIDDEN {
+                p { "Name the namespaces that you work in, below: of each is shown what you may see there." }
+            }
+        };
+        (problem.code(), self.page(path, heading, &body)).into_response()
+    }
+
+    /// The view, or what went wrong.
+    pub(super) fn answer(&self, path: &str, title: &str, view: Result<Markup, Problem>) -> Response {
+        match view {
+            Ok(body) => self.page(path, title, &body).into_response(),
+            Err(problem) => self.problem(path, &problem),
+        }
+    }
+}
+
+/// Notes to read first: what may not be seen, and which right would show it.
+pub(super) fn notes(notes: &[String]) -> Markup {
+    html! {
+        @if !notes.is_empty() {
+            aside .notes aria-label="Notes" { @for note in notes { p { (note) } } }
+        }
+    }
+}
+
+/// A page without the heading that names the caller.
+pub(in crate::cli::console) fn bare(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Copyrator" }
+                link rel="icon" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/style.css";
+                script src="/assets/script.js" defer {}
+            }
+            body { (body) }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! One object: where it comes from, its copies, who uses them, who may edit it, what restarts when it changes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    extract::{Path, State as Shared},
+    response::Response,
+};
+use maud::{Markup, html};
+
+use super::{
+    frame::Frame,
+    overview::said,
+    state::{self, Shape},
+};
+use crate::{
+    cli::{
+        console::{
+            api::{self, Call},
+            asked::Asked,
+            problem::Problem,
+            seat::Seat,
+        },
+        tree::{Forest, Node},
+        why::{Answer, Made, RuleWhy, User, Why},
+    },
+    explain::Course,
+    marks::write_time,
+};
+
+/// `GET /object/{kind}/{namespace}/{name}`.
+pub(super) async fn view(
+    Shared(seat): Shared<Arc<Seat>>,
+    Path(path): Path<BTreeMap<String, String>>,
+    asked: Asked,
+) -> Response {
+    let frame = Frame::of(&seat, &asked).await;
+    let part = |name: &str| path.get(name).cloned().unwrap_or_default();
+    let title = format!("{}/{}", part("namespace"), part("name"));
+    let view = shown(&frame, &seat, &path, &asked).await;
+    frame.answer("", &title, view)
+}
+
+async fn shown(
+    frame: &Frame,
+    seat: &Arc<Seat>,
+    path: &BTreeMap<String, String>,
+    asked: &Asked,
+) -> Result<Markup, Problem> {
+    let call =
+        || Call { seat: seat.clone(), asked: asked.clone(), path: path.clone(), documents: Vec::new() };
+    let answer = api::why(call()).await?;
+    // Of workloads there is no tree.
+    let forest = api::tree(call()).await.ok();
+    Ok(render(frame, &answer, forest.as_ref()))
+}
+
+/// The view.
+pub(super) fn render(frame: &Frame, answer: &Answer, forest: Option<&Forest>) -> Markup {
+    html! {
+        @match answer {
+            Answer::Object(why) => (of_object(frame, why)),
+            Answer::Rule(rule) => (of_rule(rule)),
+        }
+        @if let Some(forest) = forest.filter(|forest| !forest.roots.is_empty()) {
+            section {
+                h2 { "From the source to what uses it" }
+                ul .tree { @for root in &forest.roots { (branch(frame, root)) } }
+                @if !forest.notes.is_empty() {
+                    ol .tree-notes { @for note in &forest.notes { li value=(note.number) { (said(&note.reason, &note.message)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn of_object(frame: &Frame, why: &Why) -> Markup {
+    html! {
+        p .eyebrow { (why.object) }
+        h1 { (why.namespace) "/" (why.name) }
+        @if !why.exists { p .lead { (Shape::Open.with("Not there")) " It is to be made." } }
+        dl .facts {
+            @for made in &why.made_by { (made_by(frame, made)) }
+            @for copied in &why.copied_by {
+                dt { "Copied by" } dd { "rule " (rule_link(frame, &copied.rule)) ": " (copied.current) " of " (copied.copies) " copies in order" }
+            }
+            @if let Some(at) = why.changed_at { dt { "Changed" } dd .num { "at " (write_time(at)) " or before" } }
+            @if let Some(edit) = &why.edit { dt { "Who may edit" } dd { (edit) } }
+            @if let Some(standing) = &why.standing {
+                dt { "State" } dd { (state::restart(standing)) " " (said(&standing.reason, &standing.message)) }
+            }
+        }
+        @if why.edit.is_some() {
+            section {
+                h2 { "When it changes" }
+                @if why.on_change.is_empty() { p { "Nothing restarts: no workload that you may see uses it." } }
+                ul .users { @for user in &why.on_change { (used_by(frame, user)) } }
+            }
+        }
+        @if !why.uses.is_empty() {
+            section {
+                h2 { "Uses" }
+                ul .users {
+                    @for used in &why.uses {
+                        li {
+                            @if !used.exists { (Shape::Bad.with("Not there")) }
+                            @else if used.restarts { (Shape::Good.with("Restarts for it")) }
+                            @else { (Shape::Open.with("Does not restart")) }
+                            " " a href=(frame.object(&used.kind, &why.namespace, &used.name)) { (used.kind) " " (used.name) }
+                            @if let Some(source) = &used.copy_of { " a copy of " (source) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn made_by(frame: &Frame, made: &Made) -> Markup {
+    let (shape, word) = match made.action {
+        Course::Current => (Shape::Good, "In order"),
+        Course::Create => (Shape::Open, "About to be made"),
+        Course::Change => (Shape::UnderWay, "About to be changed"),
+        Course::Remove => (Shape::Leaving, "About to go"),
+        Course::Refuse => (Shape::Blocked, "Refused"),
+        Course::Unknown => (Shape::Unknown, "Not known"),
+        Course::Wait => (Shape::Waiting, "Waiting"),
+    };
+    html! {
+        dt { @if made.digest.is_some() { "Copy of" } @else { "Wanted as a copy of" } }
+        dd {
+            @if let Some(source) = &made.source { (source_link(frame, source)) } @else { "what is not known" }
+            ", by " @if let Some(rule) = &made.rule { "rule " (rule_link(frame, rule)) } @else { "a rule that is gone" }
+        }
+        dt { "State" }
+        dd { (shape.with(word)) @if made.action != Course::Current { " " (said(&made.reason, &made.message)) }
+            @if let Some(at) = made.at { span .num { ", at " (write_time(at)) } } }
+        @if let Some(identity) = &made.identity {
+            dt { "Rights" } dd { "The rule acts as " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
+        }
+        @if let Some(digest) = &made.digest { dt { "Digest" } dd .digest { (digest) } }
+    }
+}
+
+fn of_rule(rule: &RuleWhy) -> Markup {
+    html! {
+        p .eyebrow { "CopyratorRule" }
+        h1 { (rule.rule) }
+        dl .facts {
+            @if let Some(identity) = &rule.identity { dt { "Acts as" } dd { (identity) } }
+            @if let Some(author) = &rule.author { dt { "Written by" } dd { (author) } }
+            @for (name, text) in &rule.conditions { dt { (name) } dd { (text) } }
+            dt { "Copies" }
+            dd { @if rule.copies.is_empty() { "none" } @for (word, number) in &rule.copies { span .count { (number) " " (word) } " " } }
+            @for problem in &rule.problems {
+                dt { "Problem" } dd { (Shape::Bad.with(&problem.reason)) " " (problem.namespace) "/" (problem.name) ": " (problem.message) }
+            }
+        }
+    }
+}
+
+fn used_by(frame: &Frame, user: &User) -> Markup {
+    let (shape, word) =
+        if user.restarts { (Shape::UnderWay, "Restarts") } else { (Shape::Open, "Does not restart") };
+    html! {
+        li {
+            (shape.with(word)) " "
+            @if user.kind == "Pods" { "the pods of ConfigMonitor " (user.namespace) "/" (user.name) }
+            @else { a href=(frame.object(&user.kind, &user.namespace, &user.name)) { (user.kind) " " (user.namespace) "/" (user.name) } }
+            @if !user.restarts { p { (said(&user.reason, &user.message)) } }
+        }
+    }
+}
+
+/// `namespace/name` of a rule.
+fn rule_link(frame: &Frame, rule: &str) -> Markup {
+    let (namespace, name) = rule.split_once('/').unwrap_or_default();
+    html! {
+        // What an annotation declares is a rule without an object of its own.
+        @if name.contains(':') { (rule) } @else { a href=(frame.object("copyratorrule", namespace, name)) { (rule) } }
+    }
+}
+
+/// `Kind namespace/name`.
+fn source_link(frame: &Frame, source: &str) -> Markup {
+    let parts = source.split_once(' ').and_then(|(kind, rest)| Some((kind, rest.split_once('/')?)));
+    html! {
+        @if let Some((kind, (namespace, name))) = parts { a href=(frame.object(kind, namespace, name)) { (source) } } @else { (source) }
+    }
+}
+
+fn branch(frame: &Frame, node: &Node) -> Markup {
+    let name = format!("{} {}/{}", node.kind, node.namespace, node.name);
+    let standing = node.state.as_deref().map(state::of_node);
+    html! {
+        li {
+            @if let Some((shape, _)) = &standing { (shape.mark()) }
+            @if node.kind == "Pods" { (name) } @else { a href=(frame.object(&node.kind, &node.namespace, &node.name)) { (name) } }
+            @if let Some((_, word)) = &standing { span .quiet { " " (word) } }
+            @if let Some(rule) = &node.rule { span .quiet { ", by " (rule) } }
+            @for number in &node.notes { sup { (number) } }
+            @if !node.children.is_empty() { ul { @for child in &node.children { (branch(frame, child)) } } }
+        }
+    }
+}

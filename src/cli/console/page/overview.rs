@@ -1,0 +1,190 @@
+//! Overview: is everything fine, and if not, the worst ten things with the sentence that says what to do.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::{extract::State as Shared, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    frame::{Frame, notes},
+    state::{Shape, of_copy, of_restart, word},
+};
+use crate::{
+    cli::{
+        console::{
+            api::{CopyLine, copy_lines, restart_lines},
+            asked::Asked,
+            look::{Sight, look},
+            problem::Problem,
+            seat::Seat,
+        },
+        standing::{copies::State, restarts::RestartRow},
+    },
+    names::NamespacedName,
+    plan::restart::Concern,
+};
+
+/// How many of the worst things are shown.
+const WORST: usize = 10;
+
+/// `GET /`.
+pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
+    let frame = Frame::of(&seat, &asked).await;
+    let view = shown(&seat, &asked, &frame).await;
+    frame.answer("/", "Overview", view)
+}
+
+async fn shown(seat: &Seat, asked: &Asked, frame: &Frame) -> Result<Markup, Problem> {
+    let sight = look(seat, asked).await?;
+    let (copies, workloads) = (copy_lines(&sight), restart_lines(&sight));
+    Ok(render(frame, &facts(&sight, copies, workloads)))
+}
+
+/// What the view shows.
+pub(super) struct Facts {
+    pub copies: Vec<CopyLine>,
+    pub workloads: Vec<RestartRow>,
+    pub rules: usize,
+    pub monitors: usize,
+    pub namespaces: usize,
+    pub notes: Vec<String>,
+}
+
+fn facts(sight: &Sight, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Facts {
+    let (mut rules, mut monitors, mut namespaces) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for look in &sight.looks {
+        let (world, place) = (&look.survey.world, &look.place);
+        let is_here = |name: &&NamespacedName| place.as_ref().is_none_or(|place| *place == name.namespace);
+        rules.extend(world.rules().keys().filter(is_here).map(ToString::to_string));
+        monitors.extend(world.monitors().keys().filter(is_here).map(ToString::to_string));
+        let all = world.namespaces().keys().filter(|name| place.as_ref().is_none_or(|place| place == *name));
+        namespaces.extend(all.cloned());
+    }
+    // Rules of elsewhere whose copies are here count, too.
+    rules.extend(copies.iter().filter_map(|line| line.rule.clone()));
+    Facts {
+        copies,
+        workloads,
+        rules: rules.len(),
+        monitors: monitors.len(),
+        namespaces: namespaces.len(),
+        notes: sight.notes.clone(),
+    }
+}
+
+/// One thing that is not in order.
+struct Thing {
+    shape: Shape,
+    word: &'static str,
+    title: String,
+    href: String,
+    why: String,
+}
+
+/// The view.
+pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
+    let worrying_copies = facts.copies.iter().filter(|line| line.copy.is_worrying());
+    let worrying_workloads = facts.workloads.iter().filter(|row| row.is_worrying());
+    let mut things: Vec<Thing> = worrying_copies.map(|line| of_copy_line(frame, line)).collect();
+    things.extend(worrying_workloads.map(|row| of_workload(frame, row)));
+    let current = facts.copies.iter().filter(|line| line.copy.state == State::Current).count();
+    let running = facts.workloads.iter().filter(|row| row.state.concern() == Concern::Settled).count();
+    html! {
+        (headline(facts, things.len()))
+        (notes(&facts.notes))
+        @if facts.rules + facts.monitors > 0 {
+            dl .figures {
+                (figure("Copies in order", current, facts.copies.len(), &frame.link("/where", &[])))
+                (figure("Workloads up to date", running, facts.workloads.len(), &frame.link("/restarts", &[])))
+                div { dt { "Rules" } dd { (facts.rules) } }
+                div { dt { "Monitors" } dd { (facts.monitors) } }
+                div { dt { "Namespaces" } dd { (facts.namespaces) } }
+            }
+        }
+        @if !things.is_empty() {
+            h2 { @if things.len() > WORST { "The worst " (WORST) } @else { "What needs somebody" } }
+            ol .things {
+                @for thing in things.iter().take(WORST) {
+                    li {
+                        (thing.shape.with(thing.word))
+                        div {
+                            a href=(thing.href) { (thing.title) }
+                            p { (thing.why) }
+                        }
+                    }
+                }
+            }
+            @if things.len() > WORST { p { a href=(frame.link("/where", &[])) { "All copies, by namespace and rule" } } }
+        }
+    }
+}
+
+fn headline(facts: &Facts, worrying: usize) -> Markup {
+    let under_way = facts
+        .copies
+        .iter()
+        .filter(|line| !line.copy.is_worrying() && line.copy.state != State::Current)
+        .count()
+        + facts.workloads.iter().filter(|row| row.state.concern() == Concern::UnderWay).count();
+    html! {
+        div .headline {
+            @if facts.rules + facts.monitors == 0 {
+                h1 { (Shape::Open.mark()) "Nothing is declared yet" }
+                p .lead { "A rule says which objects belong in which namespaces. Save this, change the names, and look at what it would do: "
+                    code { "copyrator plan -f rule.yaml" } ", or paste it into " a href="/policies" { "Policies" } "." }
+                pre { code { (EXAMPLE) } }
+            } @else if worrying > 0 {
+                h1 { (Shape::Bad.mark()) @if worrying == 1 { "1 thing needs somebody" } @else { (worrying) " things need somebody" } }
+            } @else if under_way > 0 {
+                h1 { (Shape::UnderWay.mark()) "Under way" }
+                p .lead { (under_way) " of the copies and workloads go on by themselves; nothing needs you." }
+            } @else {
+                h1 { (Shape::Good.mark()) "Everything is as declared" }
+            }
+        }
+    }
+}
+
+/// What somebody starts with.
+const EXAMPLE: &str = "apiVersion: copyrator.dev/v1alpha1
+kind: CopyratorRule
+metadata: {name: registry, namespace: platform}
+spec:
+  source: {kind: Secret, names: [registry]}
+  targets:
+  - namespaceSelector: {matchLabels: {team: blue}}";
+
+fn figure(name: &str, part: usize, whole: usize, href: &str) -> Markup {
+    html! { div { dt { a href=(href) { (name) } } dd { (part) span .of { " of " (whole) } } } }
+}
+
+fn of_copy_line(frame: &Frame, line: &CopyLine) -> Thing {
+    let copy = &line.copy;
+    let by = line.rule.as_ref().map(|rule| format!(", by {rule}")).unwrap_or_default();
+    Thing {
+        shape: of_copy(copy.state),
+        word: word(copy.state),
+        title: format!("{} {}/{}{by}", copy.kind, copy.namespace, copy.name),
+        href: frame.object(&copy.kind, &copy.namespace, &copy.name),
+        why: said(&copy.reason, &copy.message),
+    }
+}
+
+fn of_workload(frame: &Frame, row: &RestartRow) -> Thing {
+    let href = match row.kind.as_str() {
+        "Pods" => frame.link("/restarts", &[("namespace", &row.namespace)]),
+        kind => frame.object(kind, &row.namespace, &row.name),
+    };
+    Thing {
+        shape: of_restart(&row.state),
+        word: row.state.as_str(),
+        title: row.place(),
+        href,
+        why: said(&row.reason, &row.message),
+    }
+}
+
+/// A reason with its sentence.
+pub(super) fn said(reason: &str, message: &str) -> String {
+    if message.is_empty() { reason.to_owned() } else { message.to_owned() }
+}

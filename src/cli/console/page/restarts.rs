@@ -1,0 +1,79 @@
+//! Restarts: what runs, waits, soaks, is held or broken, the worst first, until when and why.
+
+use std::sync::Arc;
+
+use axum::{extract::State as Shared, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    frame::{Frame, notes},
+    overview::said,
+    state,
+};
+use crate::{
+    cli::{
+        console::{api, asked::Asked, paged::Page, seat::Seat},
+        standing::restarts::RestartRow,
+        terminal::side_by_side,
+    },
+    marks::write_time,
+    plan::restart::RestartState,
+};
+
+/// `GET /restarts`.
+pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
+    let frame = Frame::of(&seat, &asked).await;
+    let call = api::Call { seat, asked, path: Default::default(), documents: Vec::new() };
+    let view = api::restarts(call).await.map(|page| render(&frame, &page));
+    frame.answer("/restarts", "Restarts", view)
+}
+
+/// The view.
+pub(super) fn render(frame: &Frame, page: &Page<RestartRow>) -> Markup {
+    html! {
+        h1 { "Restarts" }
+        (notes(&page.notes))
+        @if page.items.is_empty() {
+            div .empty {
+                h2 { "No workload is asked to restart" }
+                p { "A monitor names the ConfigMaps and Secrets for which workloads restart: " code { "kind: ConfigMonitor" }
+                    ". The annotation " code { "copyrator.dev/restart" } " on a workload does the same for it alone." }
+            }
+        } @else {
+            div .scroll tabindex="0" role="region" aria-label="Workloads" {
+                table .rows {
+                    thead { tr { th { "State" } th { "Workload" } th { "Why" } th { "Next" } th { "Runs" } th { "By" } } }
+                    tbody { @for row in &page.items { (line(frame, row)) } }
+                }
+            }
+            p .quiet { (page.items.len()) " of " (page.total) " workloads." }
+            @if let Some(next) = &page.next {
+                p { a .more href=(frame.link("/restarts", &[("continue", next)])) { "Next workloads" } }
+            }
+        }
+    }
+}
+
+fn line(frame: &Frame, row: &RestartRow) -> Markup {
+    let (running, wanted) = side_by_side(row.running.as_deref(), row.wanted.as_deref());
+    let annotation = row.by_annotation.then(|| "annotation".to_owned());
+    let by: Vec<String> = row.monitors.iter().cloned().chain(annotation).collect();
+    html! {
+        tr {
+            td data-label="State" { (state::restart(row)) }
+            td data-label="Workload" { (workload(frame, row)) }
+            td data-label="Why" { @if row.state == RestartState::Current { "–" } @else { (said(&row.reason, &row.message)) } }
+            td data-label="Next" .num { @if let Some(at) = row.at { time datetime=(write_time(at)) { (write_time(at)) } } @else { "–" } }
+            td data-label="Runs" .digest { (running) @if running != wanted { " → " (wanted) } }
+            td data-label="By" { (by.join(", ")) }
+        }
+    }
+}
+
+/// A workload, with a link where there is a page of it.
+pub(super) fn workload(frame: &Frame, row: &RestartRow) -> Markup {
+    html! {
+        @if row.kind == "Pods" { (row.place()) }
+        @else { a href=(frame.object(&row.kind, &row.namespace, &row.name)) { (row.place()) } }
+    }
+}

@@ -1,0 +1,200 @@
+//! Where: namespaces by rules, a mark for each rule's copies in a namespace.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use axum::{extract::State as Shared, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    frame::{Frame, notes},
+    overview::said,
+    state::{STATES, of_copy, word},
+};
+use crate::cli::{
+    console::{
+        api::{CopyLine, copy_lines},
+        asked::Asked,
+        look::look,
+        paged::{Page, page},
+        problem::Problem,
+        seat::Seat,
+    },
+    standing::copies::State,
+};
+
+/// How many rules have a column. With more, the table says so, and a filter leads to the others.
+const COLUMNS: usize = 50;
+/// Up to so many rules have their names written from left to right.
+const FEW: usize = 6;
+/// How many marks a page has at most, so that it stays small.
+const CELLS: usize = 1000;
+
+/// `GET /where`.
+pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
+    let frame = Frame::of(&seat, &asked).await;
+    let view = shown(&seat, &asked, &frame).await;
+    frame.answer("/where", "Where", view)
+}
+
+async fn shown(seat: &Seat, asked: &Asked, frame: &Frame) -> Result<Markup, Problem> {
+    let sight = look(seat, asked).await?;
+    let places = sight.looks.iter().flat_map(|look| {
+        let world = &look.survey.world;
+        let named = look.place.clone().map(|place| vec![place]);
+        named.unwrap_or_else(|| world.namespaces().keys().cloned().collect())
+    });
+    let matrix = Matrix::new(copy_lines(&sight), places.map(|place| place.to_string()).collect(), asked);
+    render(frame, asked, matrix, &sight.notes)
+}
+
+/// One rule's copies in one namespace.
+#[derive(Debug)]
+pub(super) struct Cell {
+    /// The worst of them.
+    pub line: CopyLine,
+    pub copies: usize,
+}
+
+/// Namespaces by rules.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    pub rules: Vec<String>,
+    /// How many rules have no column.
+    pub hidden: usize,
+    pub rows: Vec<(String, BTreeMap<String, Cell>)>,
+}
+
+impl Matrix {
+    /// The rows that the request asks for: by a part of the namespace's name, a part of the rule's, and a state.
+    pub(super) fn new(lines: Vec<CopyLine>, mut places: BTreeSet<String>, asked: &Asked) -> Self {
+        let has =
+            |text: &str, part: &Option<String>| part.as_ref().is_none_or(|part| text.contains(part.as_str()));
+        let mut cells: BTreeMap<String, BTreeMap<String, Cell>> = BTreeMap::new();
+        let mut rules = BTreeSet::new();
+        for line in lines {
+            let rule = line.rule.clone().unwrap_or_else(|| "no rule".to_owned());
+            let is_asked =
+                asked.state.as_ref().is_none_or(|state| state.eq_ignore_ascii_case(word(line.copy.state)));
+            if !has(&rule, &asked.rule) || !is_asked {
+                continue;
+            }
+            rules.insert(rule.clone());
+            places.insert(line.copy.namespace.clone());
+            let row = cells.entry(line.copy.namespace.clone()).or_default();
+            match row.get_mut(&rule) {
+                Some(cell) => {
+                    cell.copies += 1;
+                    if line.copy.state < cell.line.copy.state {
+                        cell.line = line;
+                    }
+                }
+                None => {
+                    row.insert(rule, Cell { line, copies: 1 });
+                }
+            }
+        }
+        let hidden = rules.len().saturating_sub(COLUMNS);
+        let is_shown = |place: &String| {
+            has(place, &asked.namespace) && (asked.state.is_none() || cells.contains_key(place))
+        };
+        places.retain(is_shown);
+        let rows = places.into_iter().map(|place| {
+            let row = cells.remove(&place).unwrap_or_default();
+            (place, row)
+        });
+        Self { rows: rows.collect(), rules: rules.into_iter().take(COLUMNS).collect(), hidden }
+    }
+
+    fn worst(row: &BTreeMap<String, Cell>) -> State {
+        row.values().map(|cell| cell.line.copy.state).min().unwrap_or(State::Current)
+    }
+}
+
+/// The view.
+pub(super) fn render(
+    frame: &Frame,
+    asked: &Asked,
+    matrix: Matrix,
+    said_first: &[String],
+) -> Result<Markup, Problem> {
+    let Matrix { rules, hidden, rows } = matrix;
+    let limit = (CELLS / rules.len().max(1)).clamp(10, asked.limit);
+    let asked_rows = Asked { limit, ..asked.clone() };
+    // The namespaces with trouble first.
+    let key = |(place, row): &(String, BTreeMap<String, Cell>)| {
+        let is_calm = Matrix::worst(row) > State::Outdated;
+        vec![usize::from(is_calm).to_string(), place.clone()]
+    };
+    let Page { items, total, next, .. } = page(rows, key, &asked_rows, Vec::new())?;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let filters =
+        [("namespace", text(&asked.namespace)), ("rule", text(&asked.rule)), ("state", text(&asked.state))];
+    Ok(html! {
+        h1 { "Where" }
+        (notes(said_first))
+        form .filters method="get" action="/where" role="search" {
+            (frame.kept())
+            label { "Namespace" input name="namespace" value=(filters[0].1) placeholder="part of its name" spellcheck="false"; }
+            label { "Rule" input name="rule" value=(filters[1].1) placeholder="part of its name" spellcheck="false"; }
+            label { "State"
+                select name="state" {
+                    option value="" { "any" }
+                    @for state in STATES { option selected[filters[2].1.eq_ignore_ascii_case(word(state))] { (word(state)) } }
+                }
+            }
+            button { "Filter" }
+        }
+        @if items.is_empty() || rules.is_empty() {
+            div .empty {
+                h2 { "Nothing is copied here" }
+                p { "No copy of yours has these names and this state. " a href=(frame.link("/where", &[])) { "Show all" }
+                    ", or ask of one namespace why: " code { "copyrator why-not NAMESPACE" } "." }
+            }
+        } @else {
+            p .legend { @for state in STATES { (of_copy(state).with(word(state))) " " } }
+            div .scroll tabindex="0" role="region" aria-label="Namespaces by rules" {
+                table .matrix .few[rules.len() <= FEW] {
+                    thead {
+                        tr {
+                            th scope="col" { "Namespace" }
+                            @for rule in &rules {
+                                @let (of, name) = rule.split_once('/').unwrap_or(("", rule));
+                                th scope="col" .rule { span { (name) @if !of.is_empty() { " " small { (of) } } } }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for (place, row) in &items {
+                            tr {
+                                th scope="row" { (place) }
+                                @for rule in &rules { td { @if let Some(cell) = row.get(rule) { (mark(frame, cell)) } } }
+                            }
+                        }
+                    }
+                }
+            }
+            p .quiet { (items.len()) " of " (total) " namespaces"
+                @if hidden > 0 { ", " (rules.len()) " of " (rules.len() + hidden) " rules: name one above to see it" } "." }
+            @if let Some(next) = &next {
+                @let mut query: Vec<(&str, &str)> = filters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                @let () = query.push(("continue", next));
+                p { a .more href=(frame.link("/where", &query)) { "Next namespaces" } }
+            }
+        }
+    })
+}
+
+fn mark(frame: &Frame, cell: &Cell) -> Markup {
+    let copy = &cell.line.copy;
+    let more = if cell.copies > 1 { format!(" and {} more", cell.copies - 1) } else { String::new() };
+    let why = if copy.state == State::Current {
+        String::new()
+    } else {
+        format!(": {}", said(&copy.reason, &copy.message))
+    };
+    let title = format!("{}: {} {}{more}{why}", word(copy.state), copy.kind, copy.name);
+    html! { a href=(frame.object(&copy.kind, &copy.namespace, &copy.name)) title=(title) { (of_copy(copy.state).mark()) } }
+}

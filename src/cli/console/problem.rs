@@ -1,0 +1,107 @@
+//! What went wrong, as a Kubernetes `Status`: the form that every client of an API server knows.
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use kube::core::Status;
+use serde_json::{Value, json};
+
+use crate::cli::terminal::with_causes;
+
+/// A failed request: the API server's own `Status`, or one of ours in the same form.
+#[derive(Debug)]
+pub(super) struct Problem {
+    code: StatusCode,
+    body: Value,
+}
+
+impl Problem {
+    /// A problem with this status code and these words.
+    pub(super) fn new(code: StatusCode, message: impl Into<String>) -> Self {
+        let reason = match code {
+            StatusCode::BAD_REQUEST => "BadRequest",
+            StatusCode::UNAUTHORIZED => "Unauthorized",
+            StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::NOT_FOUND => "NotFound",
+            StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+            StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
+            StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+            StatusCode::GATEWAY_TIMEOUT => "Timeout",
+            StatusCode::BAD_GATEWAY => "ServiceUnavailable",
+            _ => "InternalError",
+        };
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message.into(), "reason": reason, "code": code.as_u16(),
+        });
+        Self { code, body }
+    }
+
+    /// The API server's answer, as it is.
+    pub(super) fn answered(status: &Status) -> Self {
+        let code = StatusCode::from_u16(status.code).ok().filter(|code| code.as_u16() >= 400);
+        let mut body = serde_json::to_value(status).unwrap_or_default();
+        body["kind"] = "Status".into();
+        body["apiVersion"] = "v1".into();
+        Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
+    }
+
+    /// An error with its causes. If one of them is an answer of the API server, its status code is used.
+    pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        let mut code = StatusCode::BAD_GATEWAY;
+        while let Some(inner) = cause {
+            if let Some(kube::Error::Api(status)) = inner.downcast_ref::<kube::Error>() {
+                code = StatusCode::from_u16(status.code).unwrap_or(code);
+            }
+            cause = inner.source();
+        }
+        Self::new(code, with_causes(error))
+    }
+
+    /// The status code.
+    pub(super) fn code(&self) -> StatusCode {
+        self.code
+    }
+
+    /// The words.
+    pub(super) fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body.to_string()));
+        *response.status_mut() = self.code;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.code == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.code == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_servers_refusal_comes_through_as_it_is() {
+        let said = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
+            "message": "nodes is forbidden: User \"alice\" cannot list resource \"nodes\"", "details": { "kind": "nodes" } });
+        let status: Status = serde_json::from_value(said.clone()).unwrap();
+        let problem = Problem::answered(&status);
+        assert_eq!((problem.code(), &problem.body["message"]), (StatusCode::FORBIDDEN, &said["message"]));
+        assert_eq!(problem.body["details"]["kind"], "nodes");
+        let outer = kube::Error::Api(status.boxed());
+        assert_eq!(Problem::of(&outer).code(), StatusCode::FORBIDDEN);
+    }
+}

@@ -1,0 +1,27 @@
+//! `GET whoami`: whom the API server takes the caller for.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{problem::Problem, seat::Seat};
+use crate::access::CallerAuthorizer;
+
+/// The caller, as the API server has it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WhoAmI {
+    pub user: String,
+    pub groups: Vec<String>,
+    /// The cluster in words: the kubeconfig's context.
+    pub cluster: String,
+}
+
+/// Asks the API server.
+///
+/// # Errors
+/// It did not say.
+pub(super) async fn whoami(seat: &Seat) -> Result<WhoAmI, Problem> {
+    let caller = CallerAuthorizer::new(seat.client.clone()).await.map_err(|error| Problem::of(&error))?;
+    let subject = caller.caller();
+    Ok(WhoAmI { user: subject.user.clone(), groups: subject.groups.clone(), cluster: seat.cluster.clone() })
+}

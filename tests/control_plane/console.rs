@@ -1,0 +1,186 @@
+//! `copyrator console`: nodes, namespaces, Deployments and Services over HTTP, with the rights of the caller and no others.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{config_map, deployment, ours, secret};
+use crate::bed::{Story, peaceful};
+use crate::plan::account;
+
+/// A value that must be in no answer.
+const CANARY: &str = "canary-8f1b7c";
+
+/// A console that runs, as admin or as somebody else.
+struct Run {
+    child: Child,
+    host: String,
+    bearer: String,
+}
+
+impl Run {
+    fn start(story: &Story<'_>, who: Option<&Path>, arguments: &[&str]) -> Run {
+        let mut command = story.bed.testbed.copyrator(&["console"]);
+        command.args(arguments).stdout(Stdio::piped());
+        if let Some(kubeconfig) = who {
+            command.env("KUBECONFIG", kubeconfig);
+        }
+        let mut child = command.spawn().expect("it runs");
+        let said = BufReader::new(child.stdout.take().expect("a pipe")).lines().take(3);
+        let said: Vec<String> = said.map(|line| line.expect("a line")).collect();
+        let word = |name: &str| {
+            let line = said.iter().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_else(|| panic!("no {name} in {said:?}")).trim().to_owned()
+        };
+        let api = word("api");
+        let host =
+            api.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1")).expect("an address");
+        Run { child, host: host.to_owned(), bearer: word("token") }
+    }
+
+    /// The status code and the body, as curl gets them.
+    fn get(&self, path: &str) -> (u16, String) {
+        let port = self.host.rsplit(':').next().expect("a port");
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
+        let (host, bearer) = (&self.host, &self.bearer);
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        (code, body.to_owned())
+    }
+
+    fn api(&self, path: &str) -> (u16, Value) {
+        let (code, body) = self.get(&format!("/api/v1{path}"));
+        (code, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: no JSON: {body}")))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .collect()
+}
+
+#[test]
+fn a_console_shows_what_its_caller_may_see_and_no_value_of_a_secret() {
+    let story = Story::new(peaceful(), "console");
+    let (home, other) = (&story.home, story.bystander("other"));
+    story.admin().create(&secret(home, "registry", [("password", CANARY)])).ok();
+    story.admin().create(&config_map(&other, "app", [("k", "1")])).ok();
+    for (place, kind, name, target) in
+        [(home, "Secret", "registry", &other), (&other, "ConfigMap", "app", home)]
+    {
+        let spec = json!({ "source": { "kind": kind, "names": [name] }, "targets": [{ "names": [target] }] });
+        story.admin().create(&ours("CopyratorRule", place, name, spec)).ok();
+    }
+    for place in [home, &other] {
+        let mut web = deployment(place, "web", json!({}));
+        web["spec"]["replicas"] = json!(0);
+        story.admin().create(&web).ok();
+        let port = json!({ "selector": { "app": "web" }, "ports": [{ "port": 80 }] });
+        let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "namespace": place, "name": "web" }, "spec": port });
+        story.admin().create(&service).ok();
+    }
+    story.until("Secret", &other, "registry", [("password", CANARY)]);
+    story.until("ConfigMap", home, "app", [("k", "1")]);
+
+    let admin = Run::start(&story, None, &[]);
+    // Here nodes are objects without a kubelet, if there are any.
+    assert_eq!(admin.api("/nodes").0, 200);
+    let (_, namespaces) = admin.api("/namespaces");
+    assert!(names(&namespaces).contains(&home.as_str()) && names(&namespaces).contains(&other.as_str()));
+    for plural in ["deployments", "services"] {
+        let (code, list) = admin.api(&format!("/namespaces/{other}/{plural}"));
+        assert_eq!((code, names(&list)), (200, vec!["web"]), "{list}");
+    }
+    let (_, copies) = admin.api(&format!("/copies?namespace={other}"));
+    assert_eq!(copies["items"][0]["rule"], json!(format!("{home}/registry")), "{copies}");
+    assert_eq!(copies["items"][0]["state"], "Current", "{copies}");
+
+    let tenant = tenant(&story);
+    let tenant = Run::start(&story, Some(&tenant), &["--namespaces", home]);
+    only_its_own_namespace_is_there(&tenant, home, &other);
+    for run in [&admin, &tenant] {
+        no_byte_is_of_a_secret(run, home);
+    }
+}
+
+/// Somebody with the role `edit` in the story's home, and nothing else.
+fn tenant(story: &Story<'_>) -> std::path::PathBuf {
+    let kubeconfig = account(story, "tenant", json!([]));
+    let subject = json!({ "kind": "ServiceAccount", "namespace": story.home, "name": "tenant" });
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({ "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",
+        "metadata": { "namespace": story.home, "name": "tenant" },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "edit" }, "subjects": [subject] });
+    story.admin().create(&binding).ok();
+    kubeconfig
+}
+
+fn only_its_own_namespace_is_there(tenant: &Run, home: &str, other: &str) {
+    let (code, list) = tenant.api(&format!("/namespaces/{home}/deployments"));
+    assert_eq!((code, names(&list)), (200, vec!["web"]), "{list}");
+    let elsewhere = format!("/namespaces/{other}/deployments");
+    for (path, what) in [
+        ("/nodes", "nodes is forbidden"),
+        ("/namespaces", "namespaces is forbidden"),
+        (&elsewhere, "deployments.apps is forbidden"),
+    ] {
+        let (code, said) = tenant.api(path);
+        let message = said["message"].as_str().unwrap_or_default();
+        assert_eq!(
+            (code, &said["kind"], &said["reason"]),
+            (403, &json!("Status"), &json!("Forbidden")),
+            "{said}"
+        );
+        assert!(message.starts_with(what), "the API server's words: {said}");
+    }
+    let (code, copies) = tenant.api("/copies");
+    assert_eq!((code, &copies["items"][0]["name"]), (200, &json!("app")), "{copies}");
+    let mut places = copies["items"].as_array().into_iter().flatten().map(|copy| &copy["namespace"]);
+    assert!(places.all(|place| place == home), "{copies}");
+    for path in ["/restarts", "/rules"] {
+        let (code, rows) = tenant.api(path);
+        let mut places = rows["items"].as_array().into_iter().flatten().map(|row| &row["namespace"]);
+        assert!(code == 200 && places.all(|place| place == home), "{path}: {rows}");
+    }
+    let (code, page) = tenant.get("/where");
+    assert!(code == 200 && page.contains(home), "{page}");
+    assert!(!page.contains(&format!("<th scope=\"row\">{other}</th>")), "{page}");
+}
+
+/// Every path of the API that is read, and every view.
+fn no_byte_is_of_a_secret(run: &Run, home: &str) {
+    let (_, document) = run.api("/openapi.json");
+    let paths =
+        document["paths"].as_object().expect("paths").iter().filter(|(_, verbs)| verbs["get"].is_object());
+    let real = |path: &str| {
+        path.replace("{kind}", "secret").replace("{namespace}", home).replace("{name}", "registry")
+    };
+    let views = ["/", "/where", "/restarts", "/policies"].map(str::to_owned);
+    let object = format!("/object/secret/{home}/registry");
+    let encoded = "Y2FuYXJ5LThmMWI3Yw";
+    for path in paths.map(|(path, _)| real(path)).chain(views).chain([object]) {
+        let (code, body) = run.get(&path);
+        assert!(code < 500, "{path}: {code} {body}");
+        assert!(!body.contains(CANARY) && !body.contains(encoded), "{path} tells a Secret's value");
+    }
+}
