@@ -113,13 +113,14 @@ fn put(world: &mut World, mut object: Value) {
     let _: bool = match kind.as_str() {
         "Namespace" => serde_json::from_value::<Namespace>(object).unwrap().put(world, now()),
         "ConfigMap" | "Secret" => {
-            let of_kind = if kind == "Secret" { Kind::Secret } else { Kind::ConfigMap };
+            let is_secret = kind == "Secret";
+            let of_kind = if is_secret { Kind::Secret } else { Kind::ConfigMap };
             let key = world.key().cloned().unwrap();
             let print = decode(of_kind, &object.to_string()).unwrap().fingerprint(&key);
             world.assume_fingerprint(&ObjectKey::new(of_kind, namespace, name), print);
-            match of_kind {
-                Kind::Secret => serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, now()),
-                _ => serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(world, now()),
+            match is_secret {
+                true => serde_json::from_value::<Slim<Secret>>(object).unwrap().put(world, now()),
+                false => serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(world, now()),
             }
         }
         "Deployment" => serde_json::from_value::<Workload<Deployment>>(object).unwrap().put(world, now()),

@@ -190,10 +190,18 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
     bed.admin.create(&quota).ok();
     let after = until_same(&story, "ResourceQuota", "app", &target);
     assert_ne!(uid(&after), uid(&before));
-    // The status is another way to the metadata.
-    let unmark = json!({ "metadata": { "labels": { "copyrator.dev/rule": null } }, "status": {} });
-    let answer = bed.bob.merge_status("ResourceQuota", &target, "app", &unmark);
-    assert!(answer.code >= 400, "{}", answer.body);
+    // The status is another way to the metadata. RBAC lets bob write it, and the policy refuses him.
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "quota-statuses" },
+        "rules": [{ "apiGroups": [""], "resources": ["resourcequotas/status"], "verbs": ["get", "patch"] }],
+    });
+    bed.admin.create(&role).ok();
+    bed.admin.create(&binding(&target, "bob", "quota-statuses")).ok();
+    let unmark = json!({ "metadata": { "labels": { "copyrator.dev/rule": null } } });
+    eventually("the policy refuses the unmarking by the status", || {
+        let refusal = bed.bob.merge_status("ResourceQuota", &target, "app", &unmark).refused();
+        if refusal.contains("override") { Ok(()) } else { Err(refusal) }
+    });
 }
 
 fn an_object_in_the_way_is_overwritten(bed: &Bed) {

@@ -20,7 +20,7 @@ pub(super) struct Template {
 
 /// What a write expects to find.
 pub(super) enum Expected<'a> {
-    /// That there is no such object.
+    /// The object does not exist.
     Nothing,
     /// The object in this version, by namespace.
     These(&'a BTreeMap<String, Version>),

@@ -1,6 +1,8 @@
 //! What the API server calls the kinds that our own kinds speak of: the only place where group, version and
 //! plural of each are written.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::{
     Resource,
     api::{
@@ -76,6 +78,11 @@ impl CopyKind {
             | Self::PodDisruptionBudget
             | Self::ServiceAccount => None,
         }
+    }
+
+    /// The kinds that are copied where the chart grants these, in order: ConfigMaps and Secrets always are.
+    pub fn copied(granted: &BTreeSet<Self>) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.data().is_some() || granted.contains(kind))
     }
 
     /// Its names in the API.

@@ -36,6 +36,6 @@ impl Settings {
 
     /// The kinds that are copied, in order.
     pub fn copied_kinds(&self) -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(|kind| self.copies(*kind))
+        Kind::copied(&self.copy_kinds)
     }
 }

@@ -1,3 +1,5 @@
+//! Which kinds rules copy beside ConfigMaps and Secrets, by a flag of commands and of `serve`.
+
 use std::collections::BTreeSet;
 
 use super::{UsageError, non_empty};
@@ -19,7 +21,7 @@ impl CopyKinds {
         for word in non_empty(self.copy_kinds) {
             let Some(kind) = Kind::named(word.trim()) else {
                 let known = Kind::ALL.map(|kind| kind.to_string()).join(", ");
-                let message = format!("{word:?} is no kind that is copied: {known}");
+                let message = format!("rules cannot copy the kind {word:?}; name some of {known}");
                 return Err(UsageError::Value { flag: "copy-kinds", message });
             };
             kinds.extend(Some(kind).filter(|kind| kind.data().is_none()));

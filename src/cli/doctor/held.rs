@@ -53,13 +53,12 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         },
         named.join(", "),
     );
-    let copied =
-        Kind::ALL.into_iter().filter(|kind| kind.data().is_some() || install.copy_kinds().contains(kind));
-    let fix = let_go(copied, None, &held.definition.uid);
+    let fix = let_go(Kind::copied(&install.copy_kinds()), None, &held.definition.uid);
     found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {RULES}"), what, fix);
 }
 
-/// Counts the copies, of these kinds beside ConfigMaps and Secrets; `None` without a definition of rules, which is another finding.
+/// Counts the copies, of these kinds beside ConfigMaps and Secrets; `None` without a definition of rules, which is
+/// another finding.
 pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Option<HeldCopies>> {
     let named = || format!("customresourcedefinitions.apiextensions.k8s.io/{RULES}");
     let definition =
@@ -77,7 +76,7 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
     let there: BTreeSet<NamespacedName> = rules.iter().map(name).collect();
     let mut rules = BTreeMap::new();
     let (there, copies) = (&there, &mut rules);
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.data().is_some() || copy_kinds.contains(kind)) {
+    for kind in Kind::copied(copy_kinds) {
         match kind {
             Kind::ConfigMap => count::<ConfigMap>(client, &definition, there, copies).await?,
             Kind::Secret => count::<Secret>(client, &definition, there, copies).await?,

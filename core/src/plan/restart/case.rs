@@ -84,7 +84,7 @@ impl<'w> Case<'w> {
 }
 
 impl Case<'_> {
-    /// Why nobody restarts it, no matter who asks.
+    /// Why the reconciler does not restart it, even if a monitor or an annotation asks for that.
     pub(super) fn stopped(&self) -> Option<RestartState> {
         if self.facts.rollout == Rollout::Paused {
             return Some(RestartState::Paused);
@@ -118,7 +118,7 @@ impl Case<'_> {
         staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
     }
 
-    /// A rollout of ours is remembered to fail.
+    /// Whether a rollout that the reconciler began is remembered as failed.
     pub(super) fn is_known_to_fail(&self) -> bool {
         matches!(soak::remembered(self.world, self.key, self.facts), Some(RestartResult::Failed(_)))
     }

@@ -15,7 +15,7 @@ use crate::{
 /// Whether a workload is to be restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// It runs the current content, or nobody restarts it.
+    /// The workload runs the current content, or the reconciler does not restart it.
     No,
     /// Its content is not known yet.
     Unknown,
