@@ -14,13 +14,17 @@ use crate::model::Definition;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The definitions that must be there for any deletion.
-pub(crate) const DEFINITIONS: [&str; 3] =
-    ["copyratorrules.copyrator.dev", "configmonitors.copyrator.dev", "configpolicies.copyrator.dev"];
+pub(crate) const DEFINITIONS: [&str; 4] = [
+    "copyratorrules.copyrator.dev",
+    "configmonitors.copyrator.dev",
+    "configpolicies.copyrator.dev",
+    "copyratortemplates.copyrator.dev",
+];
 
 /// The CustomResourceDefinition of rules.
 pub(crate) const RULES: &str = DEFINITIONS[0];
 
-/// The kinds that must be there, in the plural, where policies are not served.
+/// The kinds that must be there, in the plural, where policies and templates are not served.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
 
 /// The published API resources follow the definitions with this delay.

@@ -141,8 +141,8 @@ mod tests {
     fn a_kind_that_is_not_served_is_named_and_the_list_is_short() {
         let ours = crds::manifests();
         let lacking = lacking(&ours, &json!({}));
-        assert_eq!(lacking.len(), 6, "{lacking:?}");
+        assert_eq!(lacking.len(), 8, "{lacking:?}");
         let told = told(&lacking).unwrap();
-        assert!(told.contains("CopyratorRule.spec, ") && told.contains(" and 2 more: "), "{told}");
+        assert!(told.contains("CopyratorRule.spec, ") && told.contains(" and 4 more: "), "{told}");
     }
 }

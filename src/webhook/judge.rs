@@ -150,7 +150,14 @@ fn decide<'s, E: From<DecodeError>>(
 }
 
 fn known_kind(review: &Review<'_>) -> &'static str {
-    const KNOWN: [&str; 6] =
-        ["ConfigMap", "Secret", "Namespace", "CopyratorRule", "ConfigMonitor", "ConfigPolicy"];
+    const KNOWN: [&str; 7] = [
+        "ConfigMap",
+        "Secret",
+        "Namespace",
+        "CopyratorRule",
+        "ConfigMonitor",
+        "ConfigPolicy",
+        "CopyratorTemplate",
+    ];
     KNOWN.into_iter().find(|known| *known == review.kind.kind).unwrap_or("other")
 }

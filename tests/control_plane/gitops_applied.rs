@@ -75,7 +75,7 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     let bed = private("gitops-applied");
     bed.helm(&["uninstall", RELEASE, "--namespace", NAMESPACE]);
     // The chart keeps its definitions, and Helm its name on them.
-    for plural in ["copyratorrules", "configmonitors", "configpolicies"] {
+    for plural in ["copyratorrules", "configmonitors", "configpolicies", "copyratortemplates"] {
         bed.admin.delete("CustomResourceDefinition", "", &format!("{plural}.copyrator.dev")).ok();
     }
     eventually("the definitions are gone", || {

@@ -71,7 +71,7 @@ fn deleting_the_crds_removes_no_copy() {
     bed.admin.create(&rule).ok();
     let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
-    for plural in ["copyratorrules", "configmonitors", "configpolicies"] {
+    for plural in ["copyratorrules", "configmonitors", "configpolicies", "copyratortemplates"] {
         bed.admin.delete("CustomResourceDefinition", "", &format!("{plural}.copyrator.dev")).ok();
     }
     until_none(&bed, "CustomResourceDefinition");

@@ -3,8 +3,8 @@
 use std::fs;
 
 use copyrator::{
-    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate, Problem},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unserved},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -48,6 +48,11 @@ pub(crate) fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
         "CopyratorRule" => CompiledRule::compile(&read::<CopyratorRule>(at, object).spec).map(drop),
         "ConfigMonitor" => CompiledMonitor::compile(&read::<ConfigMonitor>(at, object).spec).map(drop),
         "ConfigPolicy" => CompiledPolicy::compile(&read::<ConfigPolicy>(at, object).spec).map(drop),
+        "CopyratorTemplate" => {
+            let template = CompiledTemplate::compile(&read::<CopyratorTemplate>(at, object).spec)?;
+            let unserved = unserved(&template);
+            if unserved.is_empty() { Ok(()) } else { Err(unserved) }
+        }
         _ => Ok(()),
     }
 }
@@ -94,7 +99,7 @@ fn definition(text: &str) -> Option<Value> {
     is_one.then(|| documents("a definition", text).remove(0))
 }
 
-/// What a reader pastes from the pages about the three kinds works too.
+/// What a reader pastes from the pages about the kinds works too.
 #[test]
 fn every_object_on_the_pages_about_kinds_is_understood() {
     for page in ["README.md", "docs/copying.md", "docs/restarting.md", "docs/policies.md"] {

@@ -88,6 +88,79 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
     assert!(warnings[0].contains("spec.serviceAccountName"), "{warnings:?}");
 }
 
+/// Who writes a template needs what it takes to write its objects, as for a rule.
+#[tokio::test]
+async fn nobody_gets_through_a_template_what_he_could_not_do_himself() {
+    let app = Cluster::new().app();
+    app.send("/validate/own-kinds", "template-create").await.allowed();
+    let mut asked = app.table.asked.lock().unwrap().clone();
+    asked.sort();
+    assert_eq!(
+        asked,
+        ["create", "delete", "patch"]
+            .map(|verb| ["configmaps", "resourcequotas"].map(|resource| format!("alice {verb} {resource}  ")))
+            .concat()
+    );
+
+    let app = Cluster::new().refuse("delete resourcequotas").app();
+    let message = app.send("/validate/own-kinds", "template-create").await.refused(403, "Forbidden");
+    let begin = "user \"alice\" may not delete resourcequotas in all namespaces; to allow it: kubectl create clusterrole ";
+    assert!(message.contains(begin), "{message}");
+    let mut update = recorded("template-create");
+    let request = &mut update["request"];
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = request["object"].clone();
+    app.send_value("/validate/own-kinds", &update).await.allowed();
+    update["request"]["object"]["spec"]["suspend"] = json!(true);
+    app.send_value("/validate/own-kinds", &update).await.allowed();
+    update["request"]["object"]["spec"]["conflictPolicy"] = json!("Overwrite");
+    app.send_value("/validate/own-kinds", &update).await.refused(403, "Forbidden");
+
+    let mut account = recorded("template-create");
+    account["request"]["object"]["spec"]["serviceAccountName"] = json!("stamper");
+    let warnings = app.send_value("/validate/own-kinds", &account).await.warnings();
+    assert_eq!(
+        warnings,
+        [
+            "copyrator: inert until serviceaccount platform/stamper may delete resourcequotas in all namespaces"
+        ]
+    );
+    let app = Cluster::new().refuse("impersonate serviceaccounts").app();
+    let message = app.send_value("/validate/own-kinds", &account).await.refused(403, "Forbidden");
+    assert!(message.contains("may not impersonate serviceaccounts \"stamper\""), "{message}");
+}
+
+/// What the operator does not act on yet is no template that does nothing.
+#[tokio::test]
+async fn a_template_with_what_is_not_served_yet_is_refused() {
+    let app = Cluster::new().app();
+    let mut review = recorded("template-create");
+    let spec = &mut review["request"]["object"]["spec"];
+    spec["objects"][0]["template"]["kind"] = json!("Secret");
+    let mut other = json!({"objects": {"apiVersion": "web.example.com/v1", "kind": "NginxServer"}});
+    std::mem::swap(&mut spec["forEach"], &mut other);
+    spec["writeStatus"] = json!({"name": "${quota.metadata.name}"});
+    let message = app.send_value("/validate/own-kinds", &review).await.refused(422, "Invalid");
+    for part in [
+        "CopyratorTemplate starter is not valid: spec.forEach.objects: is not served yet",
+        "spec.writeStatus: is not served yet",
+        "spec.objects[quota].template.kind: Secret of v1 is not served yet",
+    ] {
+        assert!(message.contains(part), "{part}\nin {message}");
+    }
+    // A stored one can still be suspended.
+    let request = &mut review["request"];
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = request["object"].clone();
+    request["object"]["spec"]["suspend"] = json!(true);
+    app.send_value("/validate/own-kinds", &review).await.allowed();
+
+    let mut unknown = recorded("template-create");
+    unknown["request"]["object"]["spec"]["objects"][1]["templat"] = json!("x");
+    let message = app.send_value("/validate/own-kinds", &unknown).await.refused(422, "Invalid");
+    assert!(message.contains("spec.objects[1].templat: is not a field of this kind"), "{message}");
+}
+
 #[tokio::test]
 async fn a_canary_shows_that_calls_arrive() {
     let app = Cluster::new().app();
@@ -111,7 +184,10 @@ async fn no_namespace_has_all_the_questions_asked() {
         "source": {"kind": "Secret", "names": names("s"), "namespaces": names("n")}, "targets": [{"names": names("t")}],
     });
     let refusal = app.send_value("/validate/own-kinds", &wide).await.refused(403, "Forbidden");
-    assert!(refusal.contains("takes 4096 questions") && refusal.contains("write several rules"), "{refusal}");
+    assert!(
+        refusal.contains("takes 4096 questions") && refusal.contains("write several objects"),
+        "{refusal}"
+    );
     let asked = app.table.asked.lock().unwrap().len();
     assert!(asked < 200, "{asked} questions for one review");
 

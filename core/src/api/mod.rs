@@ -32,7 +32,8 @@ pub use rule::{
 };
 pub use span::{Span, SpanError};
 pub use template::{
-    CopyratorTemplate, CopyratorTemplateSpec, ForEach, InstanceSpec, Recreate, TemplateObject,
+    CopyratorTemplate, CopyratorTemplateSpec, CopyratorTemplateStatus, ForEach, InstanceSpec, Recreate,
+    TemplateObject,
 };
 
 /// The API group of every kind of ours.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ConflictPolicy, DeletionPolicy, Span, TargetTerm, schema::any_object};
+use super::{
+    ConflictPolicy, CopyratorRuleStatus, DeletionPolicy, Problem, Span, TargetTerm, schema::any_object,
+};
 
 /// Objects that are rendered from text with expressions: once for each of some namespaces, or for each of
 /// some objects.
@@ -20,9 +22,26 @@ use super::{ConflictPolicy, DeletionPolicy, Span, TargetTerm, schema::any_object
     shortname = "copyt",
     category = "copyrator",
     namespaced,
+    status = "CopyratorTemplateStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Declares objects that exist for each of some namespaces, or for each of some objects."
+    doc = "Declares objects that exist for each of some namespaces, or for each of some objects.",
+    printcolumn(name = "Instances", type_ = "integer", json_path = ".status.instances"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),
+    printcolumn(name = "Leaving", type_ = "integer", json_path = ".status.leaving"),
+    printcolumn(name = "Problems", type_ = "integer", json_path = ".status.problemCount"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CopyratorTemplateSpec {
@@ -126,4 +145,115 @@ pub enum Recreate {
     #[default]
     Never,
     OnImmutable,
+}
+
+/// What the operator observed and did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyratorTemplateStatus {
+    /// The generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The generation that the template's identity was allowed to declare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_generation: Option<i64>,
+    /// The operator's signature on `authorizedGeneration`, which counts for nothing without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_proof: Option<String>,
+    /// When the identity was found to be allowed. The operator checks rights to write once for each version
+    /// of the spec, and again where a named namespace is created anew; it keeps checking those of a
+    /// `serviceAccountName`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorized_time: Option<Time>,
+    /// The user or ServiceAccount whose rights the template acts with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// How many namespaces or objects the template is rendered for.
+    #[serde(default)]
+    pub instances: i64,
+    /// How many rendered objects should exist.
+    #[serde(default)]
+    pub desired: i64,
+    /// How many of them exist with the right content.
+    #[serde(default)]
+    pub current: i64,
+    /// How many rendered objects are no longer wanted, and will be deleted when their grace is over.
+    #[serde(default)]
+    pub leaving: i64,
+    /// How many problems there are.
+    #[serde(default)]
+    pub problem_count: i64,
+    /// The worst problems, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub problems: Vec<Problem>,
+    /// Ready, Authorized, Degraded, Reconciling, Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub conditions: Vec<Condition>,
+}
+
+/// The instances of a template are to it what the sources are to a rule.
+impl From<CopyratorTemplateStatus> for CopyratorRuleStatus {
+    fn from(status: CopyratorTemplateStatus) -> Self {
+        Self {
+            observed_generation: status.observed_generation,
+            authorized_generation: status.authorized_generation,
+            authorized_proof: status.authorized_proof,
+            authorized_time: status.authorized_time,
+            identity: status.identity,
+            sources: status.instances,
+            desired: status.desired,
+            current: status.current,
+            leaving: status.leaving,
+            problem_count: status.problem_count,
+            problems: status.problems,
+            conditions: status.conditions,
+        }
+    }
+}
+
+impl From<CopyratorRuleStatus> for CopyratorTemplateStatus {
+    fn from(status: CopyratorRuleStatus) -> Self {
+        Self {
+            observed_generation: status.observed_generation,
+            authorized_generation: status.authorized_generation,
+            authorized_proof: status.authorized_proof,
+            authorized_time: status.authorized_time,
+            identity: status.identity,
+            instances: status.sources,
+            desired: status.desired,
+            current: status.current,
+            leaving: status.leaving,
+            problem_count: status.problem_count,
+            problems: status.problems,
+            conditions: status.conditions,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every field has a value of its own, so that none is lost or mistaken for another.
+    #[test]
+    fn a_status_is_the_same_after_it_was_that_of_a_rule() {
+        let written = serde_json::json!({
+            "observedGeneration": 1, "authorizedGeneration": 2, "authorizedProof": "p",
+            "authorizedTime": "2026-01-01T00:00:00Z", "identity": "user alice", "instances": 3, "desired": 4,
+            "current": 5, "leaving": 6, "problemCount": 7,
+            "problems": [{"namespace": "shop", "name": "web", "reason": "Conflict", "message": "m"}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        });
+        let status: CopyratorTemplateStatus = serde_json::from_value(written.clone()).unwrap();
+        let as_rule = serde_json::to_value(CopyratorRuleStatus::from(status.clone())).unwrap();
+        let mut expected = written.clone();
+        let instances = expected.as_object_mut().unwrap().remove("instances");
+        expected["sources"] = instances.unwrap();
+        assert_eq!(as_rule, expected);
+        let back = CopyratorTemplateStatus::from(CopyratorRuleStatus::from(status));
+        assert_eq!(serde_json::to_value(back).unwrap(), written);
+    }
 }

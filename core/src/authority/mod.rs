@@ -1,4 +1,4 @@
-//! Whose rights a rule or monitor acts with, and whether they suffice: no user can do through Copyrator what
+//! Whose rights a rule, monitor or template acts with, and whether they suffice: no user can do through Copyrator what
 //! they may not do themselves.
 //!
 //! This room holds the questions, the identities that they are about, and the refusals. `access` asks the API
@@ -9,6 +9,7 @@ mod identity;
 mod lacking;
 mod questions;
 mod refusal;
+mod template_questions;
 
 pub use grant::Bounds;
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
@@ -17,3 +18,4 @@ pub use questions::{
     Question, deletion, impersonation, monitor_questions, rule_questions, rule_questions_within,
 };
 pub use refusal::{NOT_ASKED, refusal, too_many};
+pub use template_questions::template_questions;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 
 use super::Subject;
 use crate::{
-    api::{ConfigMonitorSpec, CopyratorRuleSpec, ResourceType, StrategyType, WorkloadKind},
+    api::{ConfigMonitorSpec, CopyratorRuleSpec, ResourceType, StrategyType, TargetTerm, WorkloadKind},
     names::Kind,
 };
 
@@ -57,11 +57,8 @@ pub fn rule_questions_within(
         }
     }
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).map_or(source.kind, Kind::from);
-    // Needed whatever the deletionPolicy says: Copyrator deletes and recreates an object that no update can
-    // put right (an immutable one, or a Secret of another type).
-    let targets = within.map_or_else(|| target_namespaces(spec), |names| names.iter().cloned().collect());
-    for namespace in targets {
-        ["create", "patch", "delete"].into_iter().for_each(|verb| ask(verb, kind, None, &namespace));
+    for namespace in places(&spec.targets, within) {
+        questions.extend(writing(subject, kind, &namespace));
     }
     questions.sort();
     questions.dedup();
@@ -109,10 +106,26 @@ pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Questi
     question(writer, "impersonate", accounts, Some(account.to_owned()), namespace)
 }
 
-/// The namespaces that copies can go to; the empty name, which means all, where the targets can grow.
-fn target_namespaces(spec: &CopyratorRuleSpec) -> Vec<String> {
+/// What it takes to keep objects of a kind in a namespace; the empty name means all namespaces. Deletion is
+/// needed whatever the deletionPolicy says: Copyrator deletes and recreates an object that no update can put
+/// right (an immutable one, or a Secret of another type).
+pub(super) fn writing<'q>(
+    subject: &'q Subject,
+    kind: Kind,
+    namespace: &'q str,
+) -> impl Iterator<Item = Question> + 'q {
+    let verbs = ["create", "patch", "delete"].into_iter();
+    verbs.map(move |verb| question(subject, verb, kind.resource(), None, namespace))
+}
+
+/// The namespaces that objects can go to: those that Copyrator looks at, or those that the terms select; the
+/// empty name, which means all, where the terms can select more over time.
+pub(super) fn places(terms: &[TargetTerm], within: Option<&BTreeSet<String>>) -> Vec<String> {
+    if let Some(within) = within {
+        return within.iter().cloned().collect();
+    }
     let mut namespaces = Vec::new();
-    for term in &spec.targets {
+    for term in terms {
         match &term.names {
             // A selector beside literal names only narrows the names.
             Some(names) if names.iter().all(|name| is_literal(name)) => {
@@ -150,10 +163,10 @@ fn is_literal(entry: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn asked(questions: &[Question]) -> Vec<String> {
+    pub(in crate::authority) fn asked(questions: &[Question]) -> Vec<String> {
         let line = |question: &Question| {
             let namespace = if question.namespace.is_empty() { "*" } else { &question.namespace };
             let part = question.subresource.map(|part| format!("/{part}")).unwrap_or_default();

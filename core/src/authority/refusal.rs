@@ -57,7 +57,7 @@ pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> Strin
 pub fn too_many(questions: usize, most: usize) -> String {
     format!(
         "what it declares takes {questions} questions about single objects and namespaces, and at most {most} are asked: \
-         write several rules with fewer names and namespaces each, or have the rights granted for all objects of the kind \
+         write several objects with fewer names and namespaces each, or have the rights granted for all objects of the kind \
          in a namespace, or in all namespaces"
     )
 }

@@ -9,7 +9,7 @@ use super::{
     descriptions::join_lines,
     manifest_file::{ManifestFile, rendered},
 };
-use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule};
+use crate::api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate};
 
 pub(super) fn objects() -> impl Iterator<Item = Value> {
     definitions().into_iter().map(|definition| rendered(serde_json::to_value(definition)))
@@ -25,8 +25,9 @@ pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
 }
 
 /// The definitions, in the order in which they are installed.
-fn definitions() -> [CustomResourceDefinition; 3] {
-    [CopyratorRule::crd(), ConfigMonitor::crd(), ConfigPolicy::crd()].map(labelled).map(bounded)
+fn definitions() -> [CustomResourceDefinition; 4] {
+    let all = [CopyratorRule::crd(), ConfigMonitor::crd(), ConfigPolicy::crd(), CopyratorTemplate::crd()];
+    all.map(labelled).map(bounded)
 }
 
 /// A label that every install has, so that people find the objects that belong to Copyrator.

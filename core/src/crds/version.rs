@@ -66,11 +66,11 @@ mod tests {
             taken.map(|file| file.name).collect()
         };
         let all = files("1.36");
-        assert!(all.contains(&"author.yaml".to_owned()) && all.len() == 9, "{all:?}");
+        assert!(all.contains(&"author.yaml".to_owned()) && all.len() == 10, "{all:?}");
         for older in ["1.30", "v1.35.4-eks-12", "1.35+"] {
             let some = files(older);
             let stamps = |file: &String| ["author.yaml", "annotations.yaml"].contains(&file.as_str());
-            assert!(!some.iter().any(stamps) && some.len() == 7, "{older}: {some:?}");
+            assert!(!some.iter().any(stamps) && some.len() == 8, "{older}: {some:?}");
         }
         assert_eq!(files("v2.0.0"), all);
         for wrong in ["", "1", "one.two", "1.", "v"] {

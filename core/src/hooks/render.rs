@@ -238,7 +238,7 @@ mod tests {
     }
 
     const ALWAYS: [&str; 6] = [
-        "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies",
+        "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies,copyratortemplates",
         "annotations /validate/annotations configmaps,secrets",
         "configmaps.warnings /validate/warnings configmaps",
         "secrets.warnings /validate/warnings secrets",

@@ -33,7 +33,10 @@ pub(crate) use spelling::did_you_mean;
 pub use spelling::meant;
 pub use stage::CompiledStage;
 pub use target::CompiledTarget;
-pub use template::{CompiledObject, CompiledTemplate, Instance, Instances, RenderFault, Rendered, Rendering};
+pub use template::{
+    CompiledObject, CompiledTemplate, Instance, Instances, RenderFault, Rendered, Rendering, rendered_kind,
+    unserved, written_kind,
+};
 pub use window::CompiledWindow;
 
 use crate::api::Problem;

@@ -29,7 +29,7 @@ pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
             format!("{named}: has no metadata.name; give it one"),
         )];
     }
-    settled(item, &item.value, &Purpose::OwnKinds, "spec")
+    settled(item, &item.value, &Purpose::Files, "spec")
 }
 
 /// The webhook's findings about annotations of ours.

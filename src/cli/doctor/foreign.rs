@@ -98,12 +98,13 @@ fn foreign<'v>(configuration: &'v Value, index: usize, hook: &'v Value) -> Optio
 
 /// The resources, of those that matter to us, that the API server asks a hook about.
 fn sees(hook: &Value) -> Vec<&'static str> {
-    const OURS: [(&str, &str); 5] = [
+    const OURS: [(&str, &str); 6] = [
         ("", "configmaps"),
         ("", "secrets"),
         ("copyrator.dev", "copyratorrules"),
         ("copyrator.dev", "configmonitors"),
         ("copyrator.dev", "configpolicies"),
+        ("copyrator.dev", "copyratortemplates"),
     ];
     let has = |list: &Value, wanted: &[&str]| {
         list.as_array().into_iter().flatten().any(|one| wanted.iter().any(|wanted| one == wanted))

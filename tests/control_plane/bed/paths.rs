@@ -72,6 +72,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("CopyratorRule", "copyratorrules", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigPolicy", "configpolicies", "/apis/copyrator.dev/v1alpha1", false),
+    ("CopyratorTemplate", "copyratortemplates", "/apis/copyrator.dev/v1alpha1", true),
 ];
 
 /// The path of a collection; an empty namespace means all of them.

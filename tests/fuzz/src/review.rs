@@ -36,10 +36,11 @@ pub fn check(input: &[u8]) {
     }
 }
 
-fn purposes() -> [Purpose; 7] {
+fn purposes() -> [Purpose; 8] {
     [
         Purpose::All,
         Purpose::OwnKinds,
+        Purpose::Files,
         Purpose::Annotations,
         Purpose::Policies,
         Purpose::Warnings,

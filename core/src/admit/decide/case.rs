@@ -17,8 +17,10 @@ use crate::{
 pub enum Purpose {
     /// Every part that applies, for calls by hand or from the command line.
     All,
-    /// Writes of rules, monitors and policies: valid, and allowed to their author.
+    /// Writes of our own kinds: valid, and allowed to their author.
     OwnKinds,
+    /// The same for files, which may also have what the operator does not act on yet.
+    Files,
     /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
     Annotations,
     /// ConfigPolicies, on ConfigMaps, Secrets and Namespaces.

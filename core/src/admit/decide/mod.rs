@@ -70,12 +70,15 @@ pub fn read<'a>(
     }
     if review.kind.group == GROUP {
         return match purpose {
-            Purpose::All | Purpose::OwnKinds => own_kinds::decide(review, parties).map(Case::Settled),
+            Purpose::All | Purpose::OwnKinds | Purpose::Files => {
+                own_kinds::decide(review, purpose, parties).map(Case::Settled)
+            }
             Purpose::Warnings => Ok(Case::Settled(Decision::Now(warnings::of_deletion(review)))),
             _ => allowed,
         };
     }
-    let Some(kind) = policy_kind(review).filter(|_| *purpose != Purpose::OwnKinds) else { return allowed };
+    let is_policed = !matches!(purpose, Purpose::OwnKinds | Purpose::Files);
+    let Some(kind) = policy_kind(review).filter(|_| is_policed) else { return allowed };
     let versions = Versions::of(kind, review)?;
     Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions, now })))
 }
@@ -106,7 +109,7 @@ impl WriteCase<'_> {
         }
         let mut known = Snapshot::default();
         match self.purpose {
-            Purpose::OwnKinds | Purpose::Annotations | Purpose::Author => {}
+            Purpose::OwnKinds | Purpose::Files | Purpose::Annotations | Purpose::Author => {}
             Purpose::Policies => known.covering = policies::look(self, world)?,
             Purpose::Warnings => known.warning = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,

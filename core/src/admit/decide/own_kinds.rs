@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::{
-    DecideError, Decision, Inquiry, Parties, Verdict, canary_answer, fields,
+    DecideError, Decision, Inquiry, Parties, Purpose, Verdict, canary_answer, fields,
     foresight::{Foresight, Written},
 };
 use crate::{
@@ -18,9 +18,10 @@ use crate::{
     },
     authority::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
+        template_questions,
     },
     names::NamespacedName,
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unknown_fields},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unknown_fields, unserved},
 };
 
 #[derive(Deserialize)]
@@ -29,7 +30,11 @@ struct Object<'a> {
     spec: Option<&'a RawValue>,
 }
 
-pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
+pub(super) fn decide(
+    review: &Review<'_>,
+    purpose: &Purpose,
+    parties: &Parties,
+) -> Result<Decision, DecideError> {
     if let Some(answer) = canary_answer(review) {
         return Ok(Decision::Now(Verdict::refuse(418, "Canary", &answer)));
     }
@@ -88,10 +93,21 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
             Ok(result.map_or_else(|problems| invalid(review, &problems), |_| Decision::Now(Verdict::allow())))
         }
         "CopyratorTemplate" => {
-            let result = read::<CopyratorTemplateSpec, _>(spec, CopyratorTemplate::crd, |spec| {
-                CompiledTemplate::compile(spec).map(|_| ())
-            });
-            Ok(result.map_or_else(|problems| invalid(review, &problems), |_| Decision::Now(Verdict::allow())))
+            let read =
+                read::<CopyratorTemplateSpec, _>(spec, CopyratorTemplate::crd, CompiledTemplate::compile);
+            let (spec, compiled) = match read {
+                Ok(read) => read,
+                Err(problems) => return Ok(invalid(review, &problems)),
+            };
+            let suspends = old
+                .and_then(decoded::<CopyratorTemplateSpec>)
+                .is_some_and(|old| spec.suspend && spec == CopyratorTemplateSpec { suspend: true, ..old });
+            let unserved = unserved(&compiled);
+            if !suspends && *purpose != Purpose::Files && !unserved.is_empty() {
+                return Ok(invalid(review, &unserved));
+            }
+            let questions = |subject: &Subject| template_questions(&review.namespace, &spec, subject, None);
+            Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
         }
         _ => Ok(Decision::Now(Verdict::allow())),
     }

@@ -8,6 +8,7 @@ mod order;
 mod references;
 mod render;
 mod select;
+mod served;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,6 +20,7 @@ use copyrator_cel::{Environment, Type};
 pub use object::CompiledObject;
 pub use render::{Instance, RenderFault, Rendered, Rendering};
 use serde_json::Value;
+pub use served::{rendered_kind, unserved, written_kind};
 
 use self::{
     literal::Place,

@@ -12,8 +12,8 @@ use crate::scene::Scene;
 const CLUSTERWIDE: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
     validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings,clusterroles,\
     clusterrolebindings,flowschemas,prioritylevelconfigurations,priorityclasses";
-const FINALIZED: &str =
-    "configmaps,secrets,deployments,pods,services,leases,copyratorrules,configmonitors,configpolicies";
+const FINALIZED: &str = "configmaps,secrets,deployments,pods,services,leases,copyratorrules,configmonitors,\
+    configpolicies,copyratortemplates";
 
 pub(super) fn act(scene: &mut Scene) -> Result<(), Failure> {
     scene.heading("Uninstall")?;
@@ -45,7 +45,8 @@ pub(super) fn act(scene: &mut Scene) -> Result<(), Failure> {
     scene.heading("And everything else goes, when people want it to")?;
     scene.kubectl("get copyratorrules,configmonitors --all-namespaces")?.says("greeting")?;
     scene.kubectl(
-        "delete crd copyratorrules.copyrator.dev configmonitors.copyrator.dev configpolicies.copyrator.dev --timeout=60s",
+        "delete crd copyratorrules.copyrator.dev configmonitors.copyrator.dev configpolicies.copyrator.dev \
+         copyratortemplates.copyrator.dev --timeout=60s",
     )?;
     scene.kubectl(&format!("delete namespace shop platform {HOME} --timeout=120s"))?;
     scene.eventually("everything to be gone", |scene| {

@@ -1,0 +1,70 @@
+//! What the operator acts on so far. The compiler understands more, so that `check` can judge and render it.
+
+use super::{CompiledObject, CompiledTemplate, Instances};
+use crate::{
+    api::{Problem, ResourceType, TemplateObject},
+    names::Kind,
+    validate::invalid,
+};
+
+/// The kind of an object of a template; `None` where objects of that kind are not rendered yet.
+pub fn rendered_kind(object: &CompiledObject) -> Option<Kind> {
+    kind_of(&object.api_version, &object.kind)
+}
+
+/// The same of an object as it is written.
+pub fn written_kind(object: &TemplateObject) -> Option<Kind> {
+    let text = |field: &str| object.template[field].as_str().unwrap_or_default();
+    kind_of(text("apiVersion"), text("kind"))
+}
+
+/// The kinds that rules copy, without Secrets: everybody who may read a template would read their values.
+fn rendered() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Secret)
+}
+
+fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
+    let is_one = |known: &Kind| {
+        let resource = known.resource();
+        resource.api_version == api_version && resource.kind == kind
+    };
+    rendered().find(is_one)
+}
+
+/// Everything in a template that the operator does not act on yet. Admission refuses it, and a template that
+/// has any is not rendered.
+pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if matches!(template.instances, Instances::Objects { .. }) {
+        problems.push(invalid("spec.forEach.objects", "is not served yet: use forEach.namespaces"));
+    }
+    if template.status.is_some() {
+        problems.push(invalid("spec.writeStatus", "is not served yet: leave it out"));
+    }
+    for object in &template.objects {
+        let at = format!("spec.objects[{}]", object.id);
+        if rendered_kind(object).is_none() {
+            let kinds: Vec<String> = rendered().map(|kind| kind.resource()).map(said).collect();
+            let CompiledObject { kind, api_version, .. } = object;
+            let what = format!("{kind} of {api_version} is not served yet: {} are", kinds.join(", "));
+            problems.push(invalid(&format!("{at}.template.kind"), what));
+        }
+        for other in &template.objects {
+            if let Some(formula) = object.formulas().find(|formula| other.is_read_by(formula)) {
+                let what = format!(
+                    "${{{}}} reads {}, and reading another object of the template is not served yet",
+                    formula.source, other.id
+                );
+                problems.push(invalid(&at, what));
+            }
+        }
+    }
+    problems
+}
+
+fn said(resource: ResourceType) -> String {
+    match resource.group {
+        "" => resource.kind.to_owned(),
+        group => format!("{}.{group}", resource.kind),
+    }
+}
