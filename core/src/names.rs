@@ -5,6 +5,9 @@ use std::{fmt, sync::Arc};
 pub use crate::api::CopyKind as Kind;
 use crate::api::WorkloadKind;
 
+/// What the names of templates begin with among those of rules.
+const TEMPLATE: &str = "template:";
+
 /// Namespace and name of an object whose kind is known from context; written `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedName {
@@ -26,6 +29,16 @@ impl NamespacedName {
         let (kind, name) = self.name.split_once(':')?;
         let kind = Kind::named(kind).filter(|kind| kind.data().is_some())?;
         Some(ObjectKey::new(kind, self.namespace.clone(), name))
+    }
+
+    /// The name by which a `CopyratorTemplate` is known among rules: `template:NAME`, which no object can have.
+    pub fn of_template(namespace: impl Into<Arc<str>>, name: &str) -> Self {
+        Self::new(namespace, format!("{TEMPLATE}{name}"))
+    }
+
+    /// The name of the `CopyratorTemplate`; `None` for a rule.
+    pub fn template(&self) -> Option<&str> {
+        self.name.strip_prefix(TEMPLATE)
     }
 
     /// Reads `namespace/name`; `None` without exactly one slash.

@@ -22,7 +22,7 @@ use crate::{
     },
     model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
-    observe::content::{ContentError, Contents},
+    observe::content::Contents,
     paths::{managed, place},
     plan::copy::{CopyAction, CopyWrite, Version},
 };
@@ -62,15 +62,11 @@ impl CopyWriter {
     }
 
     async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Outcome {
-        let content = match self.contents.get(&write.source, &write.source_version.resource_version).await {
-            Ok(content) => content,
-            Err(ContentError::Gone(_)) => return Outcome::Stale,
+        let content = match self.contents.of_write(slot, write).await {
+            Ok(Some(content)) => content,
+            Ok(None) => return Outcome::Stale,
             Err(error) => return Outcome::retry(error.to_string()),
         };
-        let version = &write.source_version;
-        if content.uid != version.uid || content.resource_version != version.resource_version {
-            return Outcome::Stale;
-        }
         let mut body = manifest(slot, &write.intent, &content);
         if let Some(definition) = &write.definition {
             body["metadata"]["annotations"][DEFINITION] = json!(definition);

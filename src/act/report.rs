@@ -194,13 +194,16 @@ impl Reporter {
         }
     }
 
-    /// The Event's object for a rule: the rule, or the object whose annotations declare it.
+    /// The Event's object for a rule: the rule, the template, or the object whose annotations declare it.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let uid = world.rules().get(rule).map(|facts| &*facts.uid);
-        match rule.annotated() {
-            Some(source) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
-            None => about_ours("CopyratorRule", rule, uid),
+        let uid = world.declaration(rule).map(|declared| declared.version().0);
+        match (rule.annotated(), rule.template()) {
+            (Some(source), _) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
+            (None, Some(name)) => {
+                about_ours("CopyratorTemplate", &NamespacedName::new(rule.namespace.clone(), name), uid)
+            }
+            (None, None) => about_ours("CopyratorRule", rule, uid),
         }
     }
 

@@ -20,6 +20,7 @@ use super::{content_cache::ContentCache, fingerprint::fingerprint};
 use crate::{
     digest::{DigestKey, Fingerprint},
     names::ObjectKey,
+    plan::copy::CopyWrite,
 };
 
 /// A body of at most this many bytes is read without waiting for a turn.
@@ -131,6 +132,31 @@ impl Contents {
             turns.remove(key);
         }
         content
+    }
+
+    /// The content that a copy is made of; `None` where its source is gone, or has another version by now.
+    ///
+    /// # Errors
+    /// The API server did not give it.
+    pub(crate) async fn of_write(
+        &self,
+        slot: &ObjectKey,
+        write: &CopyWrite,
+    ) -> Result<Option<Arc<Content>>, ContentError> {
+        if let Some(body) = &write.rendered {
+            let content = decode(slot.kind, body.expose()).map(Arc::new);
+            return content.map(Some).ok_or_else(|| ContentError::Decode(slot.clone()));
+        }
+        let version = &write.source_version;
+        match self.get(&write.source, &version.resource_version).await {
+            Ok(content) => {
+                let is_this =
+                    content.uid == version.uid && content.resource_version == version.resource_version;
+                Ok(Some(content).filter(|_| is_this))
+            }
+            Err(ContentError::Gone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The fingerprint of an object: in the wanted version if it is cached, else in the current one. Nothing

@@ -2,7 +2,7 @@
 //! of every rule. A process that may not read definitions uses the published API resources: nothing of a kind
 //! can be created while its definition is being deleted.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,7 +13,8 @@ use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The definitions that must be there for any deletion.
+/// The definitions of our own kinds. The first three must be there for any deletion; the last one for a deletion of what
+/// templates made, since an earlier version had no templates.
 pub(crate) const DEFINITIONS: [&str; 4] = [
     "copyratorrules.copyrator.dev",
     "configmonitors.copyrator.dev",
@@ -23,6 +24,9 @@ pub(crate) const DEFINITIONS: [&str; 4] = [
 
 /// The CustomResourceDefinition of rules.
 pub(crate) const RULES: &str = DEFINITIONS[0];
+
+/// The CustomResourceDefinition of templates.
+pub(crate) const TEMPLATES: &str = DEFINITIONS[3];
 
 /// The kinds that must be there, in the plural, where policies and templates are not served.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
@@ -41,9 +45,12 @@ pub(crate) struct Definitions {
     last: Mutex<Option<Answer>>,
 }
 
+/// Each definition's UID, or what is missing of it.
+type Seen = BTreeMap<&'static str, Result<String, String>>;
+
 struct Answer {
-    /// The UID of the definition of rules, where definitions may be read; or what is missing.
-    seen: Result<Option<String>, String>,
+    /// The UID of each definition, or what is missing of it, where definitions may be read; or what is missing.
+    seen: Result<Option<Seen>, String>,
     rules_gone: u64,
     at: Instant,
 }
@@ -62,14 +69,18 @@ impl Definitions {
     /// Why nothing may be deleted now: a definition that is absent, terminating or not served, an API server
     /// that does not say, or rules that were listed under another definition. `rules_gone` counts the rules
     /// deleted so far: an answer from before the last deletion does not explain it.
-    pub(crate) async fn missing(&self, rules_gone: u64, listed_under: Option<&Definition>) -> Option<String> {
+    pub(crate) async fn missing(
+        &self,
+        rules_gone: u64,
+        (name, listed_under): (&str, Option<&Definition>),
+    ) -> Option<String> {
         let mut last = self.last.lock().await;
         let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
         if let Some(answer) = last.as_ref().filter(serves) {
-            return answer.missing(listed_under);
+            return answer.missing(name, listed_under);
         }
         let seen = match self.published {
-            false => uid_of_rules(&self.client).await.map(Some),
+            false => Ok(Some(uids(&self.client).await)),
             true => {
                 if last.as_ref().is_none_or(|one| one.rules_gone != rules_gone) {
                     tokio::time::sleep(PUBLISHED_AFTER).await;
@@ -78,18 +89,26 @@ impl Definitions {
             }
         };
         let answer = Answer { seen, rules_gone, at: Instant::now() };
-        last.insert(answer).missing(listed_under)
+        last.insert(answer).missing(name, listed_under)
     }
 }
 
 impl Answer {
-    fn missing(&self, listed_under: Option<&Definition>) -> Option<String> {
+    fn missing(&self, name: &str, listed_under: Option<&Definition>) -> Option<String> {
         match &self.seen {
             Err(missing) => Some(missing.clone()),
             Ok(None) => None,
-            Ok(Some(uid)) => listed_under
-                .is_none_or(|listed| *listed.uid != **uid)
-                .then(|| format!("rules have not been listed since CustomResourceDefinition {RULES} came")),
+            Ok(Some(uids)) => {
+                let mut needed =
+                    DEFINITIONS.into_iter().filter(|other| *other == name || *other != TEMPLATES);
+                let gone = needed.find_map(|other| uids.get(other)?.as_ref().err().cloned());
+                let is_listed = listed_under.is_some_and(|listed| {
+                    uids.get(name).is_some_and(|seen| seen.as_deref() == Ok(&*listed.uid))
+                });
+                let unlisted =
+                    || format!("its objects have not been listed since CustomResourceDefinition {name} came");
+                gone.or_else(|| (!is_listed).then(unlisted))
+            }
         }
     }
 }
@@ -99,40 +118,50 @@ impl Answer {
 /// # Errors
 /// It cannot be read.
 pub(crate) async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definition>> {
+    definition(client, RULES).await
+}
+
+/// The definition of this name, if it is there.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Option<Definition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = api.get_metadata_opt(RULES).await?;
+    let found = api.get_metadata_opt(name).await?;
     Ok(found.map(|found| Definition {
         uid: found.metadata.uid.unwrap_or_default().into(),
         created: found.metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
     }))
 }
 
-/// The UID of the definition of rules, if every definition of ours is there to stay; else what is missing.
-async fn uid_of_rules(client: &Client) -> Result<String, String> {
-    let mut uid = String::new();
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+/// The UID of each definition of ours that is there to stay; of the others what is missing.
+async fn uids(client: &Client) -> Seen {
+    let mut uids = Seen::new();
     for name in DEFINITIONS {
-        let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
-            Ok(Ok(Some(definition))) => definition,
-            Ok(Ok(None)) => return Err(format!("CustomResourceDefinition {name} is gone")),
-            Ok(Err(error)) => {
-                return Err(format!("CustomResourceDefinition {name} cannot be read: {error}"));
-            }
-            Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
-        };
-        if definition.metadata.deletion_timestamp.is_some() {
-            return Err(format!("CustomResourceDefinition {name} is being deleted"));
-        }
-        let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
-        let is = |type_: &str| conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
-        if is("Terminating") || !is("Established") {
-            return Err(format!("CustomResourceDefinition {name} is not served"));
-        }
-        if name == RULES {
-            uid = definition.metadata.uid.unwrap_or_default();
-        }
+        uids.insert(name, uid(client, name).await);
     }
-    Ok(uid)
+    uids
+}
+
+async fn uid(client: &Client, name: &str) -> Result<String, String> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
+        Ok(Ok(Some(definition))) => definition,
+        Ok(Ok(None)) => return Err(format!("CustomResourceDefinition {name} is gone")),
+        Ok(Err(error)) => {
+            return Err(format!("CustomResourceDefinition {name} cannot be read: {error}"));
+        }
+        Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
+    };
+    if definition.metadata.deletion_timestamp.is_some() {
+        return Err(format!("CustomResourceDefinition {name} is being deleted"));
+    }
+    let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
+    let is = |type_: &str| conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
+    if is("Terminating") || !is("Established") {
+        return Err(format!("CustomResourceDefinition {name} is not served"));
+    }
+    Ok(definition.metadata.uid.unwrap_or_default())
 }
 
 async fn missing_kind(client: &Client) -> Option<String> {
@@ -213,29 +242,33 @@ mod tests {
         let definitions = server.definitions();
         let under = Definition { uid: "u".into(), created: Timestamp::UNIX_EPOCH };
         let listed = Some(&under);
-        let answers = futures::future::join_all((0..100).map(|_| definitions.missing(0, listed))).await;
+        let answers =
+            futures::future::join_all((0..100).map(|_| definitions.missing(0, (RULES, listed)))).await;
         assert!(answers.iter().all(Option::is_none), "{answers:?}");
         assert_eq!(server.asked(), DEFINITIONS.len());
 
         server.going.store(true, Ordering::Relaxed);
         assert_eq!(
-            definitions.missing(0, listed).await,
+            definitions.missing(0, (RULES, listed)).await,
             None,
             "nothing that is gone now was there for a rule to go with"
         );
         assert_eq!(server.asked(), 0);
         assert!(
-            definitions.missing(1, listed).await.is_some_and(|missing| missing.contains("is being deleted"))
+            definitions
+                .missing(1, (RULES, listed))
+                .await
+                .is_some_and(|missing| missing.contains("is being deleted"))
         );
-        assert_eq!(server.asked(), 1);
+        assert_eq!(server.asked(), DEFINITIONS.len());
 
         server.going.store(false, Ordering::Relaxed);
-        assert!(definitions.missing(1, listed).await.is_some());
+        assert!(definitions.missing(1, (RULES, listed)).await.is_some());
         tokio::time::advance(KEPT_FOR).await;
-        assert_eq!(definitions.missing(1, listed).await, None);
+        assert_eq!(definitions.missing(1, (RULES, listed)).await, None);
         let other = Definition { uid: "before".into(), ..under };
         for listed in [None, Some(&other)] {
-            let missing = definitions.missing(1, listed).await;
+            let missing = definitions.missing(1, (RULES, listed)).await;
             assert!(missing.is_some_and(|missing| missing.contains("not been listed since")));
         }
     }
@@ -250,7 +283,7 @@ mod tests {
                 let answer = Response::new(Full::new(Bytes::from(list.to_string())));
                 async move { Ok::<_, Infallible>(answer) }
             });
-            Definitions::published(Client::new(service, "default")).missing(0, None).await
+            Definitions::published(Client::new(service, "default")).missing(0, (RULES, None)).await
         };
         let kind = |name: &str, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": verbs});
         let (all, going) = (["create", "get", "list"], ["delete", "get", "list"]);

@@ -18,7 +18,7 @@ use kube::{
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
-use super::crds::definition_of_rules;
+use super::crds::{RULES, TEMPLATES, definition};
 use crate::{
     intake::watched::Watched,
     model::{Definition, NamespaceRead, Store, World},
@@ -46,8 +46,18 @@ const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 /// How soon a failed watch of one of our own kinds is started again. If its definition was deleted and
 /// created again, rules are then known within seconds.
 const FAILED_AGAIN: Duration = Duration::from_secs(2);
+/// How soon to look again for the definition of templates, which an install of an earlier version lacks.
+const ABSENT_AGAIN: Duration = Duration::from_secs(30);
 /// How long reading a definition may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What was found of a definition.
+enum Found {
+    There,
+    Absent,
+    /// It may not be read, or need not.
+    Unread,
+}
 
 /// Accepts keys to be looked at.
 pub trait Requests: Send + Sync {
@@ -92,13 +102,29 @@ async fn begin<W: Watched>(
     mut intake: Intake<W>,
     told: &mut Option<String>,
 ) -> Duration {
-    if W::STORE == Store::CopyratorRules
-        && let Err(error) = intake.look_at_definition(api.clone().into_client()).await
-    {
-        intake.fail(error, told);
-        return FAILED_AGAIN;
+    if let Some(name) = definition_name(W::STORE) {
+        match intake.look_at_definition(api.clone().into_client(), name).await {
+            Ok(Found::Absent) if W::STORE == Store::CopyratorTemplates => {
+                intake.end_without_any();
+                return ABSENT_AGAIN;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                intake.fail(error, told);
+                return FAILED_AGAIN;
+            }
+        }
     }
     follow(api, config, intake, told).await
+}
+
+/// The definition that the objects of a store go with, where copies outlive it.
+fn definition_name(store: Store) -> Option<&'static str> {
+    match store {
+        Store::CopyratorRules => Some(RULES),
+        Store::CopyratorTemplates => Some(TEMPLATES),
+        _ => None,
+    }
 }
 
 /// Follows events. Returns, with the time to pause, when only a new list can tell the state: after a refusal
@@ -191,21 +217,29 @@ impl<W: Watched> Intake<W> {
 
     /// Reads the definition of what will be listed, if copies are managed and it may be read. If it is still
     /// the same when something is removed, it was the same all the time.
-    async fn look_at_definition(&mut self, client: kube::Client) -> Result<(), String> {
+    async fn look_at_definition(&mut self, client: kube::Client, name: &str) -> Result<Found, String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
             world.namespace_scope().is_none() && world.settings().stores.contains(&Store::ConfigMaps)
         };
         if !is_read {
-            return Ok(());
+            return Ok(Found::Unread);
         }
-        self.definition = match tokio::time::timeout(TIMEOUT, definition_of_rules(&client)).await {
-            Ok(Ok(definition)) => definition,
-            Ok(Err(kube::Error::Api(status))) if status.code == 403 => None,
-            Ok(Err(error)) => return Err(format!("the definition of rules cannot be read: {error}")),
-            Err(_) => return Err(format!("the definition of rules cannot be read in {TIMEOUT:?}")),
+        self.definition = match tokio::time::timeout(TIMEOUT, definition(&client, name)).await {
+            Ok(Ok(Some(definition))) => Some(definition),
+            Ok(Ok(None)) => return Ok(Found::Absent),
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => return Ok(Found::Unread),
+            Ok(Err(error)) => return Err(format!("CustomResourceDefinition {name} cannot be read: {error}")),
+            Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
         };
-        Ok(())
+        Ok(Found::There)
+    }
+
+    /// The kind is not served: there is no object of it. Whether that means that objects were deleted is seen when something
+    /// is to be removed.
+    fn end_without_any(self) {
+        let known = self.observer.known::<W>(None);
+        self.observer.complete::<W>(None, known, None);
     }
 
     /// Whether the API server refuses this watch's namespace; notes it if so.
@@ -307,8 +341,8 @@ impl Observer {
         }
         {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            if W::STORE == Store::CopyratorRules {
-                world.set_definition(definition);
+            if definition_name(W::STORE).is_some() {
+                world.set_definition(W::STORE, definition);
             }
             world.end_doubt(W::STORE, place.cloned());
         }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::{
-    authority::{Decided, about_monitor, about_rule},
+    authority::{Decided, about_monitor, about_rule, about_template},
     context::{Context, now},
     deletion::DeletionInquiry,
 };
 use crate::{
     access::{AskError, Authorizer},
     authority::{Bounds, TrustedWriters},
-    model::World,
+    model::{Declaration, World},
     names::{Kind, NamespacedName},
-    plan::copy::targets::bounds,
+    plan::copy::{targets::bounds, templates::template_bounds},
 };
 
 /// Asks what the world does not know of an identity's rights.
@@ -32,7 +32,11 @@ impl Asker {
         let (inquiry, asked) = {
             let world = &mut *self.context.world_mut();
             let asked = named(world, rule);
-            match about_rule(world, rule, &self.trusted_writers, now()) {
+            let decided = match rule.template() {
+                Some(_) => about_template(world, rule, &self.trusted_writers, now()),
+                None => about_rule(world, rule, &self.trusted_writers, now()),
+            };
+            match decided {
                 None | Some(Decided::Known) => return Ok(()),
                 Some(Decided::Answer(authority)) => {
                     world.note_rule_authority(rule, authority);
@@ -85,8 +89,10 @@ impl Asker {
     }
 }
 
-/// The namespaces that a rule's identity is asked about one by one, as they are now.
+/// The namespaces that a rule's or template's identity is asked about one by one, as they are now.
 fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
-    let compiled = world.rules().get(rule)?.compiled.as_ref().ok()?;
-    Some(bounds(world, rule, compiled))
+    match world.declaration(rule)? {
+        Declaration::Rule(facts) => Some(bounds(world, rule, facts.compiled.as_ref().ok()?)),
+        Declaration::Template(facts) => Some(template_bounds(world, facts.compiled.as_ref().ok()?)),
+    }
 }

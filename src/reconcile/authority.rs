@@ -19,13 +19,14 @@ use crate::{
     access::{AskError, Authorizer, MOST_QUESTIONS, settle},
     authority::{
         Identity, Question, Subject, TrustedWriters, author, impersonation, monitor_questions,
-        rule_questions_within,
+        rule_questions_within, template_questions,
     },
-    model::{Authority, Declared, Refusal, RefusalReason, RuleFacts, World},
+    model::{Authority, Declaration, Declared, Refusal, RefusalReason, World},
     names::NamespacedName,
     plan::copy::{
         claims::unseen_source,
         targets::{bounds, within},
+        templates::template_bounds,
     },
 };
 
@@ -201,7 +202,8 @@ pub fn about_rule(
         is_there(&question.namespace)
             && (account.is_some() || question.verb == "get" && question.namespace != *rule.namespace)
     };
-    let standing = can_be_withdrawn(rule, facts).then_some(&is_standing as &dyn Fn(&Question) -> bool);
+    let standing = can_be_withdrawn(rule, Declaration::Rule(facts))
+        .then_some(&is_standing as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(rule, facts, account, granted, known, standing);
     if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded()? {
         return Some(asking.unguarded(world, now));
@@ -222,9 +224,33 @@ pub fn about_rule(
 
 /// Whether what a rule was allowed can be taken back: everything where it acts with an account, and what an
 /// author may read in other namespaces than the rule's own.
-pub(super) fn can_be_withdrawn(rule: &NamespacedName, facts: &RuleFacts) -> bool {
+pub(super) fn can_be_withdrawn(rule: &NamespacedName, declared: Declaration<'_>) -> bool {
     let elsewhere = |name: &String| **name != *rule.namespace;
-    facts.spec.service_account_name.is_some() || facts.spec.source.namespaces.iter().any(elsewhere)
+    let reads_elsewhere = match declared {
+        Declaration::Rule(facts) => facts.spec.source.namespaces.iter().any(elsewhere),
+        Declaration::Template(_) => false,
+    };
+    declared.account().is_some() || reads_elsewhere
+}
+
+/// The same about a template.
+pub(crate) fn about_template(
+    world: &World,
+    template: &NamespacedName,
+    trusted: &TrustedWriters,
+    now: Timestamp,
+) -> Option<Decided> {
+    let facts = world.templates().get(template)?;
+    let compiled = facts.compiled.as_ref().ok()?;
+    let account = facts.spec.service_account_name.as_deref();
+    let granted = world.key().is_some_and(|key| facts.is_granted(key, &template_bounds(world, compiled)));
+    let is_there = |question: &Question| {
+        question.namespace.is_empty() || world.namespaces().contains_key(question.namespace.as_str())
+    };
+    let standing = account.map(|_| &is_there as &dyn Fn(&Question) -> bool);
+    let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
+    let declared = |subject: &_| template_questions(&template.namespace, &facts.spec, subject, None);
+    Some(asking.decide(trusted, declared, now))
 }
 
 /// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot

@@ -37,8 +37,8 @@ impl DeletionInquiry {
         trusted: &TrustedWriters,
         now: Timestamp,
     ) -> Option<Self> {
-        let facts = world.rules().get(rule)?;
-        let account = facts.spec.service_account_name.as_deref();
+        let declared = world.declaration(rule)?;
+        let (uid, generation) = declared.version();
         // A no for all namespaces need not be heard again for each of them.
         let is_no = |known: &DeletionAnswer| {
             known.answer.is_err() && now.duration_since(known.asked).unsigned_abs() < AGAIN
@@ -48,11 +48,12 @@ impl DeletionInquiry {
             let places = [EVERYWHERE, namespace].into_iter().skip(usize::from(is_narrow));
             places.map(|place| deletion(&identity.subject(), kind, place)).collect()
         };
-        let identity = Identity::of_stored(&rule.namespace, account, &facts.annotations, trusted);
+        let identity =
+            Identity::of_stored(&rule.namespace, declared.account(), declared.annotations(), trusted);
         Some(Self {
             rule: rule.clone(),
-            uid: facts.uid.clone(),
-            generation: facts.generation,
+            uid: uid.into(),
+            generation,
             kind,
             questions: identity.map(ask).map_err(|required| required.to_string()),
             namespace: namespace.clone(),

@@ -43,11 +43,7 @@ impl CopyGuard {
             ContentError::Gone(_) => Outcome::Stale,
             error => Outcome::retry(error.to_string()),
         };
-        let version = &write.source_version;
-        let source = self.contents.get(&write.source, &version.resource_version).await.map_err(lost)?;
-        if source.uid != version.uid || source.resource_version != version.resource_version {
-            return Err(Outcome::Stale);
-        }
+        let source = self.contents.of_write(slot, write).await.map_err(lost)?.ok_or(Outcome::Stale)?;
         let new = manifest(slot, &write.intent, &source).to_string();
         let old = match &write.replaces {
             None => None,

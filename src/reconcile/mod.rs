@@ -18,6 +18,7 @@ mod metrics;
 mod monitor;
 mod pace;
 mod queue;
+pub(crate) mod rendering;
 mod restart;
 mod rule;
 mod scan;
@@ -57,6 +58,7 @@ use self::{
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
+    rendering::RenderingHandler,
     rule::RuleHandler,
     scan::Scanner,
     selected_pods::SelectedPods,
@@ -113,6 +115,7 @@ pub(crate) struct Reconciler {
     contents: Arc<Contents>,
     slots: SlotHandler,
     rules: RuleHandler,
+    renderings: RenderingHandler,
     workloads: WorkloadHandler,
     monitors: MonitorHandler,
     statuses: StatusHandler,
@@ -181,6 +184,7 @@ impl Reconciler {
                 lag: lag.clone(),
             },
             rules: RuleHandler { context: shared(), asker: asker.clone() },
+            renderings: RenderingHandler { context: shared() },
             workloads: WorkloadHandler {
                 context: shared(),
                 planner,
@@ -315,9 +319,11 @@ impl Reconciler {
         match key {
             Key::Slot(slot) => self.slots.handle(slot).await,
             Key::Rule(rule) => self.rules.handle(rule).await,
-            Key::RuleStatus(rule) => match rule.annotated() {
-                Some(source) => self.annotated.rule(key, rule, &source).await,
-                None => self.statuses.rule(key, rule).await,
+            Key::Rendering(template, namespace) => self.renderings.handle(template, namespace).await,
+            Key::RuleStatus(rule) => match (rule.annotated(), rule.template()) {
+                (Some(source), _) => self.annotated.rule(key, rule, &source).await,
+                (None, Some(name)) => self.statuses.template(key, rule, name).await,
+                (None, None) => self.statuses.rule(key, rule).await,
             },
             Key::Workload(workload) => self.workloads.handle(workload).await,
             Key::Monitor(monitor) => self.monitors.handle(monitor).await,

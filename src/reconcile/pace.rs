@@ -9,10 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Again, context::Context};
-use crate::{
-    model::{Authority, Declared},
-    plan::Key,
-};
+use crate::{model::Authority, plan::Key};
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 /// When to see whether the API server has answered what an object may do.
@@ -54,10 +51,15 @@ impl StatusPace {
     fn unanswered(&self, key: &Key) -> Option<Key> {
         let world = self.context.world();
         match key {
-            Key::RuleStatus(rule) => is_unanswered(world.rules().get(rule)?, world.rule_authority(rule))
-                .then(|| Key::Rule(rule.clone())),
-            Key::MonitorStatus(of) => is_unanswered(world.monitors().get(of)?, world.monitor_authority(of))
-                .then(|| Key::Monitor(of.clone())),
+            Key::RuleStatus(of) => {
+                let version = world.declaration(of)?.version();
+                is_unanswered(version, world.rule_authority(of)).then(|| Key::Rule(of.clone()))
+            }
+            Key::MonitorStatus(of) => {
+                let facts = world.monitors().get(of)?;
+                let version = (&*facts.uid, facts.generation);
+                is_unanswered(version, world.monitor_authority(of)).then(|| Key::Monitor(of.clone()))
+            }
             _ => None,
         }
     }
@@ -73,6 +75,6 @@ impl StatusPace {
     }
 }
 
-fn is_unanswered<S, C, T>(facts: &Declared<S, C, T>, known: Option<&Authority>) -> bool {
-    !known.is_some_and(|known| known.uid == facts.uid && known.generation == facts.generation)
+fn is_unanswered((uid, generation): (&str, i64), known: Option<&Authority>) -> bool {
+    !known.is_some_and(|known| *known.uid == *uid && known.generation == generation)
 }

@@ -1,4 +1,4 @@
-//! One rule: is its identity allowed to? Where the answer is a new one, every one of its slots is looked at.
+//! One rule or template: is its identity allowed to? Where the answer is a new one, every one of its slots is looked at.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl RuleHandler {
         let settled = self.asker.rule(rule).await;
         let (withdrawable, after) = {
             let world = self.context.world();
-            let withdrawable = world.rules().get(rule).is_some_and(|facts| can_be_withdrawn(rule, facts));
+            let declared = world.declaration(rule);
+            let withdrawable = declared.is_some_and(|declared| can_be_withdrawn(rule, declared));
             (withdrawable, world.rule_authority(rule).cloned())
         };
         if says_otherwise(before.as_ref(), after.as_ref()) {

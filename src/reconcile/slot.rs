@@ -14,7 +14,7 @@ use crate::{
     act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
     model::WriteFault,
     names::{NamespacedName, ObjectKey},
-    observe::crds::Definitions,
+    observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
         Key, at_after,
         copy::{AGAIN, CopyAction, SlotPlan, attempted, claims::claims_on, plan_slot, repaired, spread},
@@ -66,7 +66,7 @@ impl SlotHandler {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.context.world();
-        world.rules().get(&rule).filter(|facts| can_be_withdrawn(&rule, facts))?;
+        world.declaration(&rule).filter(|declared| can_be_withdrawn(&rule, *declared))?;
         let asked = world.rule_authority(&rule)?.asked;
         (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
     }
@@ -80,7 +80,7 @@ impl SlotHandler {
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
         if action.removes()
-            && let Some(missing) = self.missing_definition().await
+            && let Some(missing) = self.missing_definition(slot).await
         {
             tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
             return Again::After(WHEN_INTACT);
@@ -111,12 +111,16 @@ impl SlotHandler {
         }
     }
 
-    async fn missing_definition(&self) -> Option<String> {
-        let (rules_gone, listed_under) = {
+    async fn missing_definition(&self, slot: &ObjectKey) -> Option<String> {
+        let (rules_gone, name, listed_under) = {
             let world = self.context.world();
-            (world.rules_gone(), world.definition().cloned())
+            let marks = world.object(slot).and_then(|facts| facts.marks.as_deref());
+            let of_template = marks.filter(|marks| marks.rule.template().is_some());
+            let definition =
+                marks.map_or_else(|| world.definition(), |marks| world.definition_of(&marks.rule));
+            (world.rules_gone(), of_template.map_or(RULES, |_| TEMPLATES), definition.cloned())
         };
-        self.definitions.missing(rules_gone, listed_under.as_ref()).await
+        self.definitions.missing(rules_gone, (name, listed_under.as_ref())).await
     }
 
     /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything

@@ -20,12 +20,15 @@ use crate::{
         status::{StatusOf, write_status},
         writer::Writer,
     },
-    api::{ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus},
+    api::{
+        ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, CopyratorRule, CopyratorRuleStatus,
+        CopyratorTemplate, CopyratorTemplateStatus,
+    },
     explain::monitor_report,
     names::NamespacedName,
     plan::{
         Key,
-        copy::{RuleReport, rule_report, says_too_many},
+        copy::{RuleReport, rule_report, says_too_many, template_report},
         policy::policy_status,
         slots_to_check,
     },
@@ -63,6 +66,25 @@ impl StatusHandler {
             self.reporter.large_spread(rule, &large).await;
         }
         again
+    }
+
+    /// The status of the template called `name`, which is `template` among rules.
+    pub(super) async fn template(&self, key: &Key, template: &NamespacedName, name: &str) -> Again {
+        let (uid, before, report) = {
+            let world = self.context.world();
+            let Some(facts) = world.templates().get(template) else {
+                self.tallies.set(template, None);
+                return self.pace.forget(key);
+            };
+            (facts.uid.clone(), facts.status.clone(), template_report(&world, template, now()))
+        };
+        let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
+        self.tallies.set(template, Some(tally));
+        note_room(&self.context, template, before.as_ref(), Some(&status));
+        let of = StatusOf { namespace: Some(&template.namespace), name, uid: &uid };
+        let (before, after) =
+            (before.map(CopyratorTemplateStatus::from), CopyratorTemplateStatus::from(status));
+        self.write::<CopyratorTemplate, _>(key, of, before, Some(after)).await.0
     }
 
     pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName) -> Again {

@@ -110,7 +110,8 @@ impl Verifier {
         let world = self.context.world();
         let sources =
             world.fingerprints().filter(|(key, _)| world.copies_of_source(&key.named()).next().is_some());
-        let largest = sources.map(|(_, print)| print.size()).max().unwrap_or_default();
+        let sizes = sources.map(|(_, print)| print.size()).chain(world.rendered_sizes());
+        let largest = sizes.max().unwrap_or_default();
         (PAGE_BYTES.0 / largest.max(1)).clamp(1, PAGE) as u32
     }
 }

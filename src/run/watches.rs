@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
 use crate::{
-    api::{ConfigMonitor, ConfigPolicy, CopyratorRule},
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate},
     config::Config,
     intake::{
         AsWritten,
@@ -57,6 +57,8 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
         Store::ConfigPolicies,
     ];
     if config.reconciler {
+        // A process that serves one rule serves no templates.
+        stores.extend(config.rule_name.is_none().then_some(Store::CopyratorTemplates));
         stores.extend([Store::ConfigMaps, Store::Secrets, Store::DigestKey]);
         stores.extend(config.copy_kinds.iter().copied().map(Store::of));
     }
@@ -81,7 +83,12 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
     watches.start::<AsWritten<ConfigMonitor>>("watch configmonitors", None);
     watches.start::<AsWritten<ConfigPolicy>>("watch configpolicies", None);
     match &config.rule_name {
-        None => watches.start::<AsWritten<CopyratorRule>>("watch copyratorrules", None),
+        None => {
+            watches.start::<AsWritten<CopyratorRule>>("watch copyratorrules", None);
+            if config.reconciler {
+                watches.start::<AsWritten<CopyratorTemplate>>("watch copyratortemplates", None);
+            }
+        }
         Some(name) => {
             let api = Api::<AsWritten<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
             watches.run("watch copyratorrules", api, None, Some(&format!("metadata.name={name}")));

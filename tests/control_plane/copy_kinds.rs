@@ -5,6 +5,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
+use crate::templates::a_starter_kit;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const KINDS: &str = "NetworkPolicy,ResourceQuota,LimitRange,PodDisruptionBudget,ServiceAccount";
@@ -20,6 +21,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
     what_controllers_write_is_no_drift(&bed);
     an_object_in_the_way_is_overwritten(&bed);
     who_may_not_create_them_gets_none(&bed);
+    a_starter_kit(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -78,6 +78,7 @@ mod stages;
 mod stamps;
 mod strategies;
 mod teardown;
+mod templates;
 mod together;
 mod upgrade;
 mod warnings;

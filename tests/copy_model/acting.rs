@@ -288,7 +288,8 @@ fn ask_deletion(
 pub fn relist(server: &mut Server, world: &mut World) {
     server.log.clear();
     let definition = server.definition.as_deref();
-    world.set_definition(definition.map(|uid| Definition { uid: uid.into(), created: at(0) }));
+    let definition = definition.map(|uid| Definition { uid: uid.into(), created: at(0) });
+    world.set_definition(Store::CopyratorRules, definition);
     let there = server.all();
     let known = (world.namespaces().keys().cloned().map(Changed::Namespace))
         .chain(world.objects().map(|(key, _)| Changed::Object(key.clone())))

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    api::{CopyratorRuleSpec, CopyratorRuleStatus, CopyratorTemplateSpec},
     digest::{DigestKey, hex},
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{Declared, MonitorFacts, RuleFacts},
+    model::{Declared, MonitorFacts},
 };
 
 /// Bytes of a namespace's tag; its text has twice as many hexadecimal digits.
@@ -49,7 +50,31 @@ fn holds(tags: &str, wanted: &BTreeSet<String>) -> bool {
     wanted.iter().all(|tag| known.contains(tag.as_bytes()))
 }
 
-impl RuleFacts {
+/// A spec whose grant is bound to namespaces.
+pub trait BoundSpec {
+    /// The kind, as proofs name it.
+    const KIND: &'static str;
+    /// The ServiceAccount that it acts with; `None`: its author.
+    fn account(&self) -> Option<&str>;
+}
+
+impl BoundSpec for CopyratorRuleSpec {
+    const KIND: &'static str = "CopyratorRule";
+
+    fn account(&self) -> Option<&str> {
+        self.service_account_name.as_deref()
+    }
+}
+
+impl BoundSpec for CopyratorTemplateSpec {
+    const KIND: &'static str = "CopyratorTemplate";
+
+    fn account(&self) -> Option<&str> {
+        self.service_account_name.as_deref()
+    }
+}
+
+impl<S: BoundSpec, C> Declared<S, C, CopyratorRuleStatus> {
     /// The proof that the API server allowed this very spec to its identity in these namespaces: `<key
     /// id>.<MAC>`, and after another dot the tags of the namespaces that were asked about one by one.
     pub fn grant(&self, key: &DigestKey, bounds: &Bounds) -> String {
@@ -79,8 +104,7 @@ impl RuleFacts {
             "" => (String::new(), String::new()),
             tags => (format!(" in {tags}"), format!(".{tags}")),
         };
-        let account = self.spec.service_account_name.as_deref();
-        proof(&format!("CopyratorRule{word}{of}"), self, account, key) + &end
+        proof(&format!("{}{word}{of}", S::KIND), self, self.spec.account(), key) + &end
     }
 }
 
@@ -118,7 +142,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus};
+    use crate::{api::ConfigMonitorStatus, model::RuleFacts};
 
     fn declared<S: Default, C, T>(status: T) -> Declared<S, C, T> {
         let stamp = [(AUTHOR, "alice"), (AUTHOR_GROUPS, r#"["dev"]"#)];

@@ -18,10 +18,9 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::copy::{
         CopyAction, CopyProblem, CopyWrite, SlotPlan, SlotState,
-        claims::{
-            Claim, Inert, KIND_NOT_GRANTED, authority, claims_on, is_anothers, not_granted, unseen_source,
-        },
+        claims::{Claim, Inert, KIND_NOT_GRANTED, claims_on, is_anothers, not_granted, unseen_source},
         targets::{is_named, takes_copies},
+        templates::not_granted_kind,
     },
 };
 
@@ -194,9 +193,16 @@ fn inert(
     outlook: impl Fn(Course, &str, String) -> Outlook,
 ) -> Outlook {
     let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
+    let known = rule.and_then(|rule| {
+        let (uid, generation) = world.declaration(rule)?.version();
+        world.rule_authority(rule).filter(|known| *known.uid == *uid && known.generation == generation)
+    });
     match why {
         Inert::NotGranted => {
-            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
+            let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
+            let kind = facts
+                .and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind))
+                .or_else(|| not_granted_kind(world, template?));
             outlook(Course::Refuse, KIND_NOT_GRANTED, kind.map(not_granted).unwrap_or_default())
         }
         Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
@@ -213,7 +219,7 @@ fn inert(
             outlook(course, reason.as_str(), message)
         }
         Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
-        Inert::Unauthorized => match facts.and_then(|(rule, facts)| authority(world, rule, facts)) {
+        Inert::Unauthorized => match known {
             Some(known) => match &known.answer {
                 Err(refusal) => outlook(Course::Refuse, refusal.reason.as_str(), refusal.message.clone()),
                 Ok(()) => outlook(Course::Wait, "AuthorityUnknown", String::new()),
@@ -238,6 +244,13 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         };
         return outlook(course, reason.as_str(), message);
     }
+    if let Some(template) = rule.filter(|rule| rule.template().is_some()) {
+        let message = match world.templates().contains_key(template) {
+            true => "it stays as it is until its CopyratorTemplate is rendered here without a fault",
+            false => "its CopyratorTemplate is out of sight here, so that it stays as it is",
+        };
+        return outlook(Course::Unknown, Unseen::OutOfSight.as_str(), message.into());
+    }
     if rule.is_some_and(|rule| is_anothers(world, rule)) {
         let message = "annotations of sources do not count here, so that their copies stay as they are";
         return outlook(Course::Wait, Unseen::NotServed.as_str(), message.into());
@@ -250,6 +263,13 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
 /// Why no rule claims a copy any more.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
+    if let Some(template) = rule.template() {
+        let template = format!("CopyratorTemplate {}/{template}", rule.namespace);
+        return match world.templates().contains_key(rule) {
+            true => format!("{template} does not declare it there"),
+            false => format!("its {template} is gone"),
+        };
+    }
     let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} is gone") };
     let Ok(compiled) = &facts.compiled else { return String::new() };
     let key =

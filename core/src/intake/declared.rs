@@ -11,11 +11,12 @@ use super::{
     written::AsWritten,
 };
 use crate::{
-    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, Problem},
+    api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorRuleStatus, CopyratorTemplate, Problem},
     marks::{PODS_MANAGER, RESTART_NOW},
     model::{Declared, Store, World},
+    names::NamespacedName,
     plan::Changed,
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
 
 /// An object of ours, or what is left of one that cannot be decoded or understood. Such an object is not
@@ -105,6 +106,47 @@ impl Watched for AsWritten<CopyratorRule> {
     }
 }
 
+impl Watched for AsWritten<CopyratorTemplate> {
+    const STORE: Store = Store::CopyratorTemplates;
+
+    fn changed(&self) -> Changed {
+        Changed::Template(template_name(self.meta()))
+    }
+
+    fn put(self, world: &mut World, now: Timestamp) -> bool {
+        self.prepare(now)(world)
+    }
+
+    /// Compiling expressions uses threads of its own, and takes milliseconds.
+    fn prepare(self, _now: Timestamp) -> impl FnOnce(&mut World) -> bool {
+        let key = template_name(self.meta());
+        let parts = |template: CopyratorTemplate| {
+            (template.metadata, template.spec, template.status.map(CopyratorRuleStatus::from))
+        };
+        let facts = declare(self, parts, CompiledTemplate::compile_served);
+        move |world| {
+            let matters = matters(world.templates().get(&key), &facts);
+            world.set_template(key, facts);
+            matters
+        }
+    }
+
+    fn forget(changed: &Changed, world: &mut World) {
+        if let Changed::Template(key) = changed {
+            world.forget_template(key);
+        }
+    }
+
+    fn known(world: &World) -> Vec<Changed> {
+        world.templates().keys().cloned().map(Changed::Template).collect()
+    }
+}
+
+/// The name of a template among rules.
+fn template_name(meta: &ObjectMeta) -> NamespacedName {
+    NamespacedName::of_template(meta.namespace.as_deref().unwrap_or_default(), &name(meta))
+}
+
 impl Watched for AsWritten<ConfigMonitor> {
     const STORE: Store = Store::ConfigMonitors;
 
@@ -179,7 +221,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::names::NamespacedName;
 
     #[test]
     fn a_monitor_says_when_its_pods_were_recorded() {

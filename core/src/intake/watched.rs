@@ -1,6 +1,6 @@
 //! How each watched kind becomes facts of the world.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -57,6 +57,10 @@ pub(super) fn namespaced(meta: &ObjectMeta) -> NamespacedName {
     NamespacedName::new(meta.namespace.as_deref().unwrap_or_default(), name(meta))
 }
 
+/// The longest annotation of a namespace that is kept, and the most bytes of all of them.
+const LONGEST_ANNOTATION: usize = 1 << 10;
+const MOST_ANNOTATIONS: usize = 8 << 10;
+
 /// The facts of a namespace that decisions need.
 pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -64,7 +68,24 @@ pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
         uid: namespace.metadata.uid.clone().unwrap_or_default().into(),
         terminating: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
         labels: namespace.metadata.labels.clone().unwrap_or_default(),
+        annotations: kept_annotations(&namespace.metadata),
+        created: namespace.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
     }
+}
+
+/// The annotations that expressions can read, in order, up to a size that the namespace's owner cannot move.
+fn kept_annotations(meta: &ObjectMeta) -> BTreeMap<String, String> {
+    let mut room = MOST_ANNOTATIONS;
+    let all = meta.annotations.iter().flatten();
+    let short = all.filter(|(key, value)| {
+        value.len() <= LONGEST_ANNOTATION && *key != "kubectl.kubernetes.io/last-applied-configuration"
+    });
+    let fitting = short.take_while(|(key, value)| {
+        let left = room.checked_sub(key.len() + value.len());
+        room = left.unwrap_or_default();
+        left.is_some()
+    });
+    fitting.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 impl Watched for Namespace {

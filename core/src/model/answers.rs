@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Authority, Declared, DeletionAnswer, DeletionAnswers, EVERYWHERE, World};
+use super::{Authority, Declaration, DeletionAnswer, DeletionAnswers, EVERYWHERE, MonitorFacts, World};
 use crate::names::{Kind, NamespacedName};
 
 impl World {
@@ -21,14 +21,16 @@ impl World {
     /// Keeps an answer about a rule's identity, unless the rule has changed or gone since the question, or a
     /// newer answer is known.
     pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
-        let facts = self.cluster.rules.get(rule);
-        keep(&mut self.cluster.rule_authority, rule, facts, answer);
+        let asked = Some((&*answer.uid, answer.generation));
+        let is_of_this = self.declaration(rule).map(Declaration::version) == asked;
+        keep(&mut self.cluster.rule_authority, rule, is_of_this, answer);
     }
 
     /// The same for a monitor.
     pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
-        let facts = self.cluster.monitors.get(monitor);
-        keep(&mut self.cluster.monitor_authority, monitor, facts, answer);
+        let is_of = |facts: &MonitorFacts| facts.uid == answer.uid && facts.generation == answer.generation;
+        let is_of_this = self.monitors().get(monitor).is_some_and(is_of);
+        keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer);
     }
 
     /// Forgets the answer about a rule's identity if `is_it` says so.
@@ -43,10 +45,9 @@ impl World {
 
     /// The last answer about this generation of a rule; a yes for all namespaces answers for each one.
     pub fn may_delete(&self, rule: &NamespacedName, kind: Kind, namespace: &str) -> Option<&DeletionAnswer> {
-        let facts = self.cluster.rules.get(rule)?;
+        let (uid, generation) = self.declaration(rule)?.version();
         let known = self.cluster.deletions.get(rule)?;
-        let known =
-            Some(known).filter(|known| known.uid == facts.uid && known.generation == facts.generation)?;
+        let known = Some(known).filter(|known| *known.uid == *uid && known.generation == generation)?;
         let here = known.answers.get(&(kind, namespace.into()));
         let everywhere = known.answers.get(&(kind, EVERYWHERE.into()));
         everywhere.filter(|all| all.answer.is_ok() && here.is_none_or(|it| it.asked <= all.asked)).or(here)
@@ -65,12 +66,7 @@ impl World {
         place: (Kind, Arc<str>),
         answer: DeletionAnswer,
     ) {
-        let is_there = self
-            .cluster
-            .rules
-            .get(rule)
-            .is_some_and(|facts| *facts.uid == *uid && facts.generation == generation);
-        if !is_there {
+        if self.declaration(rule).map(Declaration::version) != Some((uid, generation)) {
             return;
         }
         let none = || DeletionAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
@@ -85,25 +81,26 @@ impl World {
 
     /// Forgets answers that are older than `age`, and those about rules that have changed or gone.
     pub fn forget_deletions(&mut self, age: Duration, now: Timestamp) {
-        let rules = &self.cluster.rules;
-        self.cluster.deletions.retain(|rule, known| {
+        let mut deletions = std::mem::take(&mut self.cluster.deletions);
+        deletions.retain(|rule, known| {
             known.answers.retain(|_, answer| now.duration_since(answer.asked).unsigned_abs() < age);
             let is_of_this =
-                rules.get(rule).is_some_and(|it| it.uid == known.uid && it.generation == known.generation);
+                self.declaration(rule).map(Declaration::version) == Some((&*known.uid, known.generation));
             is_of_this && !known.answers.is_empty()
         });
+        self.cluster.deletions = deletions;
     }
 }
 
-fn keep<S, C, T>(
+/// `is_of_this` says whether what was asked about is there still, with the same spec.
+fn keep(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,
-    facts: Option<&Declared<S, C, T>>,
+    is_of_this: bool,
     mut answer: Authority,
 ) {
-    let is_of = |facts: &Declared<S, C, T>| facts.uid == answer.uid && facts.generation == answer.generation;
     let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
-    if facts.is_some_and(is_of) && answers.get(of).is_none_or(is_newer) {
+    if is_of_this && answers.get(of).is_none_or(is_newer) {
         let is_of_same =
             |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
         if answer.answer.is_err() {
@@ -144,35 +141,22 @@ mod tests {
     /// An answer counts for nothing if it is about an earlier spec, or arrives after a newer answer.
     #[test]
     fn an_answer_is_kept_only_for_what_was_asked_about() {
-        let facts = |uid: &str, generation| Declared::<(), (), ()> {
-            uid: uid.into(),
-            resource_version: "1".into(),
-            generation,
-            created: Timestamp::UNIX_EPOCH,
-            annotations: BTreeMap::new(),
-            spec: (),
-            compiled: Err(Vec::new()),
-            status: None,
-        };
         let of = NamespacedName::new("shop", "web");
         let mut answers = BTreeMap::new();
-        for gone in [None, Some(facts("u", 3)), Some(facts("another", 2))] {
-            keep(&mut answers, &of, gone.as_ref(), known(Ok(()), 2, 10));
-            assert!(answers.is_empty());
-        }
-        let there = facts("u", 2);
-        keep(&mut answers, &of, Some(&there), known(Ok(()), 2, 10));
+        keep(&mut answers, &of, false, known(Ok(()), 2, 10));
+        assert!(answers.is_empty(), "it is gone, or has another spec");
+        keep(&mut answers, &of, true, known(Ok(()), 2, 10));
         let no = || Err(Refusal { reason: RefusalReason::Forbidden, message: String::new() });
-        keep(&mut answers, &of, Some(&there), known(no(), 2, 9));
+        keep(&mut answers, &of, true, known(no(), 2, 9));
         assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
         let mut in_a_row = answers.clone();
         for number in 1..4 {
-            keep(&mut in_a_row, &of, Some(&there), known(no(), 2, 20 + number));
+            keep(&mut in_a_row, &of, true, known(no(), 2, 20 + number));
         }
         assert_eq!(in_a_row[&of].refusals, 3);
-        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(no(), 3, 30));
+        keep(&mut in_a_row, &of, true, known(no(), 3, 30));
         assert_eq!(in_a_row[&of].refusals, 1, "of another spec they are counted anew");
-        keep(&mut in_a_row, &of, Some(&facts("u", 3)), known(Ok(()), 3, 40));
+        keep(&mut in_a_row, &of, true, known(Ok(()), 3, 40));
         assert_eq!(in_a_row[&of].refusals, 0);
         forget(&mut answers, &of, |known| known.answer.is_err());
         assert_eq!(answers.len(), 1);

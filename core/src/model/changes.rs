@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{
     Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceRead, NamespaceScope,
-    PodsSeen, PolicyFacts, RuleFacts, ScanResult, Store, WorkloadFacts, World,
+    PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult, Store, TemplateFacts, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -85,13 +85,23 @@ impl World {
     pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
-        let is_news = known != Some(&facts);
+        // Annotations are there for templates.
+        let is_same = |known: &NamespaceFacts| match cluster.templates.is_empty() {
+            true => NamespaceFacts { annotations: known.annotations.clone(), ..facts.clone() } == *known,
+            false => *known == facts,
+        };
+        let is_news = !known.is_some_and(is_same);
         if known.is_none_or(|known| known.uid != facts.uid) {
-            let rules = &cluster.rules;
-            let names_it = |facts: &RuleFacts| {
+            let (rules, templates) = (&cluster.rules, &cluster.templates);
+            let rule_names_it = |facts: &RuleFacts| {
                 facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(&name))
             };
-            cluster.rule_authority.retain(|rule, _| !rules.get(rule).is_some_and(names_it));
+            let template_names_it = |facts: &TemplateFacts| {
+                facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(&name))
+            };
+            cluster.rule_authority.retain(|of, _| {
+                !rules.get(of).is_some_and(rule_names_it) && !templates.get(of).is_some_and(template_names_it)
+            });
         }
         cluster.namespaces.insert(name, facts);
         is_news
@@ -102,9 +112,9 @@ impl World {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Sets the CustomResourceDefinition under which rules were listed.
-    pub fn set_definition(&mut self, definition: Option<Definition>) {
-        self.cluster.definition = definition;
+    /// Sets the CustomResourceDefinition under which rules, or templates, were listed.
+    pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) {
+        set(&mut self.cluster.definitions, &store, definition);
     }
 
     /// Takes in one rule, as listed or watched.
@@ -128,6 +138,39 @@ impl World {
         self.cluster.rule_authority.remove(rule);
         self.cluster.deletions.remove(rule);
         self.cluster.rules_gone += u64::from(rule.annotated().is_none());
+    }
+
+    /// Takes in one template, as listed or watched.
+    pub fn set_template(&mut self, template: NamespacedName, facts: TemplateFacts) {
+        self.cluster.templates.insert(template, facts);
+    }
+
+    /// Sets a template's status and returns the status before; `None` where there is no such template.
+    pub fn set_template_status(
+        &mut self,
+        template: &NamespacedName,
+        status: CopyratorRuleStatus,
+    ) -> Option<Option<CopyratorRuleStatus>> {
+        self.cluster.templates.get_mut(template).map(|known| known.status.replace(status))
+    }
+
+    /// Forgets a template that was deleted, and what it declared.
+    pub fn forget_template(&mut self, template: &NamespacedName) {
+        self.cluster.templates.remove(template);
+        self.cluster.rendered.forget(template);
+        self.cluster.rule_authority.remove(template);
+        self.cluster.deletions.remove(template);
+        self.cluster.rules_gone += 1;
+    }
+
+    /// Sets what a template declares in a namespace; `None`: it does not select the namespace.
+    pub fn set_rendered(
+        &mut self,
+        template: &NamespacedName,
+        namespace: &Arc<str>,
+        set: Option<RenderedSet>,
+    ) {
+        self.cluster.rendered.replace(template, namespace, set);
     }
 
     /// Takes in one monitor, as listed or watched.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
-    WorkloadFacts,
+    TemplateFacts, WorkloadFacts, rendered::Rendered,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
@@ -37,12 +37,16 @@ pub(super) struct Cluster {
     /// What is wrong with annotations that look like ours and have no effect, by ConfigMap or Secret.
     pub(super) misspelt: BTreeMap<ObjectKey, String>,
     pub(super) rules: Rules,
-    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
-    pub(super) definition: Option<Definition>,
-    /// Counts the rules that were deleted, so that a result from before a deletion can be recognised as
+    /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
+    pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
+    /// The objects that templates declare.
+    pub(super) rendered: Rendered,
+    /// The CustomResourceDefinitions under which rules and templates were listed, as far as they may be read.
+    pub(super) definitions: BTreeMap<Store, Definition>,
+    /// Counts the rules and templates that were deleted, so that a result from before a deletion can be recognised as
     /// outdated.
     pub(super) rules_gone: u64,
-    /// Answers about the identities of rules.
+    /// Answers about the identities of rules and templates.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
     /// Whether those identities may delete copies that the rules' current specs do not mention, as far as it
     /// was needed.

@@ -14,6 +14,7 @@ mod object;
 mod objects;
 mod policy_state;
 mod progress;
+mod rendered;
 mod rule;
 mod rules;
 mod settings;
@@ -34,8 +35,10 @@ pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
+pub use rendered::{Body, RenderedFault, RenderedObject, RenderedSet};
 pub use rule::{
-    Authority, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason, RuleFacts,
+    Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
+    RuleFacts, TemplateFacts,
 };
 pub use rules::Rules;
 pub use settings::Settings;

@@ -13,6 +13,11 @@ pub struct NamespaceFacts {
     pub uid: Box<str>,
     /// The namespace's labels, which rules and policies select by.
     pub labels: BTreeMap<String, String>,
+    /// The namespace's annotations, which expressions of templates read: short ones, and few of them
+    /// ([`crate::intake::watched::namespace_facts`]).
+    pub annotations: BTreeMap<String, String>,
+    /// The namespace's `metadata.creationTimestamp` (1 s resolution).
+    pub created: Timestamp,
     /// Whether the namespace is terminating or marked for deletion.
     pub terminating: bool,
 }

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{ObjectFacts, World};
+use super::{ObjectFacts, RenderedObject, RenderedSet, World};
 use crate::{
     digest::Fingerprint,
     names::{Kind, NamespacedName, ObjectKey},
@@ -84,6 +84,37 @@ impl World {
     /// Every object with marks.
     pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_rule.values().flatten()
+    }
+
+    /// What a template declares in a namespace, as last rendered.
+    pub fn rendered(&self, template: &NamespacedName, namespace: &str) -> Option<&RenderedSet> {
+        self.cluster.rendered.set(template, namespace)
+    }
+
+    /// What a template declares in each namespace, as last rendered.
+    pub fn rendered_of<'w>(
+        &'w self,
+        template: &NamespacedName,
+    ) -> impl Iterator<Item = (&'w Arc<str>, &'w RenderedSet)> + use<'w> {
+        self.cluster.rendered.sets_of(template)
+    }
+
+    /// The objects that templates declare at this place, as last rendered.
+    pub fn rendered_at<'w>(
+        &'w self,
+        slot: &'w ObjectKey,
+    ) -> impl Iterator<Item = (&'w NamespacedName, &'w RenderedSet, &'w RenderedObject)> {
+        self.cluster.rendered.at(slot)
+    }
+
+    /// Every place of an object that a template declares.
+    pub fn rendered_slots(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.cluster.rendered.slots()
+    }
+
+    /// Bytes of each object that a template declares.
+    pub fn rendered_sizes(&self) -> impl Iterator<Item = u64> {
+        self.cluster.rendered.sizes()
     }
 
     /// The fingerprint of an object; `None` where it is of another version than the one last seen.

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use crate::{
     api::{
         ConfigMonitorSpec, ConfigMonitorStatus, ConfigPolicySpec, ConfigPolicyStatus, CopyratorRuleSpec,
-        CopyratorRuleStatus, Problem,
+        CopyratorRuleStatus, CopyratorTemplateSpec, Problem,
     },
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
+    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
 
 /// An object of one of our kinds: as written, and as the validator compiled it.
@@ -35,12 +35,65 @@ pub struct Declared<Spec, Compiled, Status> {
 
 /// What is known of a [`crate::api::CopyratorRule`].
 pub type RuleFacts = Declared<CopyratorRuleSpec, CompiledRule, CopyratorRuleStatus>;
+/// What is known of a [`crate::api::CopyratorTemplate`]; its status is kept in the words of a rule's.
+pub type TemplateFacts = Declared<CopyratorTemplateSpec, CompiledTemplate, CopyratorRuleStatus>;
 /// What is known of a [`crate::api::ConfigMonitor`].
 pub type MonitorFacts = Declared<ConfigMonitorSpec, CompiledMonitor, ConfigMonitorStatus>;
 /// What is known of a [`crate::api::ConfigPolicy`].
 pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicyStatus>;
 
-/// The CustomResourceDefinition of rules, as read right before the rules were last listed.
+/// Whatever declares objects under one name: a rule, or a template.
+#[derive(Clone, Copy, Debug)]
+pub enum Declaration<'w> {
+    /// A rule, written or declared by annotations.
+    Rule(&'w RuleFacts),
+    /// A template.
+    Template(&'w TemplateFacts),
+}
+
+impl<'w> Declaration<'w> {
+    /// UID and generation of the object.
+    pub fn version(self) -> (&'w str, i64) {
+        match self {
+            Self::Rule(facts) => (&facts.uid, facts.generation),
+            Self::Template(facts) => (&facts.uid, facts.generation),
+        }
+    }
+
+    /// Whether the validator understood the spec.
+    pub fn is_valid(self) -> bool {
+        match self {
+            Self::Rule(facts) => facts.compiled.is_ok(),
+            Self::Template(facts) => facts.compiled.is_ok(),
+        }
+    }
+
+    /// The ServiceAccount that it acts with; `None`: its author.
+    pub fn account(self) -> Option<&'w str> {
+        match self {
+            Self::Rule(facts) => facts.spec.service_account_name.as_deref(),
+            Self::Template(facts) => facts.spec.service_account_name.as_deref(),
+        }
+    }
+
+    /// Its annotations under `copyrator.dev/`.
+    pub fn annotations(self) -> &'w BTreeMap<String, String> {
+        match self {
+            Self::Rule(facts) => &facts.annotations,
+            Self::Template(facts) => &facts.annotations,
+        }
+    }
+
+    /// Its status, as last seen.
+    pub fn status(self) -> Option<&'w CopyratorRuleStatus> {
+        match self {
+            Self::Rule(facts) => facts.status.as_ref(),
+            Self::Template(facts) => facts.status.as_ref(),
+        }
+    }
+}
+
+/// The CustomResourceDefinition of rules, or of templates, as read right before those were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The definition's `metadata.uid`.

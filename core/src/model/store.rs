@@ -1,6 +1,6 @@
 //! What is read before anything is decided.
 
-use crate::names::Kind;
+use crate::names::{Kind, NamespacedName};
 
 /// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
 /// of digests.
@@ -19,6 +19,7 @@ pub enum Store {
     StatefulSets,
     DaemonSets,
     CopyratorRules,
+    CopyratorTemplates,
     ConfigMonitors,
     ConfigPolicies,
     DigestKey,
@@ -39,11 +40,21 @@ impl Store {
         }
     }
 
+    /// The store of the rule or template of this name.
+    pub fn declaring(name: &NamespacedName) -> Self {
+        match name.template() {
+            Some(_) => Self::CopyratorTemplates,
+            None => Self::CopyratorRules,
+        }
+    }
+
     /// Whether it holds objects of one of our own kinds. They are deleted with their
     /// CustomResourceDefinition, and a watch cannot tell that from deleting each.
     pub fn is_ours(self) -> bool {
         match self {
-            Self::CopyratorRules | Self::ConfigMonitors | Self::ConfigPolicies => true,
+            Self::CopyratorRules | Self::CopyratorTemplates | Self::ConfigMonitors | Self::ConfigPolicies => {
+                true
+            }
             Self::Namespaces
             | Self::ConfigMaps
             | Self::Secrets

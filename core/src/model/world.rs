@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, HookCoverage, LostRecord, Memory, MonitorFacts, NamespaceFacts,
-    NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, Unseen, WorkloadFacts,
-    cluster::Cluster,
+    Authority, ChangedKeys, Declaration, Definition, HookCoverage, LostRecord, Memory, MonitorFacts,
+    NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, TemplateFacts,
+    Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -112,12 +112,30 @@ impl World {
         &self.cluster.rules
     }
 
-    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
-    pub fn definition(&self) -> Option<&Definition> {
-        self.cluster.definition.as_ref()
+    /// All templates, by the names that they have among rules.
+    pub fn templates(&self) -> &BTreeMap<NamespacedName, TemplateFacts> {
+        &self.cluster.templates
     }
 
-    /// How many rules were deleted so far.
+    /// The rule or template of this name.
+    pub fn declaration(&self, name: &NamespacedName) -> Option<Declaration<'_>> {
+        match name.template() {
+            Some(_) => self.templates().get(name).map(Declaration::Template),
+            None => self.rules().get(name).map(Declaration::Rule),
+        }
+    }
+
+    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
+    pub fn definition(&self) -> Option<&Definition> {
+        self.cluster.definitions.get(&Store::CopyratorRules)
+    }
+
+    /// The CustomResourceDefinition that a rule or template goes with.
+    pub fn definition_of(&self, name: &NamespacedName) -> Option<&Definition> {
+        self.cluster.definitions.get(&Store::declaring(name))
+    }
+
+    /// How many rules and templates were deleted so far.
     pub fn rules_gone(&self) -> u64 {
         self.cluster.rules_gone
     }

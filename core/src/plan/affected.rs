@@ -9,6 +9,7 @@ use super::{
         demand::{shared, shared_of, taken_over},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
+        templates::{instances, selects},
         too_many,
     },
     policy::scan::{hangs_on_namespaces, is_judged},
@@ -27,15 +28,17 @@ use crate::{
 /// so that none of them is looked at in vain and no status says meanwhile that nobody has asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A rule's authority; and all of its slots, when that says something new.
+    /// A rule's or template's authority; and all of its slots, when that says something new.
     Rule(NamespacedName),
+    /// What a template declares in one namespace, and the slots of that.
+    Rendering(NamespacedName, Arc<str>),
     /// A monitor's authority, and its pods; and all of its workloads, when the authority says something new.
     Monitor(NamespacedName),
     /// One possible copy, by the place where it would be.
     Slot(ObjectKey),
     /// One workload, which may have to restart.
     Workload(WorkloadKey),
-    /// The status of a rule, or the Events of a rule that annotations declare.
+    /// The status of a rule or template, or the Events of a rule that annotations declare.
     RuleStatus(NamespacedName),
     /// The status of a monitor, or the Events of one that annotations declare.
     MonitorStatus(NamespacedName),
@@ -62,6 +65,8 @@ pub enum Changed {
     Object(ObjectKey),
     /// A rule was written or went.
     Rule(NamespacedName),
+    /// A template did.
+    Template(NamespacedName),
     /// A monitor was written or went.
     Monitor(NamespacedName),
     /// A policy was written or went.
@@ -78,6 +83,7 @@ impl Key {
         match self {
             Self::Slot(key) | Self::Misspelt(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
+            Self::Rendering(_, namespace) => Some(namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
                 Some(&name.namespace)
             }
@@ -93,7 +99,7 @@ impl Changed {
             Self::Namespace(name) => Some(name),
             Self::Object(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
-            Self::Rule(name) | Self::Monitor(name) => Some(&name.namespace),
+            Self::Rule(name) | Self::Template(name) | Self::Monitor(name) => Some(&name.namespace),
             Self::Policy(_) | Self::SourceIndex => None,
         }
     }
@@ -108,6 +114,9 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         Changed::Rule(name) => {
             let slots = slots_to_check(world, name);
             slots.into_iter().chain([Key::Rule(name.clone())]).collect()
+        }
+        Changed::Template(name) => {
+            template_keys(world, name).into_iter().chain([Key::Rule(name.clone())]).collect()
         }
         Changed::Monitor(name) => {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
@@ -129,6 +138,9 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
 /// if they were none. A rule that makes no copies has those that it made, and those that others may have
 /// because it makes none: the rest waits until it may, and its own key asks for it then.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
+    if rule.template().is_some() {
+        return template_keys(world, rule).into_iter().collect();
+    }
     let wanted = match making(world, rule) {
         Some(_) => slots_of(world, rule),
         None => shared(world, rule),
@@ -153,7 +165,8 @@ pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
         too_many(world, rule, compiled).is_none().then(|| slots_of(world, rule))
     });
     let taken_over = world.rules().keys().flat_map(|rule| taken_over(world, rule));
-    claimed.flatten().chain(world.copies().cloned()).chain(taken_over).collect()
+    let rendered = world.rendered_slots().cloned();
+    claimed.flatten().chain(world.copies().cloned()).chain(taken_over).chain(rendered).collect()
 }
 
 /// Everything: at the start of leading, and in the sweep.
@@ -163,6 +176,10 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
         let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
         wanted.into_iter().map(Key::Slot).chain([Key::Rule(rule.clone())])
     });
+    let templates = world
+        .templates()
+        .keys()
+        .flat_map(|template| template_keys(world, template).into_iter().chain([Key::Rule(template.clone())]));
     let monitors = world.monitors().keys().flat_map(|monitor| {
         let workloads = workloads_of(world, monitor).into_iter().map(Key::Workload);
         workloads.chain([Key::Monitor(monitor.clone())])
@@ -177,7 +194,14 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
     let scan = (!world.policies().is_empty()).then_some(Key::Scan);
     let index = world.settings().annotations.then_some(Key::SourceIndex);
     let once = [Key::Hooks, Key::DigestKey].into_iter().chain(scan).chain(index);
-    rules.chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once).collect()
+    rules
+        .chain(templates)
+        .chain(monitors)
+        .chain(policies)
+        .chain(copies)
+        .chain(workloads)
+        .chain(once)
+        .collect()
 }
 
 fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
@@ -194,6 +218,16 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
         let names_it = facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(name));
         if names_it && world.rule_authority(rule).is_none() {
             keys.insert(Key::Rule(rule.clone()));
+        }
+    }
+    for (template, facts) in world.templates() {
+        let Ok(compiled) = &facts.compiled else { continue };
+        if world.rendered(template, name).is_some() || selects(world, compiled, name) {
+            keys.extend([Key::Rendering(template.clone(), name.clone()), Key::RuleStatus(template.clone())]);
+        }
+        // As of rules above.
+        if compiled.names_namespace(name) && world.rule_authority(template).is_none() {
+            keys.insert(Key::Rule(template.clone()));
         }
     }
     let Some(facts) = world.namespaces().get(name) else { return keys };
@@ -273,4 +307,18 @@ fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
     // Its place may have become free.
     let next = next_in_line(world, None).into_iter().map(Key::Workload);
     monitors.chain([Key::Workload(key.clone())]).chain(next).collect()
+}
+
+/// Everything that has to be looked at when a template has changed: each namespace that it selects or was rendered for, and
+/// each object of it that is there.
+fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
+    let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
+    let selected = compiled.into_iter().flat_map(|compiled| instances(world, compiled));
+    let before = world.rendered_of(template).map(|(namespace, _)| namespace);
+    let rendered =
+        selected.chain(before).map(|namespace| Key::Rendering(template.clone(), namespace.clone()));
+    let declared =
+        world.rendered_of(template).flat_map(|(_, set)| set.objects.iter().map(|object| &object.slot));
+    let slots = declared.chain(world.copies_of_rule(template)).cloned().map(Key::Slot);
+    rendered.chain(slots).collect()
 }

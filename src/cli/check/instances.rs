@@ -12,11 +12,12 @@ use super::{
 use crate::{
     api::CopyratorTemplateSpec,
     cli::arguments::{UsageError, manifests::Document},
-    validate::{CompiledTemplate, Instance, Rendering},
+    validate::{CompiledTemplate, Instance, Rendering, unserved},
 };
 
-/// What is said of a valid template.
-const ONLY_CHECKED: &str = "this version checks and renders templates; the operator does not act on them yet";
+/// What is said of a template that the webhook would refuse for what the operator does not serve yet.
+const ONLY_CHECKED: &str =
+    "check renders it, but the operator does not serve all of it yet, and the webhook refuses it";
 
 /// The objects that templates are rendered for.
 pub(super) struct Given {
@@ -73,7 +74,9 @@ impl Given {
                 render_for(&template, item, (object, &namespace), &mut report.rendered, &mut faults);
             }
         }
-        report.notices.push(format!("{of}: {ONLY_CHECKED}"));
+        if let Some(first) = unserved(&template).into_iter().next() {
+            report.notices.push(format!("{of}: {ONLY_CHECKED}: {}", first.message));
+        }
         if selected == 0 && !self.objects.is_empty() {
             let given = self.objects.len();
             report.notices.push(format!(

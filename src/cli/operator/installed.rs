@@ -114,6 +114,7 @@ impl Installed {
             Store::DigestKey,
         ]);
         stores.extend(copy_kinds.iter().copied().map(Store::of));
+        stores.extend(self.namespaces.is_empty().then_some(Store::CopyratorTemplates));
         let limits =
             SpreadLimits { max_bytes: self.max_bytes, max_copies: self.max_copies, ..Default::default() };
         let mut world = World::new(Settings {

@@ -1,4 +1,4 @@
-//! The state of rules, monitors and policies according to their statuses, read from the cluster, worst first.
+//! The state of rules, templates, monitors and policies according to their statuses, read from the cluster, worst first.
 
 pub(super) mod copies;
 mod list;
@@ -15,11 +15,12 @@ pub(super) use self::{
 };
 use self::{
     list::{Reported, Scope, items, list},
-    object_row::{of_monitor, of_policy, of_rule},
+    object_row::{of_monitor, of_policy, of_rule, of_template},
 };
 use super::operator::ReadScope;
 use crate::api::{
-    ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicyStatus, CopyratorRule, ExistingViolation,
+    ConfigMonitor, ConfigMonitorStatus, ConfigPolicy, ConfigPolicyStatus, CopyratorRule, CopyratorTemplate,
+    CopyratorTemplateStatus, ExistingViolation,
 };
 
 /// Reads every rule and monitor of one namespace or all, and every policy, the worst first. Also returns
@@ -33,6 +34,7 @@ pub(super) async fn read(
     let scopes = read_scope.scopes(namespace);
     let (rules, no_rules) = list::<CopyratorRule, _>(client, read_scope, &scopes, labels).await?;
     let mut rows: Vec<ObjectRow> = rules.into_iter().map(of_rule).collect();
+    rows.extend(templates(client, read_scope, &scopes, labels).await?);
     let (monitors, no_monitors) =
         list::<ConfigMonitor, ConfigMonitorStatus>(client, read_scope, &scopes, labels).await?;
     rows.extend(monitors.into_iter().map(of_monitor));
@@ -58,6 +60,20 @@ pub(super) async fn existing_violations(
         status.violations.into_iter().map(move |found| (name.clone(), found))
     };
     Ok(policies.into_iter().flat_map(of).collect())
+}
+
+/// The templates. An operator that looks at some namespaces only serves none, and an earlier install does not know the kind.
+async fn templates(
+    client: &Client,
+    read_scope: &ReadScope,
+    scopes: &[Option<&str>],
+    labels: Option<&str>,
+) -> Result<Vec<ObjectRow>, ReadError> {
+    match list::<CopyratorTemplate, CopyratorTemplateStatus>(client, read_scope, scopes, labels).await {
+        Ok((templates, _)) => Ok(templates.into_iter().map(of_template).collect()),
+        Err(ReadError::Refused { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the rules of other namespaces whose copies land in this one.

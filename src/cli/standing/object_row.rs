@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{copies::CopyStatus, list::Reported, restarts::RestartRow};
 use crate::{
     api::{
-        ConfigMonitorStatus, ConfigPolicySpec, ConfigPolicyStatus, CopyratorRuleStatus, ExistingViolation,
-        Problem, WhileInUse, speaks_of,
+        ConfigMonitorStatus, ConfigPolicySpec, ConfigPolicyStatus, CopyratorRuleStatus,
+        CopyratorTemplateStatus, ExistingViolation, Problem, WhileInUse, speaks_of,
     },
     cli::survey::Survey,
     names::NamespacedName,
@@ -130,6 +130,15 @@ pub(super) fn of_rule(rule: Reported<CopyratorRuleStatus>) -> ObjectRow {
     let summary = format!("{} of {} copies", status.current, status.desired);
     let name = NamespacedName::new(rule.namespace().unwrap_or_default(), rule.name_any());
     let row = of_status("CopyratorRule", &rule, summary, &status.conditions, status.problems);
+    ObjectRow { rule: Some(name), ..row }
+}
+
+/// The row of a template.
+pub(super) fn of_template(template: Reported<CopyratorTemplateStatus>) -> ObjectRow {
+    let status = template.status.clone().unwrap_or_default();
+    let summary = format!("{} of {} objects", status.current, status.desired);
+    let name = NamespacedName::of_template(template.namespace().unwrap_or_default(), &template.name_any());
+    let row = of_status("CopyratorTemplate", &template, summary, &status.conditions, status.problems);
     ObjectRow { rule: Some(name), ..row }
 }
 

@@ -11,9 +11,9 @@ use crate::{
     access::{AskError, Authorizer},
     api::speaks_of,
     authority::{Identity, TrustedWriters},
-    model::{Authority, Declared, Refusal, RefusalReason, World},
+    model::{Authority, Refusal, RefusalReason, World},
     names::NamespacedName,
-    reconcile::authority::{Decided, Inquiry, about_monitor, about_rule},
+    reconcile::authority::{Decided, Inquiry, about_monitor, about_rule, about_template},
 };
 
 /// How many objects are asked about at once.
@@ -30,7 +30,7 @@ pub(in crate::cli) enum AnswerSource {
     Assumed(String),
 }
 
-/// Finds out what every rule may do, and notes the answers in the world.
+/// Finds out what every rule and template may do, and notes the answers in the world.
 pub(super) async fn settle_rules(
     world: &mut World,
     authorizer: &dyn Authorizer,
@@ -39,13 +39,17 @@ pub(super) async fn settle_rules(
 ) -> BTreeMap<NamespacedName, AnswerSource> {
     let rules = world.rules().keys();
     let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
-    let (mut asked, answers) = settle(decided.collect(), authorizer, now).await;
+    let of_templates = world.templates().keys();
+    let of_templates =
+        of_templates.filter_map(|name| Some((name.clone(), about_template(world, name, trusted, now)?)));
+    let (mut asked, answers) = settle(decided.chain(of_templates).collect(), authorizer, now).await;
     for (rule, answer) in answers {
-        let Some(facts) = world.rules().get(&rule) else { continue };
+        let Some(declared) = world.declaration(&rule) else { continue };
         let (answer, how) = answer.unwrap_or_else(|error| {
-            let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
-            let account = facts.spec.service_account_name.as_deref();
-            unasked(&rule, facts, account, conditions, trusted, why_unasked(world, &error), now)
+            let conditions = declared.status().map_or(&[][..], |status| &status.conditions);
+            let (version, account) = (declared.version(), declared.account());
+            let of = Unasked { of: &rule, version, account, annotations: declared.annotations(), conditions };
+            of.assumed(trusted, why_unasked(world, &error), now)
         });
         world.set_rule_authority(&rule, answer);
         asked.insert(rule, how);
@@ -69,7 +73,9 @@ pub(super) async fn settle_monitors(
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
-            unasked(&monitor, facts, account, conditions, trusted, why_unasked(world, &error), now)
+            let (version, annotations) = ((&*facts.uid, facts.generation), &facts.annotations);
+            let of = Unasked { of: &monitor, version, account, annotations, conditions };
+            of.assumed(trusted, why_unasked(world, &error), now)
         });
         world.set_monitor_authority(&monitor, answer);
         asked.insert(monitor, how);
@@ -104,34 +110,39 @@ async fn settle(
     (asked, answers)
 }
 
-/// What the object's status says of this very spec; without it, the plan assumes that the object is allowed.
-fn unasked<S, C, T>(
-    of: &NamespacedName,
-    facts: &Declared<S, C, T>,
-    account: Option<&str>,
-    conditions: &[Condition],
-    trusted: &TrustedWriters,
-    why: String,
-    now: Timestamp,
-) -> (Authority, AnswerSource) {
-    let identity = Identity::of_stored(&of.namespace, account, &facts.annotations, trusted);
-    let authority = |answer| Authority {
-        uid: facts.uid.clone(),
-        generation: facts.generation,
-        identity: identity.map_or_else(|_| "nobody".into(), |identity| identity.to_string()),
-        answer,
-        asked: now,
-        questions: 0,
-        refusals: 0,
-    };
-    let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
-    match said.filter(|_| speaks_of(conditions, "Authorized", facts.generation)) {
-        Some(said) if said.status == "True" => (authority(Ok(())), AnswerSource::Reported),
-        Some(said) => {
-            let (reason, message) = (RefusalReason::read(&said.reason), said.message.clone());
-            (authority(Err(Refusal { reason, message })), AnswerSource::Reported)
+/// An object about whose rights nobody could be asked.
+struct Unasked<'a> {
+    of: &'a NamespacedName,
+    /// UID and generation.
+    version: (&'a str, i64),
+    account: Option<&'a str>,
+    annotations: &'a BTreeMap<String, String>,
+    conditions: &'a [Condition],
+}
+
+impl Unasked<'_> {
+    /// What the object's status says of this very spec; without it, the plan assumes that the object is allowed.
+    fn assumed(self, trusted: &TrustedWriters, why: String, now: Timestamp) -> (Authority, AnswerSource) {
+        let Self { of, version: (uid, generation), account, annotations, conditions } = self;
+        let identity = Identity::of_stored(&of.namespace, account, annotations, trusted);
+        let authority = |answer| Authority {
+            uid: uid.into(),
+            generation,
+            identity: identity.map_or_else(|_| "nobody".into(), |identity| identity.to_string()),
+            answer,
+            asked: now,
+            questions: 0,
+            refusals: 0,
+        };
+        let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
+        match said.filter(|_| speaks_of(conditions, "Authorized", generation)) {
+            Some(said) if said.status == "True" => (authority(Ok(())), AnswerSource::Reported),
+            Some(said) => {
+                let (reason, message) = (RefusalReason::read(&said.reason), said.message.clone());
+                (authority(Err(Refusal { reason, message })), AnswerSource::Reported)
+            }
+            None => (authority(Ok(())), AnswerSource::Assumed(why)),
         }
-        None => (authority(Ok(())), AnswerSource::Assumed(why)),
     }
 }
 

@@ -18,7 +18,7 @@ use kube::{Client, Resource, core::NamespaceResourceScope};
 
 use super::SurveyError;
 use crate::{
-    api::{ConfigMonitor, CopyratorRule},
+    api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
     authority::{Question, Subject, refusal},
     cli::operator::ReadScope,
     intake::{
@@ -30,7 +30,7 @@ use crate::{
     model::{NamespaceRead, NamespaceScope, Store, World},
     names::{Kind, NamespacedName},
     observe::{
-        crds::definition_of_rules,
+        crds::{RULES, TEMPLATES, definition},
         listing::{ListError, list, list_in, read_namespace},
     },
 };
@@ -85,8 +85,12 @@ async fn take_all(
     hint: &str,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    let (definition, namespaces, config_maps, secrets, rules) = tokio::join!(
-        definition_of_rules(client),
+    let (definition, definition_of_templates, templates) = tokio::join!(
+        definition(client, RULES),
+        definition(client, TEMPLATES),
+        list::<AsWritten<CopyratorTemplate>>(client, None),
+    );
+    let (namespaces, config_maps, secrets, rules) = tokio::join!(
         list::<Namespace>(client, None),
         list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
         list::<Slim<Secret>>(client, Some(SECRETS)),
@@ -99,7 +103,7 @@ async fn take_all(
     };
     let mut hidden = Hidden::default();
     let is_untold = definition.is_err();
-    world.set_definition(definition.ok().flatten());
+    world.set_definition(Store::CopyratorRules, definition.ok().flatten());
     put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
     let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
     for (kind, resource, is_refused) in [
@@ -115,6 +119,15 @@ async fn take_all(
         }
     }
     put(world, rules, now);
+    world.set_definition(Store::CopyratorTemplates, definition_of_templates.ok().flatten());
+    match templates {
+        Ok(templates) => put(world, templates, now),
+        // Without the kind, or without the right to list it, what templates made stays as it is.
+        Err(ListError::NotServed { .. } | ListError::Refused { .. }) => {
+            world.settings_mut().stores.remove(&Store::CopyratorTemplates);
+        }
+        Err(error) => return Err(error.into()),
+    }
     for kind in further(world) {
         if !is_told && !is_named(world, kind) {
             hidden.kinds.insert(kind);
@@ -160,7 +173,7 @@ async fn take_all(
 /// Whether there are copies of deleted rules.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
-    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && !world.rules().contains_key(rule))
+    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
 }
 
 /// Reads these namespaces, each completely or not at all, as Copyrator itself does.
@@ -174,6 +187,7 @@ async fn take_places(
     let kinds = &further(world);
     let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
     world.set_namespace_scope(Some(scope));
+    world.settings_mut().stores.remove(&Store::CopyratorTemplates);
     let seen: Vec<Result<NamespaceLists, ListError>> = stream::iter(places.iter().cloned())
         .map(|place| async move { read(client, &place, kinds).await })
         .buffered(AT_ONCE)
@@ -224,6 +238,7 @@ async fn take_one(
     world.set_namespace_scope(Some(
         NamespaceScope::of_tenant(place.clone()).with_kinds(kinds.iter().copied()),
     ));
+    world.settings_mut().stores.remove(&Store::CopyratorTemplates);
     let NamespaceLists { puts, lacking, .. } = read(client, place, kinds).await?;
     let way_out =
         |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));

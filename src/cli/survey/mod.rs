@@ -37,6 +37,7 @@ use crate::{
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{Need, copy::SlotPlan},
+    reconcile::rendering::render_all,
 };
 
 /// The cluster, read once, and what will happen to every copy and workload.
@@ -132,6 +133,7 @@ pub(super) async fn survey(
     let (applied, applied_content) =
         objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
+    render_all(&mut world);
     let blind = blind_rules(&world, &unseen);
     let (mut plans, mut unread) =
         content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;
@@ -292,8 +294,9 @@ impl Survey {
     /// What the reconciler last reported about a slot in the status of its rule, if that is about this very
     /// spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
-        let facts: &RuleFacts = self.world.rules().get(outlook.rule.as_ref()?)?;
-        let status = facts.status.as_ref().filter(|it| it.observed_generation == Some(facts.generation))?;
+        let declared = self.world.declaration(outlook.rule.as_ref()?)?;
+        let (_, generation) = declared.version();
+        let status = declared.status().filter(|it| it.observed_generation == Some(generation))?;
         let is_here = |problem: &&crate::api::Problem| {
             problem.namespace == *outlook.slot.namespace && problem.name == *outlook.slot.name
         };

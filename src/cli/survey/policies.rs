@@ -126,7 +126,8 @@ async fn refusal(
     let new = match contents_of_files.get(&write.source) {
         Some(content) => manifest(slot, &write.intent, content),
         None => {
-            let source = contents.get(&write.source, &write.source_version.resource_version).await?;
+            let source = contents.of_write(slot, write).await?;
+            let source = source.ok_or_else(|| ContentError::Gone(write.source.clone()))?;
             manifest(slot, &write.intent, &source)
         }
     };

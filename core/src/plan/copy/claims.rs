@@ -1,32 +1,112 @@
 //! Which rule claims which slot. A *slot* is the place of one possible copy: kind, namespace and name.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::targets::{is_named, takes_copies, targets};
+use jiff::Timestamp;
+
+use super::{
+    targets::{is_named, takes_copies, targets},
+    templates::{is_of, not_granted_kind, selects},
+};
 use crate::{
-    marks::{CA_SECRET, KEY_SECRET, Proof},
-    model::{Authority, NamespaceFacts, ObjectFacts, RuleFacts, World},
+    api::ConflictPolicy,
+    digest::Fingerprint,
+    marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
+    model::{
+        Authority, Declared, NamespaceFacts, ObjectFacts, RenderedObject, RuleFacts, Store, TemplateFacts,
+        World,
+    },
     names::{Kind, NamespacedName, ObjectKey},
-    validate::{CompiledRule, Gives, Globs},
+    validate::{CompiledRule, CompiledTemplate, Gives, Globs},
 };
 
 /// At most this many further sources of one slot are reported.
 const MOST_DUPLICATES: usize = 20;
 
-/// One rule's claim on one slot.
+/// One rule's or template's claim on one slot.
 #[derive(Clone, Debug)]
 pub struct Claim<'w> {
-    /// Name of the claiming rule.
+    /// Name of the claiming rule or template.
     pub rule: &'w NamespacedName,
-    /// The facts of that rule.
-    pub facts: &'w RuleFacts,
-    /// The compiled spec of that rule.
-    pub compiled: &'w CompiledRule,
-    /// The object that the rule wants to copy there.
+    /// What the claim is for.
+    pub wants: Wants<'w>,
+    /// The object that the rule wants to copy there; of a template, its name among rules.
     pub source: ObjectKey,
     /// Further objects that the rule would copy to the same slot, up to a limit. The source in the
     /// alphabetically first namespace wins.
     pub duplicates: Vec<ObjectKey>,
+}
+
+/// What is wanted in a slot.
+#[derive(Clone, Copy, Debug)]
+pub enum Wants<'w> {
+    /// A copy of the claim's source.
+    Copy {
+        /// The facts of the rule.
+        facts: &'w RuleFacts,
+        /// The compiled spec of the rule.
+        compiled: &'w CompiledRule,
+    },
+    /// An object as a template declares it.
+    Object {
+        /// The facts of the template.
+        facts: &'w TemplateFacts,
+        /// The compiled spec of the template.
+        compiled: &'w CompiledTemplate,
+        /// The object.
+        object: &'w RenderedObject,
+    },
+}
+
+impl Claim<'_> {
+    /// Why the rule or template writes nothing at present; `None` where it may write.
+    pub fn inert(&self, world: &World) -> Option<Inert> {
+        match self.wants {
+            Wants::Copy { facts, .. } => inert(world, self.rule, facts),
+            Wants::Object { facts, .. } => inert_template(world, self.rule, facts),
+        }
+    }
+
+    /// What the API server said about this generation of the rule or template.
+    pub(super) fn authority<'w>(&self, world: &'w World) -> Option<&'w Authority> {
+        match self.wants {
+            Wants::Copy { facts, .. } => authority(world, self.rule, facts),
+            Wants::Object { facts, .. } => authority(world, self.rule, facts),
+        }
+    }
+
+    /// When the rule or template was created: the older one wins a free slot.
+    pub(super) fn created(&self) -> Timestamp {
+        match self.wants {
+            Wants::Copy { facts, .. } => facts.created,
+            Wants::Object { facts, .. } => facts.created,
+        }
+    }
+
+    /// What to do about an object that is not ours.
+    pub(super) fn conflict(&self) -> ConflictPolicy {
+        match self.wants {
+            Wants::Copy { compiled, .. } => compiled.conflict,
+            Wants::Object { compiled, .. } => compiled.conflict,
+        }
+    }
+
+    /// What happens to the object when it is no longer wanted.
+    pub(super) fn on_removal(&self, default_grace: Duration) -> OnRemoval {
+        let (deletion, grace) = match self.wants {
+            Wants::Copy { compiled, .. } => (compiled.deletion, compiled.grace),
+            Wants::Object { compiled, .. } => (compiled.deletion, compiled.grace),
+        };
+        OnRemoval::new(deletion, grace.unwrap_or(default_grace))
+    }
+
+    /// The fingerprint of what the object is made from; `None` where it has to be fetched.
+    pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
+        match self.wants {
+            Wants::Copy { .. } => world.fingerprint(&self.source),
+            Wants::Object { object, .. } => Some(&object.print),
+        }
+    }
 }
 
 /// Why a rule writes nothing at present. Its existing copies stay as they are.
@@ -58,13 +138,27 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     }
 }
 
-/// Whether this process leaves a rule alone: it serves another rule only, it cannot read the rule's
-/// namespace, or annotations are switched off. The authors of these annotations did not decide the latter, so
+/// Why a template writes nothing at present; `None` where it may write.
+pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
+    match &facts.compiled {
+        Err(_) => Some(Inert::Quarantined),
+        Ok(compiled) if not_granted_kind(world, compiled).is_some() => Some(Inert::NotGranted),
+        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(_) => {
+            let may = authority(world, template, facts).is_some_and(|authority| authority.answer.is_ok());
+            (!may).then_some(Inert::Unauthorized)
+        }
+    }
+}
+
+/// Whether this process leaves a rule or template alone: it serves another rule only, it cannot read its
+/// namespace, it does not look at templates, or annotations are switched off. The authors of these annotations did not decide the latter, so
 /// their copies stay.
 pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
     world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
         || !world.sees(&rule.namespace)
         || (!world.settings().annotations && rule.annotated().is_some())
+        || (rule.template().is_some() && !world.settings().stores.contains(&Store::CopyratorTemplates))
 }
 
 /// The reason where objects of a rule's kind are not copied here.
@@ -89,22 +183,43 @@ pub fn unseen_source<'w>(
 }
 
 /// What the API server said about this very generation of a rule; `None` where it has not been asked.
-pub fn authority<'w>(world: &'w World, rule: &NamespacedName, facts: &RuleFacts) -> Option<&'w Authority> {
+pub fn authority<'w, S, C, T>(
+    world: &'w World,
+    rule: &NamespacedName,
+    facts: &Declared<S, C, T>,
+) -> Option<&'w Authority> {
     let authority = world.rule_authority(rule)?;
     (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
 }
 
-/// The claims of all rules on one slot.
-pub fn claims_on<'w>(world: &'w World, slot: &ObjectKey) -> Vec<Claim<'w>> {
+/// The claims of all rules and templates on one slot.
+pub fn claims_on<'w>(world: &'w World, slot: &'w ObjectKey) -> Vec<Claim<'w>> {
     each_claim(world, slot).collect()
 }
 
-/// Whether a rule that may write claims a slot.
+/// Whether a rule or template that may write claims a slot.
 pub fn is_wanted(world: &World, slot: &ObjectKey) -> bool {
-    each_claim(world, slot).any(|claim| inert(world, claim.rule, claim.facts).is_none())
+    each_claim(world, slot).any(|claim| claim.inert(world).is_none())
 }
 
-fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Claim<'w>> {
+fn each_claim<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
+    of_rules(world, slot).chain(of_templates(world, slot))
+}
+
+/// A template claims what it was rendered to as it is now.
+fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
+    world.rendered_at(slot).filter_map(|(template, set, object)| {
+        let facts = world.templates().get(template).filter(|facts| is_of(set, facts))?;
+        let compiled =
+            facts.compiled.as_deref().ok().filter(|compiled| selects(world, compiled, &slot.namespace))?;
+        let source =
+            ObjectKey { kind: slot.kind, namespace: template.namespace.clone(), name: template.name.clone() };
+        let wants = Wants::Object { facts, compiled, object };
+        Some(Claim { rule: template, wants, source, duplicates: Vec::new() })
+    })
+}
+
+fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
     let takes = |facts: &&NamespaceFacts| takes_copies(world, &slot.namespace, facts);
     let namespace = world.namespaces().get(&slot.namespace).filter(takes);
     let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
@@ -119,7 +234,7 @@ fn each_claim<'w>(world: &'w World, slot: &ObjectKey) -> impl Iterator<Item = Cl
             .map(|(source, _)| source.clone());
         let source = sources.next()?;
         let (facts, duplicates) = (world.rules().get(rule)?, sources.take(MOST_DUPLICATES).collect());
-        Some(Claim { rule, facts, compiled, source, duplicates })
+        Some(Claim { rule, wants: Wants::Copy { facts, compiled }, source, duplicates })
     })
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    claims::{Claim, Inert, authority, claims_on, copied_by, inert, is_anothers, proof},
+    claims::{Claim, Inert, Wants, claims_on, copied_by, is_anothers, proof},
     copy_cache::CopyCache,
-    demand::{too_many, too_many_said},
+    demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
     problem::{CopyProblem, ProblemReason},
@@ -61,7 +61,7 @@ pub(super) fn plan_claimed(
 /// otherwise the copy would be held once the rule is deleted.
 fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAction> {
     let rule = &facts.marks.as_deref()?.rule;
-    let is_there = world.rules().get(rule).is_some() && !is_anothers(world, rule);
+    let is_there = world.declaration(rule).is_some() && !is_anothers(world, rule);
     let stays = facts.deletion.is_none()
         && world.namespaces().get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
     let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays)?;
@@ -71,7 +71,7 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
 /// A copy stays with its rule while this process cannot tell whether the rule claims it: the spec is invalid
 /// (a mistake must not hand its copies to another rule), or this process does not serve the rule.
 fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
-    if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
+    if world.declaration(rule).is_some_and(|declared| !declared.is_valid()) {
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
     }
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
@@ -90,12 +90,12 @@ fn winner<'c, 'w>(
     if let [only] = claims {
         return Some(only);
     }
-    let stands_back = |claim: &Claim<'_>| match inert(world, claim.rule, claim.facts) {
-        Some(Inert::Unauthorized) => authority(world, claim.rule, claim.facts).is_some(),
+    let stands_back = |claim: &Claim<'_>| match claim.inert(world) {
+        Some(Inert::Unauthorized) => claim.authority(world).is_some(),
         Some(_) => true,
-        None => too_many(world, claim.rule, claim.compiled).is_some(),
+        None => too_many_claimed(world, claim).is_some(),
     };
-    held.or_else(|| claims.iter().min_by_key(|claim| (stands_back(claim), claim.facts.created, claim.rule)))
+    held.or_else(|| claims.iter().min_by_key(|claim| (stands_back(claim), claim.created(), claim.rule)))
 }
 
 fn plan_wanted(
@@ -108,7 +108,7 @@ fn plan_wanted(
     now: Timestamp,
 ) -> SlotPlan {
     let plan = |state| SlotPlan::rest(Some(claim.rule), state);
-    if let Some(why) = inert(world, claim.rule, claim.facts) {
+    if let Some(why) = claim.inert(world) {
         return plan(SlotState::Inert(why));
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
@@ -118,10 +118,10 @@ fn plan_wanted(
             false => plan(SlotState::Blocked(terminating(slot, deletion))),
         };
     }
-    let (Some(key), Some(source)) = (world.key(), world.object(&claim.source)) else {
+    let (Some(key), Some(source_version)) = (world.key(), source_version(world, claim)) else {
         return plan(SlotState::Outdated);
     };
-    let Some(print) = world.fingerprint(&claim.source) else {
+    let Some(print) = claim.print(world) else {
         return SlotPlan {
             needs: vec![Need::Fingerprint(claim.source.clone())],
             ..plan(SlotState::Outdated)
@@ -132,7 +132,7 @@ fn plan_wanted(
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }
-    let intent = Intent::new(claim, slot, source, print, key, world.settings().default_grace);
+    let intent = Intent::new(world, claim, slot, print, key);
     alike.learn(claim, slot, &intent);
     let verdict = match existing {
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
@@ -152,7 +152,7 @@ fn plan_wanted(
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
         Verdict::Write { surplus, take_over, anew } => {
             if (existing.is_none() || take_over.is_some())
-                && let Some(copies) = too_many(world, claim.rule, claim.compiled)
+                && let Some(copies) = too_many_claimed(world, claim)
             {
                 let problem = CopyProblem::new(slot, ProblemReason::TooMany, too_many_said(world, copies));
                 return plan(SlotState::Blocked(problem));
@@ -181,7 +181,11 @@ fn plan_wanted(
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
-                source_version: Version::of(source),
+                source_version,
+                rendered: match claim.wants {
+                    Wants::Copy { .. } => None,
+                    Wants::Object { object, .. } => Some(object.body.clone()),
+                },
                 intent,
                 replaces: existing.map(Version::of),
                 disown,
@@ -190,12 +194,23 @@ fn plan_wanted(
                 anew,
                 follows,
                 definition: world
-                    .definition()
+                    .definition_of(claim.rule)
                     .filter(|_| claim.rule.annotated().is_none())
                     .map(|definition| definition.uid.clone()),
             };
             SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
         }
+    }
+}
+
+/// The version of what the object is made from; `None` where the source is gone.
+fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
+    match claim.wants {
+        Wants::Copy { .. } => world.object(&claim.source).map(Version::of),
+        Wants::Object { object, .. } => Some(Version {
+            uid: object.print.uid.clone(),
+            resource_version: object.print.resource_version.clone(),
+        }),
     }
 }
 
@@ -224,7 +239,7 @@ fn judge(
     intent: &Intent,
 ) -> Verdict {
     if proof.is_none_or(|proof| proof == Proof::Forged) {
-        return judge_foreign(world, slot, claim.compiled.conflict, facts, intent);
+        return judge_foreign(world, slot, claim.conflict(), facts, intent);
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);

@@ -4,8 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    claims::{inert, possible_sources, slots_in, source_namespaces, sources_giving, sources_of},
+    claims::{
+        Claim, Wants, inert, possible_sources, slots_in, source_namespaces, sources_giving, sources_of,
+    },
     targets::{at_most, is_named, targets},
+    templates::too_many_objects,
 };
 use crate::{
     api::ConflictPolicy,
@@ -37,6 +40,14 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     let elsewhere = |source: &&ObjectKey| targets.len() - usize::from(targets.contains(&*source.namespace));
     let copies = sources.iter().map(elsewhere).fold(0, usize::saturating_add);
     (copies > most).then_some(copies)
+}
+
+/// The same of the rule or template behind a claim.
+pub(super) fn too_many_claimed(world: &World, claim: &Claim<'_>) -> Option<usize> {
+    match claim.wants {
+        Wants::Copy { compiled, .. } => too_many(world, claim.rule, compiled),
+        Wants::Object { compiled, .. } => too_many_objects(world, compiled),
+    }
 }
 
 /// What to do about a rule that would have too many copies.

@@ -1,19 +1,16 @@
 //! What a copy should be, from its source's fingerprint and its rule's shape. It holds no content.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::{CopyMarks, OnRemoval, field_set},
-    model::{ForeignField, ObjectFacts, OwnFields},
+    marks::{CopyMarks, field_set},
+    model::{ForeignField, ObjectFacts, OwnFields, World},
     names::{Kind, ObjectKey},
     paths::is_within,
-    plan::copy::claims::Claim,
-    validate::CompiledKeys,
+    plan::copy::claims::{Claim, Wants},
+    validate::{CompiledKeys, CompiledRule},
 };
 
 /// What a copy should be.
@@ -37,33 +34,35 @@ pub struct Intent {
 
 impl Intent {
     /// What a claim makes of its source in this slot.
-    pub fn new(
+    pub(super) fn new(
+        world: &World,
         claim: &Claim<'_>,
         slot: &ObjectKey,
-        source: &ObjectFacts,
         print: &Fingerprint,
         key: &DigestKey,
-        default_grace: Duration,
     ) -> Self {
-        let shape = &claim.compiled.shape;
-        let keys = carried_keys(&shape.keys, print);
+        let (keys, mut labels, mut annotations) = match claim.wants {
+            Wants::Copy { compiled: CompiledRule { shape, .. }, .. } => {
+                let source = world.object(&claim.source).into_iter().flat_map(|source| source.labels.iter());
+                let labels = shape.labels.carried(source.map(|(key, value)| (&**key, &**value)));
+                let all = print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                (carried_keys(&shape.keys, print), labels, shape.annotations.carried(all))
+            }
+            Wants::Object { object, .. } => {
+                let keys = print.keys.keys().map(|key| (key.clone(), key.clone())).collect();
+                (keys, object.labels.clone(), print.annotations.clone())
+            }
+        };
         let content: BTreeMap<String, KeyPrint> =
             keys.iter().filter_map(|(from, to)| Some((to.clone(), print.keys.get(from)?.clone()))).collect();
-        let mut labels = shape.labels.carried(source.labels.iter().map(|(key, value)| (&**key, &**value)));
-        let mut annotations = shape
-            .annotations
-            .carried(print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let type_ = print.type_.clone().filter(|_| shape.kind == Kind::Secret);
+        let type_ = print.type_.clone().filter(|_| slot.kind == Kind::Secret);
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
         let marks = CopyMarks {
             source: claim.source.named(),
-            source_uid: source.uid.to_string(),
+            source_uid: print.uid.to_string(),
             digest: key.content(&shaped, &labels, &annotations),
-            on_removal: Some(OnRemoval::new(
-                claim.compiled.deletion,
-                claim.compiled.grace.unwrap_or(default_grace),
-            )),
+            on_removal: Some(claim.on_removal(world.settings().default_grace)),
             mark: key.mark(slot, &rule),
             remove_after: None,
             definition: None,

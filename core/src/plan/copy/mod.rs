@@ -15,6 +15,8 @@ mod slot_plan;
 pub mod source_index;
 mod spread;
 pub mod targets;
+mod template_status;
+pub mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -29,3 +31,4 @@ pub use rule_status::{RuleReport, Tally, rule_report, rule_status, says_too_many
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};
 pub use spread::{LargeSpread, is_calm, spread};
+pub use template_status::template_report;

@@ -35,6 +35,8 @@ pub enum ProblemReason {
     TooMany,
     /// An orphaned copy stays: its rule may have been deleted together with the CustomResourceDefinition.
     Held,
+    /// An expression of a template has no value, or what it gives cannot be an object.
+    RenderFailed,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
 }
@@ -50,6 +52,7 @@ impl ProblemReason {
             Self::Terminating => "Terminating",
             Self::TooMany => "TooMany",
             Self::Held => "Held",
+            Self::RenderFailed => "RenderFailed",
             Self::Unseen(unseen) => unseen.as_str(),
         }
     }
@@ -70,6 +73,7 @@ impl ProblemReason {
             | Self::Terminating
             | Self::TooMany
             | Self::Held
+            | Self::RenderFailed
             | Self::Unseen(_) => false,
         }
     }
@@ -88,7 +92,11 @@ impl CopyProblem {
 
     /// The copy in this slot belongs to another rule.
     pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
-        let other = other.map_or_else(|| "another rule".to_owned(), |rule| format!("rule {rule}"));
+        let named = |name: &NamespacedName| match name.template() {
+            Some(template) => format!("CopyratorTemplate {}/{template}", name.namespace),
+            None => format!("rule {name}"),
+        };
+        let other = other.map_or_else(|| "another rule".to_owned(), named);
         let message = format!("{other} is served first here; exclude the namespace in one of the rules");
         Self::new(slot, ProblemReason::OtherRule, message)
     }

@@ -12,15 +12,16 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    claims::{Inert, inert, is_anothers, proof},
+    claims::{Inert, inert, inert_template, is_anothers, proof},
     hold::AGAIN,
     problem::{CopyProblem, ProblemReason},
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},
     targets::was_asked_about,
+    templates::{asks_about, is_rendered},
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
-    model::{Definition, ObjectFacts, World, WriteFault},
+    model::{Declaration, Definition, ObjectFacts, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -60,20 +61,47 @@ pub(super) fn plan_unwanted(
     }
     // A deleted rule has no identity to ask about, so the mark on the copy counts.
     let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
-    let rule = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
-    let Some(compiled) = rule else {
+    let Some(declared) = declared_here(world, &marks.rule, slot) else {
         if let Some(definition) = unseen_under(world, &marks.rule, facts) {
             let problem = CopyProblem::new(slot, ProblemReason::Held, held(world, &marks.rule, definition));
             return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
         }
         return leave(own_word, facts, &marks.rule, marks.remove_after, now);
     };
-    let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(world.settings().default_grace));
-    if was_asked_about(world, &marks.rule, compiled, slot) {
+    let Standing::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
+    if was_asked {
         return leave(word, facts, &marks.rule, marks.remove_after, now);
     }
     let left = leave(word.or_gentler(own_word), facts, &marks.rule, marks.remove_after, now);
     if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
+}
+
+/// What the rule or template of an unwanted object says of such objects.
+enum Standing {
+    /// What the template declares here is not known yet.
+    Unknown,
+    /// What happens to the object, and whether the API server was asked about deleting it when the spec was written.
+    Known { word: OnRemoval, was_asked: bool },
+}
+
+/// The same, `None` where the rule or template is gone.
+fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<Standing> {
+    let default = world.settings().default_grace;
+    match world.declaration(name)? {
+        Declaration::Rule(facts) => {
+            let compiled = facts.compiled.as_deref().ok()?;
+            let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
+            Some(Standing::Known { word, was_asked: was_asked_about(world, name, compiled, slot) })
+        }
+        Declaration::Template(facts) => {
+            let compiled = facts.compiled.as_deref().ok()?;
+            if !is_rendered(world, name, facts, &slot.namespace) {
+                return Some(Standing::Unknown);
+            }
+            let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
+            Some(Standing::Known { word, was_asked: asks_about(compiled, slot) })
+        }
+    }
 }
 
 /// Plans an orphaned copy by what its mark or its rule says of it.
@@ -146,7 +174,7 @@ pub(super) fn unseen_under<'w>(
     rule: &NamespacedName,
     copy: &ObjectFacts,
 ) -> Option<&'w Definition> {
-    world.definition().filter(|definition| is_unseen_under(definition, rule, copy))
+    world.definition_of(rule).filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
 /// The same for any definition.
@@ -162,9 +190,13 @@ pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &Ob
 }
 
 fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String {
+    let (what, plural) = match rule.template() {
+        Some(_) => ("template", "copyratortemplates"),
+        None => ("rule", "copyratorrules"),
+    };
     format!(
-        "rule {rule} is not there, and was not since CustomResourceDefinition copyratorrules.copyrator.dev was made anew at {}: \
-         put the rule back, or let its copies go: {}",
+        "{what} {rule} is not there, and was not since CustomResourceDefinition {plural}.copyrator.dev was made anew at {}: \
+         put the {what} back, or let its copies go: {}",
         write_time(definition.created),
         let_go(world.settings().copied_kinds(), Some(rule), &definition.uid)
     )
@@ -186,7 +218,10 @@ pub fn let_go(
 /// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and
 /// an invalid spec does not say which copies are orphaned.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
-    inert(world, rule, world.rules().get(rule)?)
+    match world.declaration(rule)? {
+        Declaration::Rule(facts) => inert(world, rule, facts),
+        Declaration::Template(facts) => inert_template(world, rule, facts),
+    }
 }
 
 #[cfg(test)]

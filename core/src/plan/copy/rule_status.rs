@@ -131,15 +131,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
                 count.block(CopyProblem::served_by_another(&slot, plan.rule.as_ref()));
                 continue;
             }
-            match plan.state {
-                SlotState::Current => count.current += 1,
-                SlotState::Braked(until) => {
-                    count.braked += 1;
-                    count.until = count.until.max(Some(until));
-                }
-                SlotState::Blocked(problem) => count.block(problem),
-                _ => {}
-            }
+            count.state(plan.state);
             for claim in claims.iter().filter(|claim| claim.rule == rule) {
                 for other in &claim.duplicates {
                     let problem = CopyProblem::duplicate(&slot, claim, other);
@@ -179,22 +171,22 @@ pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
 }
 
 #[derive(Default)]
-struct Count {
-    sources: usize,
-    desired: usize,
-    current: usize,
+pub(super) struct Count {
+    pub(super) sources: usize,
+    pub(super) desired: usize,
+    pub(super) current: usize,
     /// Slots that a problem blocks.
-    hindered: usize,
+    pub(super) hindered: usize,
     /// Those of them for which our own account lacks a right.
-    forbidden: usize,
+    pub(super) forbidden: usize,
     /// Copies whose source keeps changing.
-    braked: usize,
+    pub(super) braked: usize,
     /// When the last of those will be written.
-    until: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
     /// The first source that is large for so many targets.
     large: Option<LargeSpread>,
     /// Orphaned copies that are still in their grace period.
-    leaving: usize,
+    pub(super) leaving: usize,
     /// Literally named sources that do not exist.
     absent_sources: Vec<ObjectKey>,
     /// Which literally named target namespaces do not exist, in words.
@@ -202,16 +194,16 @@ struct Count {
     /// Whether the rule names no other targets.
     is_nowhere: bool,
     /// The first problems, up to the limit of a status.
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
     /// How many problems are disputes over a slot.
-    conflicting: usize,
+    pub(super) conflicting: usize,
     /// How many problems are of another kind.
-    failed: usize,
+    pub(super) failed: usize,
 }
 
 impl Count {
     /// Counts a problem, and keeps it while there are few.
-    fn add(&mut self, reason: ProblemReason, problem: Problem) {
+    pub(super) fn add(&mut self, reason: ProblemReason, problem: Problem) {
         match reason.is_conflict() {
             true => self.conflicting += 1,
             false => self.failed += 1,
@@ -222,18 +214,31 @@ impl Count {
     }
 
     /// Counts a slot that a problem blocks.
-    fn block(&mut self, problem: CopyProblem) {
+    pub(super) fn block(&mut self, problem: CopyProblem) {
         self.hindered += 1;
         self.forbidden += usize::from(problem.reason == ProblemReason::Fault(WriteFault::Forbidden));
         self.add(problem.reason, problem.into());
     }
 
+    /// Counts how a slot stands.
+    pub(super) fn state(&mut self, state: SlotState) {
+        match state {
+            SlotState::Current => self.current += 1,
+            SlotState::Braked(until) => {
+                self.braked += 1;
+                self.until = self.until.max(Some(until));
+            }
+            SlotState::Blocked(problem) => self.block(problem),
+            _ => {}
+        }
+    }
+
     /// Whether our own account lacks a right for every copy that should exist.
-    fn is_forbidden(&self) -> bool {
+    pub(super) fn is_forbidden(&self) -> bool {
         self.desired > 0 && self.forbidden == self.desired
     }
 
-    fn tally(&self, is_inert: bool) -> Tally {
+    pub(super) fn tally(&self, is_inert: bool) -> Tally {
         if is_inert {
             return Tally::default();
         }
@@ -392,7 +397,7 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
 }
 
 /// What is under way: copies that are being written, and copies that wait for their source to stop changing.
-fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
+pub(super) fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
     let written = match copies {
         1 => "1 copy is being written".into(),
         number => format!("{number} copies are being written"),

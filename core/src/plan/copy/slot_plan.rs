@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{claims::Inert, intent::Intent, problem::CopyProblem};
 use crate::{
-    model::{ForeignField, ObjectFacts},
+    model::{Body, ForeignField, ObjectFacts},
     names::{NamespacedName, ObjectKey},
     plan::Need,
 };
@@ -101,6 +101,8 @@ pub struct CopyWrite {
     pub source: ObjectKey,
     /// The version of the source that the intent was made from.
     pub source_version: Version,
+    /// The object itself, where a template declares it and nothing is copied.
+    pub rendered: Option<Body>,
     /// The keys, metadata and marks that the copy is to have.
     pub intent: Intent,
     /// The version of the existing object; `None` where the write must create it.

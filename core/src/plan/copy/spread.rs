@@ -6,7 +6,12 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{claims::Claim, intent::carried_bytes, slot_plan::CopyWrite, targets::targets};
+use super::{
+    claims::{Claim, Wants},
+    intent::carried_bytes,
+    slot_plan::CopyWrite,
+    targets::targets,
+};
 use crate::{
     digest::Fingerprint,
     marks::CopyMarks,
@@ -103,8 +108,10 @@ impl fmt::Display for LargeSpread {
 
 /// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
+    // What templates declare has bounds of its own.
+    let Wants::Copy { compiled, .. } = claim.wants else { return None };
     let most = world.settings().spread_limits.max_bytes;
-    let volume = beyond(world, claim.compiled, &claim.source, print, most)?;
+    let volume = beyond(world, compiled, &claim.source, print, most)?;
     Some(format!(
         "{volume}, more than --max-spread-bytes ({most}): nothing of it is written, and copies stay as they are; copy \
          fewer keys, or into fewer namespaces, or have --max-spread-bytes raised"

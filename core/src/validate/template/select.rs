@@ -1,11 +1,62 @@
 //! Which objects and namespaces a template is rendered for.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use super::{CompiledTemplate, Instances};
-use crate::marks::MARK;
+use super::{
+    CompiledTemplate, Instances,
+    served::{rendered_kind, unserved},
+};
+use crate::{
+    api::{CopyratorTemplateSpec, Problem},
+    marks::MARK,
+    names::Kind,
+    validate::Globs,
+};
 
 impl CompiledTemplate {
+    /// Whether the template is rendered for a namespace of this name and with these labels.
+    pub fn selects_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
+        match &self.instances {
+            Instances::Namespaces { terms, exclude } => {
+                let label = |key: &str| labels.get(key).map(String::as_str);
+                !exclude.matches(name) && terms.iter().any(|term| term.selects(name, label))
+            }
+            Instances::Objects { .. } => false,
+        }
+    }
+
+    /// Compiles a spec, if the operator serves all of it.
+    ///
+    /// # Errors
+    /// All problems, at least one; each names its field and the fix.
+    pub fn compile_served(spec: &CopyratorTemplateSpec) -> Result<Self, Vec<Problem>> {
+        let compiled = Self::compile(spec)?;
+        let unserved = unserved(&compiled);
+        if unserved.is_empty() { Ok(compiled) } else { Err(unserved) }
+    }
+
+    /// The kinds of its objects, as far as the operator writes them.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.objects.iter().filter_map(rendered_kind)
+    }
+
+    /// The namespaces that the template can ever be rendered for, where it names them all literally.
+    pub fn literal_namespaces(&self) -> Option<BTreeSet<String>> {
+        let Instances::Namespaces { terms, .. } = &self.instances else { return None };
+        let named = terms.iter().map(|term| term.names.as_ref().and_then(Globs::literals));
+        named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
+    }
+
+    /// Whether the template names this namespace literally; a glob or selector does not count.
+    pub fn names_namespace(&self, namespace: &str) -> bool {
+        let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
+            &self.instances;
+        let named = terms.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
+        named.into_iter().any(|name| name == namespace)
+    }
+
     /// Whether a template of namespace `home` is rendered for this object, which is in a namespace with the
     /// labels of `namespace`; or, with `forEach.namespaces`, for this Namespace itself.
     pub fn selects(&self, home: &str, object: &Value, namespace: &Value) -> bool {

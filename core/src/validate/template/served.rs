@@ -41,6 +41,12 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
     if template.status.is_some() {
         problems.push(invalid("spec.writeStatus", "is not served yet: leave it out"));
     }
+    if template.resync.is_some() {
+        problems.push(invalid(
+            "spec.resync",
+            "is not served yet: objects are rendered when the namespace changes",
+        ));
+    }
     for object in &template.objects {
         let at = format!("spec.objects[{}]", object.id);
         if rendered_kind(object).is_none() {

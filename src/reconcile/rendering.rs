@@ -1,0 +1,194 @@
+//! What one template declares in one namespace: rendered from the world, and kept in it. The slots of what was declared
+//! before and of what is declared now are looked at.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::{
+    Again, Lane,
+    context::{Context, now},
+};
+use crate::{
+    digest::DigestKey,
+    model::{Body, NamespaceFacts, RenderedFault, RenderedObject, RenderedSet, TemplateFacts, World},
+    names::{NamespacedName, ObjectKey},
+    observe::content::decode,
+    plan::{
+        Key,
+        copy::{
+            claims::inert_template,
+            templates::{instances, selects},
+        },
+    },
+    validate::{CompiledObject, CompiledTemplate, Instance, Rendering, rendered_kind},
+};
+
+/// How long a status waits for further namespaces.
+const STATUS_AFTER: Duration = Duration::from_millis(200);
+/// What is declared for a namespace that is younger goes before other changes.
+const NEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// Reconciles what templates declare.
+pub(super) struct RenderingHandler {
+    pub(super) context: Context,
+}
+
+impl RenderingHandler {
+    pub(super) async fn handle(&self, template: &NamespacedName, namespace: &Arc<str>) -> Again {
+        let inputs = Inputs::of(&self.context.world(), template, namespace);
+        let (set, lane) = match inputs {
+            None => (None, Lane::Change),
+            Some(inputs) => {
+                let is_new = now().duration_since(inputs.facts.created) < NEW;
+                let lane = if is_new { Lane::NewNamespace } else { Lane::Change };
+                let failed = inputs.failed();
+                // It can take 50 ms for each object, and ends by its own budget. A panic could quote values, so it is not
+                // kept.
+                let set = tokio::task::spawn_blocking(move || inputs.render()).await;
+                (Some(set.unwrap_or(failed)), lane)
+            }
+        };
+        let slots: BTreeSet<ObjectKey> = {
+            let world = &mut *self.context.world_mut();
+            let before = world.rendered(template, namespace);
+            if before == set.as_ref() {
+                return Again::OnChange;
+            }
+            let declared = before.into_iter().chain(&set).flat_map(|set| &set.objects);
+            let slots = declared.map(|object| object.slot.clone()).collect();
+            world.set_rendered(template, namespace, set);
+            slots
+        };
+        let marked = self.marked(template, namespace);
+        for slot in slots.into_iter().chain(marked) {
+            self.context.queue().add(Key::Slot(slot), lane);
+        }
+        self.context.queue().add_by(Key::RuleStatus(template.clone()), STATUS_AFTER);
+        Again::OnChange
+    }
+
+    /// The objects of the template that are in the namespace. They may not be declared any more.
+    fn marked(&self, template: &NamespacedName, namespace: &str) -> Vec<ObjectKey> {
+        let world = self.context.world();
+        world.copies_of_rule(template).filter(|slot| *slot.namespace == *namespace).cloned().collect()
+    }
+}
+
+/// What every template declares that may, rendered into the world at once: for commands.
+pub(crate) fn render_all(world: &mut World) {
+    let of_template = |(template, facts): (&NamespacedName, &TemplateFacts)| {
+        let compiled = facts.compiled.as_ref().ok()?;
+        Some(
+            instances(world, compiled)
+                .map(|namespace| (template.clone(), namespace.clone()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let all: Vec<_> = world.templates().iter().filter_map(of_template).flatten().collect();
+    for (template, namespace) in all {
+        let set = Inputs::of(world, &template, &namespace).map(|inputs| inputs.render());
+        world.set_rendered(&template, &namespace, set);
+    }
+}
+
+/// What the objects are rendered from.
+struct Inputs {
+    version: (Box<str>, i64),
+    compiled: Arc<CompiledTemplate>,
+    namespace: Arc<str>,
+    facts: NamespaceFacts,
+    key: DigestKey,
+}
+
+impl Inputs {
+    /// `None` where the template declares nothing there, or may not.
+    fn of(world: &World, template: &NamespacedName, namespace: &Arc<str>) -> Option<Self> {
+        let declared = world.templates().get(template)?;
+        let compiled = declared.compiled.as_ref().ok()?;
+        if inert_template(world, template, declared).is_some() || !selects(world, compiled, namespace) {
+            return None;
+        }
+        Some(Self {
+            version: (declared.uid.clone(), declared.generation),
+            compiled: compiled.clone(),
+            namespace: namespace.clone(),
+            facts: world.namespaces().get(namespace)?.clone(),
+            key: world.key()?.clone(),
+        })
+    }
+
+    fn render(&self) -> RenderedSet {
+        let object = as_object(&self.namespace, &self.facts);
+        let mut instance = Instance { namespace: Some(&object), ..Instance::default() };
+        let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
+        for declared in &self.compiled.objects {
+            let rendered = match self.compiled.render(declared, &instance) {
+                Ok(Rendering::Object(rendered)) => self.object(declared, rendered.name, rendered.body),
+                Ok(Rendering::Excluded) => {
+                    instance.excluded.insert(&declared.id);
+                    continue;
+                }
+                Ok(Rendering::WaitingFor(ids)) => {
+                    let ids: Vec<String> = ids.into_iter().collect();
+                    Err(format!("waits for {}", ids.join(", ")))
+                }
+                Err(fault) => Err(fault.to_string()),
+            };
+            match rendered {
+                Ok(object) if objects.iter().any(|other| other.slot == object.slot) => {
+                    let message = format!("has the same kind and name as another object: {}", object.slot);
+                    faults.push(RenderedFault { id: declared.id.clone(), message });
+                }
+                Ok(object) => objects.push(object),
+                Err(message) => faults.push(RenderedFault { id: declared.id.clone(), message }),
+            }
+        }
+        RenderedSet { template: self.version.clone(), objects, faults }
+    }
+
+    /// The object as the API server would give it, reduced to digests.
+    fn object(&self, declared: &CompiledObject, name: String, body: Value) -> Result<RenderedObject, String> {
+        let kind = rendered_kind(declared).ok_or_else(|| {
+            format!("{} {} is not rendered by this version of Copyrator", declared.api_version, declared.kind)
+        })?;
+        let slot = ObjectKey::new(kind, self.namespace.clone(), name);
+        let labels = body["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
+        let labels = labels.collect();
+        let mut body = body;
+        // An object that was read has them. What is made from the template bears the template's.
+        body["metadata"]["uid"] = json!(self.version.0);
+        body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
+        let body = Body::new(&body);
+        let content = decode(kind, body.expose())
+            .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
+        Ok(RenderedObject { slot, print: content.fingerprint(&self.key), labels, body })
+    }
+
+    /// What is known where rendering ends in a panic.
+    fn failed(&self) -> RenderedSet {
+        let message = "rendering it ended in a panic".to_owned();
+        let fault = RenderedFault { id: String::new(), message };
+        RenderedSet { template: self.version.clone(), objects: Vec::new(), faults: vec![fault] }
+    }
+}
+
+/// The namespace as expressions read it.
+fn as_object(name: &str, facts: &NamespaceFacts) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "uid": facts.uid,
+            "labels": facts.labels,
+            "annotations": facts.annotations,
+            "creationTimestamp": facts.created.to_string(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    api::CopyratorTemplate,
+    explain::carry_out,
+    intake::{AsWritten, watched::Watched},
+    model::{Authority, Refusal, RefusalReason, Store},
+    names::Kind,
+    plan::{
+        Need,
+        copy::{CopyAction, SlotPlan, SlotState, plan_slot, template_report},
+        every_slot,
+    },
+};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn world() -> World {
+    let mut world = World::default();
+    world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
+    let settings = world.settings_mut();
+    settings.own_namespace = "copyrator-system".into();
+    settings.stores = [Store::CopyratorTemplates].into();
+    settings.copy_kinds = [Kind::ResourceQuota, Kind::NetworkPolicy].into();
+    settings.default_grace = Duration::from_secs(300);
+    world.set_all_listed();
+    namespace(&mut world, "platform", json!({}));
+    namespace(&mut world, "shop", json!({"team": "blue", "pods": "10"}));
+    namespace(&mut world, "bank", json!({"team": "red"}));
+    world
+}
+
+fn namespace(world: &mut World, name: &str, labels: Value) {
+    let object = json!({"metadata": {"name": name, "uid": name, "labels": labels, "annotations": {"owner": "o"},
+        "creationTimestamp": "1970-01-01T00:00:00Z"}});
+    serde_json::from_value::<Namespace>(object).unwrap().put(world, at(0));
+}
+
+fn quota() -> Value {
+    let spec = json!({"hard": {"pods": "${namespaceObject.metadata.labels['pods']}"}});
+    json!({"id": "quota", "template": {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"}, "spec": spec}})
+}
+
+fn deny() -> Value {
+    let spec = json!({"podSelector": {}, "policyTypes": ["Ingress"]});
+    let metadata = json!({"name": "deny-${namespaceObject.metadata.name}", "labels": {"kit": "yes"}});
+    json!({"id": "deny", "template": {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": metadata, "spec": spec}})
+}
+
+/// Takes in a template of namespace platform, whose author may do what it declares.
+fn template(
+    world: &mut World,
+    (name, created, generation): (&str, i64, i64),
+    objects: Value,
+) -> NamespacedName {
+    let object = json!({
+        "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
+        "metadata": {"namespace": "platform", "name": name, "uid": name, "generation": generation, "resourceVersion": "1",
+            "creationTimestamp": at(created).to_string()},
+        "spec": {"forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]}, "objects": objects},
+    });
+    serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
+    let name = NamespacedName::of_template("platform", name);
+    answer(world, &name, true);
+    name
+}
+
+fn answer(world: &mut World, name: &NamespacedName, may: bool) {
+    let facts = &world.templates()[name];
+    let refusal = Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() };
+    let authority = Authority {
+        uid: facts.uid.clone(),
+        generation: facts.generation,
+        identity: "user alice".into(),
+        answer: may.then_some(()).ok_or(refusal),
+        asked: at(0),
+        questions: 0,
+        refusals: 0,
+    };
+    world.set_rule_authority(name, authority);
+}
+
+fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
+    every_slot(world).into_iter().map(|slot| (slot.clone(), plan_slot(world, &slot, at(100)))).collect()
+}
+
+/// Carries out every plan, and lists the objects that are there then.
+fn settle(world: &mut World) -> Vec<String> {
+    render_all(world);
+    let plans = plans(world);
+    carry_out(world, &plans, at(100));
+    world.objects().map(|(key, _)| key.to_string()).collect()
+}
+
+fn actions(world: &World) -> Vec<CopyAction> {
+    plans(world).into_values().filter_map(|plan| plan.action).collect()
+}
+
+fn slot(kind: Kind, name: &str) -> ObjectKey {
+    ObjectKey::new(kind, "shop", name)
+}
+
+#[test]
+fn each_selected_namespace_gets_its_objects_and_then_nothing_is_left_to_do() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota(), deny()]));
+    assert_eq!(settle(&mut world), ["NetworkPolicy shop/deny-shop", "ResourceQuota shop/quota"]);
+    assert_eq!(actions(&world), []);
+    let set = world.rendered(&kit, "shop").unwrap();
+    let quota: Value = serde_json::from_str(set.objects[0].body.expose()).unwrap();
+    assert_eq!(quota["spec"]["hard"]["pods"], "10");
+    let report = template_report(&world, &kit, at(100)).unwrap();
+    assert_eq!((report.status.sources, report.status.desired, report.status.current), (1, 2, 2));
+    let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("True", "AllRendered"));
+
+    namespace(&mut world, "shop", json!({"team": "blue", "pods": "20"}));
+    render_all(&mut world);
+    let changed = actions(&world);
+    assert!(
+        matches!(&changed[..], [CopyAction::Write(write)] if write.intent.marks.rule == kit),
+        "{changed:?}"
+    );
+    assert!(!format!("{changed:?}").contains("podSelector"), "a body reached a formatter");
+}
+
+#[test]
+fn a_fault_in_one_namespace_removes_nothing_there_and_is_told() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota(), deny()]));
+    settle(&mut world);
+    namespace(&mut world, "shop", json!({"team": "blue"}));
+    render_all(&mut world);
+    assert_eq!(actions(&world), []);
+    assert_eq!(plans(&world)[&slot(Kind::ResourceQuota, "quota")].state, SlotState::Kept);
+    assert_eq!(plans(&world)[&slot(Kind::NetworkPolicy, "deny-shop")].state, SlotState::Current);
+    let report = template_report(&world, &kit, at(100)).unwrap();
+    let problem = &report.status.problems[0];
+    assert_eq!((&*problem.reason, &*problem.namespace, &*problem.name), ("RenderFailed", "shop", "quota"));
+    assert!(problem.message.contains("spec.hard.pods"), "{}", problem.message);
+
+    // It is not declared any more, once that is known. The new author may not be allowed to delete what the text no
+    // longer speaks of.
+    template(&mut world, ("kit", 1, 2), json!([deny()]));
+    assert_eq!(actions(&world), [], "nothing is done before the new generation is rendered");
+    render_all(&mut world);
+    let needs = plans(&world).remove(&slot(Kind::ResourceQuota, "quota")).unwrap().needs;
+    assert_eq!(needs, [Need::Deletion(kit, Kind::ResourceQuota, "shop".into())]);
+}
+
+#[test]
+fn without_a_right_nothing_is_rendered_written_or_removed() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([deny()]));
+    settle(&mut world);
+    answer(&mut world, &kit, false);
+    render_all(&mut world);
+    assert!(world.rendered(&kit, "shop").is_none());
+    assert_eq!(actions(&world), []);
+    let report = template_report(&world, &kit, at(100)).unwrap();
+    let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason, &*ready.message), ("False", "Forbidden", "no"));
+    answer(&mut world, &kit, true);
+    world.settings_mut().copy_kinds.clear();
+    let report = template_report(&world, &kit, at(100)).unwrap();
+    let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "KindNotGranted"));
+}
+
+#[test]
+fn a_namespace_or_template_that_goes_lets_its_objects_go_after_their_grace() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([deny()]));
+    settle(&mut world);
+    namespace(&mut world, "shop", json!({"team": "red"}));
+    render_all(&mut world);
+    assert!(matches!(actions(&world)[..], [CopyAction::MarkRemoval(..)]), "{:?}", actions(&world));
+    namespace(&mut world, "shop", json!({"team": "blue", "pods": "10"}));
+    assert_eq!(actions(&world), []);
+    world.forget_template(&kit);
+    assert!(matches!(actions(&world)[..], [CopyAction::MarkRemoval(_, after)] if after == at(400)));
+
+    // A process that does not look at templates leaves what they made.
+    world.settings_mut().stores.remove(&Store::CopyratorTemplates);
+    assert_eq!(actions(&world), []);
+}
+
+#[test]
+fn of_two_templates_the_older_has_the_place() {
+    let mut world = world();
+    let second = template(&mut world, ("second", 2, 1), json!([deny()]));
+    let first = template(&mut world, ("first", 1, 1), json!([deny()]));
+    settle(&mut world);
+    let holder = world.object(&slot(Kind::NetworkPolicy, "deny-shop")).unwrap().marks.as_ref().unwrap();
+    assert_eq!(holder.rule, first);
+    let report = template_report(&world, &second, at(100)).unwrap();
+    assert_eq!(&*report.status.problems[0].reason, "OtherRule");
+    assert!(report.status.problems[0].message.contains("CopyratorTemplate platform/first"));
+    world.forget_template(&first);
+    assert!(matches!(&actions(&world)[..], [CopyAction::Write(write)] if write.intent.marks.rule == second));
+}
+
+#[test]
+fn a_change_of_template_or_namespace_asks_for_each_namespace_that_it_touches() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([deny()]));
+    let changed = |world: &World, changed| crate::plan::affected(world, &changed);
+    let rendering = Key::Rendering(kit.clone(), "shop".into());
+    assert!(changed(&world, crate::plan::Changed::Template(kit.clone())).contains(&rendering));
+    settle(&mut world);
+    let keys = changed(&world, crate::plan::Changed::Namespace("shop".into()));
+    assert!(keys.contains(&rendering) && keys.contains(&Key::RuleStatus(kit.clone())), "{keys:?}");
+    let keys = changed(&world, crate::plan::Changed::Namespace("bank".into()));
+    assert!(!keys.iter().any(|key| matches!(key, Key::Rendering(..))), "{keys:?}");
+    let everything = crate::plan::everything(&world);
+    assert!(everything.contains(&rendering) && everything.contains(&Key::Rule(kit)), "{everything:?}");
+}

@@ -1,0 +1,179 @@
+//! Objects that templates declare for namespaces.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, binding, config_map, data, namespace, ours, version};
+use crate::bed::{Bed, Story, eventually, peaceful, same};
+
+#[test]
+fn a_template_gives_each_namespace_its_config_map_and_takes_it_back() {
+    let story = Story::new(peaceful(), "stamped");
+    let first = story.target("first");
+    let template = of_config_map(
+        &story,
+        "${namespaceObject.metadata.name} of ${namespaceObject.metadata.labels['story']}",
+    );
+    story.admin().create(&template).ok();
+    let object = story.until("ConfigMap", &first, "team", [("who", "stamped-first of stamped")]);
+    assert_eq!(annotation(&object, "copyrator.dev/rule"), Some("stamped-home/template:team"));
+    let second = story.target("second");
+    story.until("ConfigMap", &second, "team", [("who", "stamped-second of stamped")]);
+    let ready = story.until_condition("CopyratorTemplate", "team", "Ready", "True", "AllRendered");
+    let numbers = ["instances", "desired", "current"].map(|field| ready["status"][field].clone());
+    assert_eq!(numbers, [2, 2, 2].map(Value::from));
+
+    // It is kept, and protected, like a copy.
+    story.admin().create(&binding(&first, "bob", "admin")).ok();
+    eventually("bob may write in his namespace", || {
+        let answer = story.bed.bob.apply(&config_map(&first, "own", [("a", "b")]));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    let edit = json!({ "data": { "who": "bob" } });
+    assert!(story.bed.bob.merge("ConfigMap", &first, "team", &edit).refused().contains("override"));
+    story.admin().merge("ConfigMap", &first, "team", &json!({ "data": { "who": "me", "more": "x" } })).ok();
+    story.until("ConfigMap", &first, "team", [("who", "stamped-first of stamped")]);
+
+    // Another text, an expression that has no value somewhere, and an object in the way.
+    let third = story.called("third");
+    let labels = data([("story", "stamped"), ("tier", "gold")]);
+    story.admin().create(&namespace(&third, &labels)).ok();
+    story.until("ConfigMap", &third, "team", [("who", "stamped-third of stamped")]);
+    let spec = of_config_map(&story, "${namespaceObject.metadata.labels['tier']}")["spec"].clone();
+    story.admin().merge("CopyratorTemplate", &story.home, "team", &json!({ "spec": spec })).ok();
+    story.until("ConfigMap", &third, "team", [("who", "gold")]);
+    let degraded = story.until_condition("CopyratorTemplate", "team", "Degraded", "True", "RenderFailed");
+    let problems = degraded["status"]["problems"].as_array().cloned().unwrap_or_default();
+    let places: Vec<&str> = problems.iter().filter_map(|problem| problem["namespace"].as_str()).collect();
+    assert_eq!(places, [&*first, &*second], "{problems:?}");
+    assert!(problems[0]["message"].as_str().is_some_and(|said| said.contains("data.who")), "{problems:?}");
+    story.until("ConfigMap", &first, "team", [("who", "stamped-first of stamped")]);
+    let output = story.bed.testbed.copyrator(&["status", "-n", &story.home]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("CopyratorTemplate") && said.contains("1 of 3 objects"), "{output:?}");
+
+    let other = story.bystander("other");
+    story.admin().create(&config_map(&other, "team", [("who", "its own")])).ok();
+    let label = json!({ "metadata": { "labels": { "story": "stamped", "tier": "silver" } } });
+    story.admin().merge("Namespace", "", &other, &label).ok();
+    eventually("the object in the way is reported", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "team").ok_or("it is gone")?;
+        let said = template["status"]["problems"].to_string();
+        if said.contains("Conflict") { Ok(()) } else { Err(said) }
+    });
+    story.until("ConfigMap", &other, "team", [("who", "its own")]);
+
+    let gone = json!({ "metadata": { "labels": { "story": null } } });
+    story.admin().merge("Namespace", "", &third, &gone).ok();
+    story.until_gone("ConfigMap", &third, "team");
+    story.admin().delete("CopyratorTemplate", &story.home, "team").ok();
+    for place in [&first, &second] {
+        story.until_gone("ConfigMap", place, "team");
+    }
+    story.until("ConfigMap", &other, "team", [("who", "its own")]);
+}
+
+/// An author gives nobody more than the author could, and a kind that is not granted is left alone.
+#[test]
+fn a_template_acts_with_the_rights_of_its_author() {
+    let story = Story::new(peaceful(), "stamp-rights");
+    let target = story.target("a");
+    story.admin().create(&binding(&story.home, "alice", "admin")).ok();
+    let template = of_config_map(&story, "x");
+    eventually("alice may write templates, and is told what she lacks", || {
+        let said = story.bed.alice.try_create(&template).refused();
+        if said.contains("create, delete or patch configmaps") { Ok(()) } else { Err(said) }
+    });
+    let object = json!({ "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "deny" },
+        "spec": { "podSelector": {} } });
+    story.admin().create(&template_of(&story, "closed", json!([{ "id": "deny", "template": object }]))).ok();
+    let closed = story.until_condition("CopyratorTemplate", "closed", "Ready", "False", "KindNotGranted");
+    assert!(closed["status"].to_string().contains("copies.kinds"), "{closed}");
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" } });
+    let refused =
+        story.admin().create(&template_of(&story, "secret", json!([{ "id": "s", "template": secret }])));
+    assert!(refused.refused().contains("spec.objects[s]"));
+    story.marker("then");
+    assert!(story.admin().get("NetworkPolicy", &target, "deny").is_none());
+}
+
+/// What platform teams give each namespace of a team: on a cluster that grants the kinds.
+pub fn a_starter_kit(bed: &Bed) {
+    let story = Story::new(bed, "kit");
+    let objects = json!([
+        { "id": "quota", "template": {
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "team" },
+            "spec": { "hard": { "pods": "${namespaceObject.metadata.labels['pods']}", "requests.cpu": "2000m" } } } },
+        { "id": "limits", "template": {
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "team" },
+            "spec": { "limits": [{ "type": "Container", "default": { "cpu": "500m" } }] } } },
+        { "id": "deny", "template": {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "deny" },
+            "spec": { "podSelector": {}, "policyTypes": ["Ingress"] } } },
+        { "id": "account", "includeWhen": "'ci' in namespaceObject.metadata.labels", "template": {
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "ci" },
+            "automountServiceAccountToken": false } },
+    ]);
+    story.admin().create(&template_of(&story, "kit", objects)).ok();
+    let place = story.called("blue");
+    let labels = data([("story", "kit"), ("pods", "10"), ("ci", "")]);
+    story.admin().create(&namespace(&place, &labels)).ok();
+    let hard = |kind: &'static str, pods: &'static str| {
+        eventually(&format!("{kind} of {place} allows {pods} pods"), || {
+            let quota = story.admin().get(kind, &place, "team").ok_or("it does not exist")?;
+            same(quota["spec"]["hard"]["pods"].clone(), json!(pods))
+        })
+    };
+    hard("ResourceQuota", "10");
+    let all = [
+        ("ResourceQuota", "team"),
+        ("LimitRange", "team"),
+        ("NetworkPolicy", "deny"),
+        ("ServiceAccount", "ci"),
+    ];
+    for (kind, name) in all {
+        eventually(&format!("{kind} {name} is there"), || {
+            story.admin().get(kind, &place, name).map(drop).ok_or("it does not exist".to_owned())
+        });
+    }
+    story.until_condition("CopyratorTemplate", "kit", "Ready", "True", "AllRendered");
+    let versions = || {
+        all.map(|(kind, name)| version(&story.admin().get(kind, &place, name).unwrap_or_default()).to_owned())
+    };
+    story.marker("settled");
+    let before = versions();
+
+    // A field that the template does not name does not open it.
+    story.admin().merge("NetworkPolicy", &place, "deny", &json!({ "spec": { "ingress": [{}] } })).ok();
+    eventually("it is closed again", || {
+        let policy = story.admin().get("NetworkPolicy", &place, "deny").ok_or("it is gone")?;
+        same(policy["spec"]["ingress"].clone(), Value::Null)
+    });
+    let others = |versions: [String; 4]| {
+        versions.into_iter().enumerate().filter(|(at, _)| *at != 2).collect::<Vec<_>>()
+    };
+    story.marker("quiet");
+    assert_eq!(others(versions()), others(before), "something was written again");
+
+    let more = json!({ "metadata": { "labels": { "pods": "20", "ci": null } } });
+    story.admin().merge("Namespace", "", &place, &more).ok();
+    hard("ResourceQuota", "20");
+    story.until_gone("ServiceAccount", &place, "ci");
+    story.admin().delete("CopyratorTemplate", &story.home, "kit").ok();
+    for (kind, name) in all {
+        story.until_gone(kind, &place, name);
+    }
+}
+
+fn of_config_map(story: &Story<'_>, who: &str) -> Value {
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "team" }, "data": { "who": who } });
+    template_of(story, "team", json!([{ "id": "team", "template": object }]))
+}
+
+fn template_of(story: &Story<'_>, name: &str, objects: Value) -> Value {
+    let spec = json!({
+        "forEach": { "namespaces": [{ "namespaceSelector": story.selector() }] },
+        "objects": objects,
+        "deletionGrace": "0s",
+    });
+    ours("CopyratorTemplate", &story.home, name, spec)
+}
