@@ -26,6 +26,8 @@ impl Client {
         command.env("KUBECACHEDIR", folder.path().join("kubectl-cache"));
         // A user's own defaults and aliases for kubectl.
         command.env("KUBERC", "off");
+        // Both end before their garbage matters.
+        command.env("GOGC", "400");
         folder.tie(&mut command);
         command
     }
