@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::Bytes,
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Redirect, Response},
@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     entry::Entry,
-    guard::{Guard, is_open},
+    guard::{Guard, is_open, is_type_taken},
     problem::Problem,
 };
 
@@ -28,6 +28,9 @@ const BODY: usize = 7 << 20;
 const AT_ONCE: usize = 16;
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// What to say of a body of another type.
+const OTHER_TYPE: &str =
+    "write the body as JSON or YAML, with Content-Type: application/json or application/yaml";
 /// Nothing from elsewhere, nothing inline, and in no other site's frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -55,7 +58,7 @@ impl Door {
     async fn answer(&self, request: Request, next: Next) -> Response {
         let (head, body) = request.into_parts();
         if let Err(refused) = self.guard.check(&head) {
-            return Problem::new(refused.code(), refused.to_string()).into_response();
+            return Problem::new(StatusCode::FORBIDDEN, refused.to_string()).into_response();
         }
         let path = head.uri.path();
         if !is_open(path) && !self.knows(&head.headers) {
@@ -107,9 +110,12 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
 /// The whole body.
 ///
 /// # Errors
-/// It is larger than this console takes, or the client broke off.
-pub(super) async fn whole(body: Body) -> Result<Bytes, Problem> {
-    match Limited::new(body, BODY).collect().await {
+/// It is of another type or larger than this console takes, or the client broke off.
+pub(super) async fn whole(request: Request) -> Result<Bytes, Problem> {
+    if !is_type_taken(request.headers(), request.uri().path()) {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE));
+    }
+    match Limited::new(request.into_body(), BODY).collect().await {
         Ok(read) => Ok(read.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let message = format!("the body has more than {} MiB", BODY >> 20);

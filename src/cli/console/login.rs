@@ -22,7 +22,7 @@ pub(super) fn routes(door: Arc<Door>) -> Router {
 }
 
 async fn take(State(door): State<Arc<Door>>, request: Request) -> Response {
-    let body = match whole(request.into_body()).await {
+    let body = match whole(request).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };

@@ -145,6 +145,13 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
         (Request::get("/assets/style.css"), 0, 200, None),
         (bearer(Request::get("/api/v1/nothing")), 0, 404, Some("NotFound")),
         (bearer(Request::delete("/api/v1/whoami")), 0, 405, Some("MethodNotAllowed")),
+        (bearer(Request::put("/api/v1/whoami")), 0, 405, Some("MethodNotAllowed")),
+        (
+            bearer(Request::post("/api/v1/plan").header("content-type", "text/plain")),
+            0,
+            415,
+            Some("UnsupportedMediaType"),
+        ),
         (bearer(Request::get("/")).header("host", "evil.example"), 0, 403, Some("Forbidden")),
         (bearer(Request::get("/")).header("origin", "http://evil.example"), 0, 403, Some("Forbidden")),
         (Request::post("/login").header("content-type", "text/plain"), 0, 415, Some("UnsupportedMediaType")),
@@ -268,6 +275,11 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/why/configmap/shop/absent", 404),
         ("/api/v1/tree/deploy/shop/web", 400),
         ("/api/v1/why-not/shop?rule=nonsense", 400),
+        // A path that would lead to others at the API server, such as Secrets with their values.
+        ("/api/v1/namespaces/shop%2Fsecrets%3Fx=/services", 400),
+        ("/api/v1/namespaces/..%2F..%2Fsecrets%23/services", 400),
+        ("/api/v1/why/configmap/shop%2F..%2Fweb/app", 400),
+        ("/api/v1/why/configmap/shop/%3Cb%3E", 400),
     ] {
         let (seen, said) = run.get(path).await;
         assert_eq!((seen.as_u16(), &said["kind"]), (code, &json!("Status")), "{path}: {said}");

@@ -19,6 +19,24 @@ const PARAMETERS: [(&str, &str); 7] = [
     ("continue", "Of the page before: where this one begins"),
 ];
 
+/// A name of a namespace.
+const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
+
+/// The kinds in paths; their plurals and short names are taken, too.
+const KINDS: [&str; 11] = [
+    "configmap",
+    "secret",
+    "networkpolicy",
+    "resourcequota",
+    "limitrange",
+    "poddisruptionbudget",
+    "serviceaccount",
+    "deployment",
+    "statefulset",
+    "daemonset",
+    "copyratorrule",
+];
+
 /// The document.
 pub(super) fn document(operations: &[Operation]) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
@@ -76,10 +94,13 @@ fn parameter(name: &str, place: &str) -> Value {
         .iter()
         .find(|(known, _)| *known == name && place == "query")
         .map_or(name, |(_, meaning)| meaning);
-    let schema = if name == "limit" {
-        json!({ "type": "integer", "minimum": 1, "maximum": 500 })
-    } else {
-        json!({ "type": "string" })
+    let schema = match name {
+        "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 500 }),
+        "namespaces" => json!({ "type": "string", "pattern": format!("^{LABEL}(,{LABEL}){{0,49}}$") }),
+        "namespace" if place == "path" => json!({ "type": "string", "pattern": format!("^{LABEL}$") }),
+        "name" => json!({ "type": "string", "pattern": "^[a-z0-9.:-]+$" }),
+        "kind" => json!({ "type": "string", "enum": KINDS }),
+        _ => json!({ "type": "string" }),
     };
     json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
 }

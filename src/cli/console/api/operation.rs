@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cli::{
     arguments::{
         manifests::{self, Document},
-        output,
+        namespaces, output,
     },
     console::{asked::Asked, door::whole, problem::Problem, seat::Seat},
 };
@@ -60,6 +60,28 @@ pub(in crate::cli::console) struct Call {
 }
 
 impl Call {
+    /// A request whose path names what can be a namespace and an object: both become part of requests to the API server.
+    ///
+    /// # Errors
+    /// The path names something else.
+    pub(in crate::cli::console) fn new(
+        seat: Arc<Seat>,
+        asked: Asked,
+        path: BTreeMap<String, String>,
+        documents: Vec<Document>,
+    ) -> Result<Self, Problem> {
+        let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
+        if let Some(namespace) = path.get("namespace") {
+            let named = namespaces(vec![namespace.clone()]).ok().filter(|named| !named.is_empty());
+            named.ok_or_else(|| wrong(format!("{namespace:?} is not the name of a namespace")))?;
+        }
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:".contains(&byte);
+        match path.get("name").filter(|name| !name.bytes().all(is_name)) {
+            Some(name) => Err(wrong(format!("{name:?} is not the name of an object"))),
+            None => Ok(Self { seat, asked, path, documents }),
+        }
+    }
+
     /// A variable of the path; empty where it has none of that name.
     pub(in crate::cli::console) fn variable(&self, name: &str) -> &str {
         self.path.get(name).map_or("", String::as_str)
@@ -119,8 +141,8 @@ async fn call(
         let message = format!("this path does not take the parameter {other:?}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, message));
     }
-    let documents = if verb == Verb::Post { read(&whole(request.into_body()).await?)? } else { Vec::new() };
-    Ok(Call { seat, asked, path, documents })
+    let documents = if verb == Verb::Post { read(&whole(request).await?)? } else { Vec::new() };
+    Call::new(seat, asked, path, documents)
 }
 
 /// The manifests of a body. What is said of a wrong one quotes nothing.

@@ -47,11 +47,10 @@ async fn shown(
     path: &BTreeMap<String, String>,
     asked: &Asked,
 ) -> Result<Markup, Problem> {
-    let call =
-        || Call { seat: seat.clone(), asked: asked.clone(), path: path.clone(), documents: Vec::new() };
-    let answer = api::why(call()).await?;
+    let call = || Call::new(seat.clone(), asked.clone(), path.clone(), Vec::new());
+    let answer = api::why(call()?).await?;
     // Of workloads there is no tree.
-    let forest = api::tree(call()).await.ok();
+    let forest = api::tree(call()?).await.ok();
     Ok(render(frame, &answer, forest.as_ref()))
 }
 

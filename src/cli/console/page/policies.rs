@@ -38,7 +38,7 @@ pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Respo
 
 /// `POST /policies`: judges what is in the box.
 pub(super) async fn judge(Shared(seat): Shared<Arc<Seat>>, asked: Asked, request: Request) -> Response {
-    let body = match whole(request.into_body()).await {
+    let body = match whole(request).await {
         Ok(body) => body,
         Err(problem) => return Frame::of(&seat, &asked).await.problem("/policies", &problem),
     };
@@ -63,20 +63,15 @@ struct Judged {
 
 async fn judged(seat: &Arc<Seat>, asked: &Asked, manifest: &str) -> Result<Judged, Problem> {
     let call = || -> Result<Call, Problem> {
-        Ok(Call {
-            seat: seat.clone(),
-            asked: asked.clone(),
-            path: BTreeMap::new(),
-            documents: read(manifest.as_bytes())?,
-        })
+        Call::new(seat.clone(), asked.clone(), BTreeMap::new(), read(manifest.as_bytes())?)
     };
     Ok(Judged { report: api::checked(call()?).await?, plan: api::planned(call()?).await })
 }
 
 async fn shown(frame: &Frame, seat: &Arc<Seat>, asked: &Asked, paste: &Markup) -> Markup {
-    let call =
-        Call { seat: seat.clone(), asked: asked.clone(), path: BTreeMap::new(), documents: Vec::new() };
-    let violations = api::violations(call).await;
+    let violations =
+        async { api::violations(Call::new(seat.clone(), asked.clone(), BTreeMap::new(), Vec::new())?).await };
+    let violations = violations.await;
     html! {
         h1 { "Policies" }
         (paste)

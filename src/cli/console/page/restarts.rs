@@ -1,6 +1,6 @@
 //! Restarts: what runs, waits, soaks, is held or broken, the worst first, until when and why.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State as Shared, response::Response};
 use maud::{Markup, html};
@@ -23,8 +23,8 @@ use crate::{
 /// `GET /restarts`.
 pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
     let frame = Frame::of(&seat, &asked).await;
-    let call = api::Call { seat, asked, path: Default::default(), documents: Vec::new() };
-    let view = api::restarts(call).await.map(|page| render(&frame, &page));
+    let shown = async { api::restarts(api::Call::new(seat, asked, BTreeMap::new(), Vec::new())?).await };
+    let view = shown.await.map(|page| render(&frame, &page));
     frame.answer("/restarts", "Restarts", view)
 }
 
