@@ -239,7 +239,15 @@ impl<W: Watched> Intake<W> {
     /// is to be removed.
     fn end_without_any(self) {
         let known = self.observer.known::<W>(None);
-        self.observer.complete::<W>(None, known, None);
+        let is_listed = {
+            let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+            world.end_doubt(W::STORE, None);
+            world.unlisted().all(|store| store != W::STORE)
+        };
+        // Completing it looks at everything.
+        if !is_listed || !known.is_empty() {
+            self.observer.complete::<W>(None, known, None);
+        }
     }
 
     /// Whether the API server refuses this watch's namespace; notes it if so.

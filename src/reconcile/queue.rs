@@ -121,7 +121,7 @@ impl Queue {
     pub(crate) fn sweep(&self, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
             let lane = match key {
-                Key::Rule(_) | Key::Rendering(..) | Key::Monitor(_) => Lane::Change,
+                Key::Rule(_) | Key::Monitor(_) => Lane::Change,
                 _ => Lane::Sweep,
             };
             self.add(key, lane);

@@ -12,7 +12,9 @@ use super::{
 };
 use crate::{
     digest::DigestKey,
-    model::{Body, NamespaceFacts, RenderedFault, RenderedObject, RenderedSet, TemplateFacts, World},
+    model::{
+        Body, NamespaceFacts, RenderedFault, RenderedObject, RenderedSet, TemplateFacts, World, hash_of,
+    },
     names::{NamespacedName, ObjectKey},
     observe::content::decode,
     plan::{
@@ -22,11 +24,13 @@ use crate::{
             templates::{instances, selects},
         },
     },
-    validate::{CompiledObject, CompiledTemplate, Instance, Rendering, rendered_kind},
+    validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, rendered_kind},
 };
 
 /// How long a status waits for further namespaces.
 const STATUS_AFTER: Duration = Duration::from_millis(200);
+/// When to see whether others have left room.
+const FOR_ROOM: Duration = Duration::from_secs(60);
 /// What is declared for a namespace that is younger goes before other changes.
 const NEW: SignedDuration = SignedDuration::from_mins(1);
 
@@ -43,13 +47,14 @@ impl RenderingHandler {
             Some(inputs) => {
                 let is_new = now().duration_since(inputs.facts.created) < NEW;
                 let lane = if is_new { Lane::NewNamespace } else { Lane::Change };
-                let failed = inputs.failed();
-                // It can take 50 ms for each object, and ends by its own budget. A panic could quote values, so it is not
+                let failed = inputs.failed("rendering it ended in a panic");
+                // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not
                 // kept.
                 let set = tokio::task::spawn_blocking(move || inputs.render()).await;
                 (Some(set.unwrap_or(failed)), lane)
             }
         };
+        let has_room;
         let slots: BTreeSet<ObjectKey> = {
             let world = &mut *self.context.world_mut();
             let before = world.rendered(template, namespace);
@@ -58,7 +63,9 @@ impl RenderingHandler {
             }
             let declared = before.into_iter().chain(&set).flat_map(|set| &set.objects);
             let slots = declared.map(|object| object.slot.clone()).collect();
+            let objects = set.as_ref().map_or(0, |set| set.objects.len());
             world.set_rendered(template, namespace, set);
+            has_room = world.rendered(template, namespace).is_none_or(|set| set.objects.len() == objects);
             slots
         };
         let marked = self.marked(template, namespace);
@@ -66,7 +73,7 @@ impl RenderingHandler {
             self.context.queue().add(Key::Slot(slot), lane);
         }
         self.context.queue().add_by(Key::RuleStatus(template.clone()), STATUS_AFTER);
-        Again::OnChange
+        if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }
     }
 
     /// The objects of the template that are in the namespace. They may not be declared any more.
@@ -120,11 +127,18 @@ impl Inputs {
     }
 
     fn render(&self) -> RenderedSet {
+        if self.facts.annotations_cut && self.compiled.reads_annotations() {
+            return self.failed(
+                "the namespace has annotations that are not read, since they are longer than 1 KiB or there are more than 8 KiB of \
+                 them: shorten them, or read labels instead",
+            );
+        }
         let object = as_object(&self.namespace, &self.facts);
         let mut instance = Instance { namespace: Some(&object), ..Instance::default() };
         let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
+        let mut budget = RenderBudget::default();
         for declared in &self.compiled.objects {
-            let rendered = match self.compiled.render(declared, &instance) {
+            let rendered = match self.compiled.render_within(declared, &instance, &mut budget) {
                 Ok(Rendering::Object(rendered)) => self.object(declared, rendered.name, rendered.body),
                 Ok(Rendering::Excluded) => {
                     instance.excluded.insert(&declared.id);
@@ -145,7 +159,7 @@ impl Inputs {
                 Err(message) => faults.push(RenderedFault { id: declared.id.clone(), message }),
             }
         }
-        RenderedSet { template: self.version.clone(), objects, faults }
+        RenderedSet { template: self.version.clone(), namespace: hash_of(&self.facts), objects, faults }
     }
 
     /// The object as the API server would give it, reduced to digests.
@@ -164,14 +178,15 @@ impl Inputs {
         let body = Body::new(&body);
         let content = decode(kind, body.expose())
             .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
-        Ok(RenderedObject { slot, print: content.fingerprint(&self.key), labels, body })
+        let recreate = declared.recreate;
+        Ok(RenderedObject { slot, print: content.fingerprint(&self.key), labels, recreate, body })
     }
 
-    /// What is known where rendering ends in a panic.
-    fn failed(&self) -> RenderedSet {
-        let message = "rendering it ended in a panic".to_owned();
-        let fault = RenderedFault { id: String::new(), message };
-        RenderedSet { template: self.version.clone(), objects: Vec::new(), faults: vec![fault] }
+    /// What is known where nothing can be rendered.
+    fn failed(&self, message: &str) -> RenderedSet {
+        let faults = vec![RenderedFault { id: String::new(), message: message.to_owned() }];
+        let (template, namespace) = (self.version.clone(), hash_of(&self.facts));
+        RenderedSet { template, namespace, objects: Vec::new(), faults }
     }
 }
 

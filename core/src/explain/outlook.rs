@@ -245,11 +245,14 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         return outlook(course, reason.as_str(), message);
     }
     if let Some(template) = rule.filter(|rule| rule.template().is_some()) {
-        let message = match world.templates().contains_key(template) {
-            true => "it stays as it is until its CopyratorTemplate is rendered here without a fault",
-            false => "its CopyratorTemplate is out of sight here, so that it stays as it is",
+        let (reason, message) = match world.templates().contains_key(template) {
+            true => (
+                "RenderFailed",
+                "it stays as it is until its CopyratorTemplate is rendered here without a fault",
+            ),
+            false => ("OutOfSight", "its CopyratorTemplate is out of sight here, so that it stays as it is"),
         };
-        return outlook(Course::Unknown, Unseen::OutOfSight.as_str(), message.into());
+        return outlook(Course::Unknown, reason, message.into());
     }
     if rule.is_some_and(|rule| is_anothers(world, rule)) {
         let message = "annotations of sources do not count here, so that their copies stay as they are";

@@ -63,29 +63,35 @@ const MOST_ANNOTATIONS: usize = 8 << 10;
 
 /// The facts of a namespace that decisions need.
 pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
+    let (annotations, annotations_cut) = kept_annotations(&namespace.metadata);
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     NamespaceFacts {
         uid: namespace.metadata.uid.clone().unwrap_or_default().into(),
         terminating: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
         labels: namespace.metadata.labels.clone().unwrap_or_default(),
-        annotations: kept_annotations(&namespace.metadata),
+        annotations,
+        annotations_cut,
         created: namespace.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
     }
 }
 
-/// The annotations that expressions can read, in order, up to a size that the namespace's owner cannot move.
-fn kept_annotations(meta: &ObjectMeta) -> BTreeMap<String, String> {
-    let mut room = MOST_ANNOTATIONS;
-    let all = meta.annotations.iter().flatten();
-    let short = all.filter(|(key, value)| {
-        value.len() <= LONGEST_ANNOTATION && *key != "kubectl.kubernetes.io/last-applied-configuration"
-    });
-    let fitting = short.take_while(|(key, value)| {
-        let left = room.checked_sub(key.len() + value.len());
-        room = left.unwrap_or_default();
-        left.is_some()
-    });
-    fitting.map(|(key, value)| (key.clone(), value.clone())).collect()
+/// The annotations that expressions can read, in order, up to a size that the namespace's owner cannot move; and whether there
+/// are others.
+fn kept_annotations(meta: &ObjectMeta) -> (BTreeMap<String, String>, bool) {
+    let (mut kept, mut is_cut, mut room) = (BTreeMap::new(), false, MOST_ANNOTATIONS);
+    for (key, value) in meta.annotations.iter().flatten() {
+        if key == "kubectl.kubernetes.io/last-applied-configuration" {
+            continue;
+        }
+        match room.checked_sub(key.len() + value.len()).filter(|_| value.len() <= LONGEST_ANNOTATION) {
+            Some(left) => {
+                room = left;
+                kept.insert(key.clone(), value.clone());
+            }
+            None => is_cut = true,
+        }
+    }
+    (kept, is_cut)
 }
 
 impl Watched for Namespace {

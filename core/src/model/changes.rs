@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceRead, NamespaceScope,
-    PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult, Store, TemplateFacts, WorkloadFacts, World,
+    Declaration, Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceRead,
+    NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult, Store, TemplateFacts,
+    WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -85,10 +86,19 @@ impl World {
     pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
-        // Annotations are there for templates.
-        let is_same = |known: &NamespaceFacts| match cluster.templates.is_empty() {
-            true => NamespaceFacts { annotations: known.annotations.clone(), ..facts.clone() } == *known,
-            false => *known == facts,
+        // Nothing else reads annotations.
+        let reads = |template: &TemplateFacts| {
+            template.compiled.as_ref().is_ok_and(|compiled| {
+                compiled.reads_annotations() && compiled.selects_namespace(&name, &facts.labels)
+            })
+        };
+        let are_read = cluster.templates.values().any(reads);
+        let is_same = |known: &NamespaceFacts| match are_read {
+            true => *known == facts,
+            false => {
+                let NamespaceFacts { annotations, annotations_cut, .. } = known.clone();
+                NamespaceFacts { annotations, annotations_cut, ..facts.clone() } == *known
+            }
         };
         let is_news = !known.is_some_and(is_same);
         if known.is_none_or(|known| known.uid != facts.uid) {
@@ -163,13 +173,16 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares in a namespace; `None`: it does not select the namespace.
+    /// Sets what a template declares in a namespace; `None`: it does not select the namespace. What was rendered from an
+    /// earlier template is dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
         namespace: &Arc<str>,
         set: Option<RenderedSet>,
     ) {
+        let version = self.declaration(template).map(Declaration::version);
+        let set = set.filter(|set| version == Some((&*set.template.0, set.template.1)));
         self.cluster.rendered.replace(template, namespace, set);
     }
 

@@ -35,7 +35,7 @@ pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Ownership};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
-pub use rendered::{Body, RenderedFault, RenderedObject, RenderedSet};
+pub use rendered::{Body, RenderedFault, RenderedObject, RenderedSet, hash_of};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{marks::CopyMarks, paths::is_within};
 
 /// What is known of a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NamespaceFacts {
     /// The namespace's UID. Grants in a namespace end with it, even if another one of its name is created.
     pub uid: Box<str>,
@@ -16,6 +16,8 @@ pub struct NamespaceFacts {
     /// The namespace's annotations, which expressions of templates read: short ones, and few of them
     /// ([`crate::intake::watched::namespace_facts`]).
     pub annotations: BTreeMap<String, String>,
+    /// Whether it has more annotations, or longer ones, than are kept.
+    pub annotations_cut: bool,
     /// The namespace's `metadata.creationTimestamp` (1 s resolution).
     pub created: Timestamp,
     /// Whether the namespace is terminating or marked for deletion.

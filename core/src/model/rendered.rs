@@ -3,23 +3,29 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
+use super::NamespaceFacts;
 use crate::{
+    api::Recreate,
     digest::Fingerprint,
     names::{NamespacedName, ObjectKey},
 };
 
-/// How many bytes of rendered objects are kept, of all templates together and of those of one namespace.
+/// How many bytes of rendered objects are kept, of all templates together.
 const MOST_BYTES: usize = 64 << 20;
-const MOST_BYTES_A_NAMESPACE: usize = MOST_BYTES / 4;
+/// The templates of one namespace take this part of what others leave, so that something is always left for the next.
+const SHARE: usize = 4;
 
 /// What one template declares in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedSet {
     /// UID and generation of the template that was rendered.
     pub template: (Box<str>, i64),
+    /// What was known of the namespace, as a hash.
+    pub namespace: u64,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
     /// What could not be rendered. Nothing of the template is removed in the namespace meanwhile.
@@ -35,8 +41,17 @@ pub struct RenderedObject {
     pub print: Fingerprint,
     /// Its labels. The annotations are in the fingerprint.
     pub labels: BTreeMap<String, String>,
+    /// Whether to delete and make anew what no update can change.
+    pub recreate: Recreate,
     /// The whole object, to be written.
     pub body: Body,
+}
+
+/// What is known of a namespace, as a hash: whether it is what a set was rendered from.
+pub fn hash_of(namespace: &NamespaceFacts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    namespace.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Why one object of a template could not be rendered.
@@ -133,10 +148,10 @@ impl Rendered {
         let Some(mut set) = set else { return };
         if !set.objects.is_empty() && !self.has_room(template, set.bytes()) {
             let message = format!(
-                "the objects of all templates of namespace {} together take more than {} MiB, or those of the cluster more \
-                 than {} MiB: make them smaller, or select fewer namespaces",
+                "the objects of all templates of namespace {} together may take {} KiB here now, a quarter of what other \
+                 namespaces leave of {} MiB: make them smaller, or select fewer namespaces",
                 template.namespace,
-                MOST_BYTES_A_NAMESPACE >> 20,
+                self.share(template) >> 10,
                 MOST_BYTES >> 20
             );
             set = RenderedSet {
@@ -162,9 +177,17 @@ impl Rendered {
     }
 
     fn has_room(&self, template: &NamespacedName, more: usize) -> bool {
-        let all: usize = self.bytes.values().sum();
-        let beside = self.bytes.get(&template.namespace).copied().unwrap_or_default();
-        all.saturating_add(more) <= MOST_BYTES && beside.saturating_add(more) <= MOST_BYTES_A_NAMESPACE
+        self.own_bytes(template).saturating_add(more) <= self.share(template)
+    }
+
+    fn own_bytes(&self, template: &NamespacedName) -> usize {
+        self.bytes.get(&template.namespace).copied().unwrap_or_default()
+    }
+
+    /// How many bytes the templates of this one's namespace may take.
+    fn share(&self, template: &NamespacedName) -> usize {
+        let others = self.bytes.values().sum::<usize>().saturating_sub(self.own_bytes(template));
+        MOST_BYTES.saturating_sub(others) / SHARE
     }
 
     fn remove(&mut self, template: &NamespacedName, namespace: &str) {

@@ -34,8 +34,8 @@ pub use spelling::meant;
 pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
-    CompiledObject, CompiledTemplate, Instance, Instances, RenderFault, Rendered, Rendering, rendered_kind,
-    unserved, written_kind,
+    CompiledObject, CompiledTemplate, Instance, Instances, RenderBudget, RenderFault, Rendered, Rendering,
+    rendered_kind, unserved, written_kind,
 };
 pub use window::CompiledWindow;
 

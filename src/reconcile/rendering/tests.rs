@@ -208,6 +208,76 @@ fn of_two_templates_the_older_has_the_place() {
     assert!(matches!(&actions(&world)[..], [CopyAction::Write(write)] if write.intent.marks.rule == second));
 }
 
+/// While a template may not act, was just changed, or has a fault, the place of its object is not given to another claim.
+#[test]
+fn an_object_stays_with_its_template_while_that_is_not_rendered() {
+    let mut world = world();
+    let first = template(&mut world, ("first", 1, 1), json!([deny()]));
+    settle(&mut world);
+    template(&mut world, ("second", 2, 1), json!([deny()]));
+    render_all(&mut world);
+    assert_eq!(actions(&world), []);
+    let mine = |world: &World| {
+        let plan = plans(world).remove(&slot(Kind::NetworkPolicy, "deny-shop")).unwrap();
+        assert_eq!((plan.action, plan.rule.as_ref()), (None, Some(&first)));
+    };
+    answer(&mut world, &first, false);
+    render_all(&mut world);
+    mine(&world);
+    template(&mut world, ("first", 1, 2), json!([deny()]));
+    mine(&world);
+    render_all(&mut world);
+    mine(&world);
+    let broken = json!({"id": "broken", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+        "data": {"a": "${namespaceObject.metadata.labels['none']}"}}});
+    template(&mut world, ("first", 1, 3), json!([broken]));
+    render_all(&mut world);
+    mine(&world);
+
+    // It is let go once that is known.
+    let other = json!({"id": "other", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}});
+    template(&mut world, ("first", 1, 4), json!([other]));
+    mine(&world);
+    render_all(&mut world);
+    assert!(
+        actions(&world)
+            .iter()
+            .any(|action| matches!(action, CopyAction::Write(write) if write.replaces.is_some()))
+    );
+}
+
+#[test]
+fn what_was_rendered_from_another_state_of_the_namespace_or_template_counts_for_nothing() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota()]));
+    settle(&mut world);
+    let stale = world.rendered(&kit, "shop").cloned();
+    namespace(&mut world, "shop", json!({"team": "blue", "pods": "20"}));
+    assert_eq!(actions(&world), [], "it is not rendered from the new labels yet");
+    world.set_rendered(&kit, &"shop".into(), stale.clone());
+    assert_eq!(actions(&world), []);
+    world.forget_template(&kit);
+    world.set_rendered(&kit, &"shop".into(), stale);
+    assert!(world.rendered(&kit, "shop").is_none(), "the template is gone");
+}
+
+#[test]
+fn annotations_that_are_not_read_are_a_fault_only_where_an_expression_reads_them() {
+    let mut world = world();
+    let owner = json!({"id": "a", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+        "data": {"owner": "${namespaceObject.metadata.?annotations['owner'].orValue('nobody')}"}}});
+    let (reads, other) = (
+        template(&mut world, ("reads", 1, 1), json!([owner])),
+        template(&mut world, ("other", 1, 1), json!([deny()])),
+    );
+    let long = json!({"metadata": {"name": "shop", "uid": "shop", "labels": {"team": "blue"},
+        "annotations": {"owner": "o", "long": "x".repeat(1 << 11)}}});
+    serde_json::from_value::<Namespace>(long).unwrap().put(&mut world, at(0));
+    render_all(&mut world);
+    assert_eq!(world.rendered(&reads, "shop").unwrap().faults.len(), 1);
+    assert_eq!(world.rendered(&other, "shop").unwrap().objects.len(), 1);
+}
+
 #[test]
 fn a_change_of_template_or_namespace_asks_for_each_namespace_that_it_touches() {
     let mut world = world();

@@ -209,7 +209,8 @@ fn each_claim<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item =
 /// A template claims what it was rendered to as it is now.
 fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
     world.rendered_at(slot).filter_map(|(template, set, object)| {
-        let facts = world.templates().get(template).filter(|facts| is_of(set, facts))?;
+        let facts =
+            world.templates().get(template).filter(|facts| is_of(world, set, facts, &slot.namespace))?;
         let compiled =
             facts.compiled.as_deref().ok().filter(|compiled| selects(world, compiled, &slot.namespace))?;
         let source =

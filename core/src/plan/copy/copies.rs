@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    claims::{Claim, Inert, Wants, claims_on, copied_by, is_anothers, proof},
+    claims::{Claim, Inert, Wants, claims_on, copied_by, inert_template, is_anothers, proof},
     copy_cache::CopyCache,
     demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
@@ -14,9 +14,10 @@ use super::{
     removal::{plan_unwanted, unseen_under},
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
     spread::{braked, follows, too_large},
+    templates::is_rendered,
 };
 use crate::{
-    api::ConflictPolicy,
+    api::{ConflictPolicy, Recreate},
     marks::Proof,
     model::{Deletion, ForeignField, ObjectFacts, World, WriteFault},
     names::{NamespacedName, ObjectKey},
@@ -45,7 +46,12 @@ pub(super) fn plan_claimed(
     let holder = existing
         .filter(|_| proof.is_some_and(|proof| proof != Proof::Forged))
         .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
-    let out_of_reach = holder.filter(|_| !claims.is_empty()).and_then(|rule| out_of_reach(world, rule));
+    let is_contested =
+        |rule: &&NamespacedName| !claims.is_empty() && claims.iter().all(|claim| claim.rule != *rule);
+    let out_of_reach = holder
+        .filter(|_| !claims.is_empty())
+        .and_then(|rule| out_of_reach(world, rule))
+        .or_else(|| holder.filter(is_contested).and_then(|rule| unrendered(world, rule, slot)));
     let mut plan = match (out_of_reach, winner(world, claims, holder)) {
         (Some((rule, state)), _) => SlotPlan::rest(Some(rule), state),
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
@@ -75,6 +81,18 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
         return Some((rule, SlotState::Inert(Inert::Quarantined)));
     }
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
+}
+
+/// An object stays with its template while that is not rendered here as it is now: it may not act at present, was changed a
+/// moment ago, or an expression has no value. Otherwise another claim would get the place in between.
+fn unrendered<'r>(
+    world: &World,
+    rule: &'r NamespacedName,
+    slot: &ObjectKey,
+) -> Option<(&'r NamespacedName, SlotState)> {
+    let facts = world.templates().get(rule)?;
+    let state = inert_template(world, rule, facts).map_or(SlotState::Kept, SlotState::Inert);
+    (!is_rendered(world, rule, facts, &slot.namespace)).then_some((rule, state))
 }
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
@@ -157,6 +175,9 @@ fn plan_wanted(
                 let problem = CopyProblem::new(slot, ProblemReason::TooMany, too_many_said(world, copies));
                 return plan(SlotState::Blocked(problem));
             }
+            if let Some(problem) = not_replaced(world, slot, claim, existing, &intent, anew) {
+                return plan(SlotState::Blocked(problem));
+            }
             if let Some(message) = too_large(world, claim, print) {
                 let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
                 // Namespaces come and go without an event for the slots in other namespaces.
@@ -201,6 +222,25 @@ fn plan_wanted(
             SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
         }
     }
+}
+
+/// Why the object is not deleted and made anew, where no update turns it into what its template declares.
+fn not_replaced(
+    world: &World,
+    slot: &ObjectKey,
+    claim: &Claim<'_>,
+    existing: Option<&ObjectFacts>,
+    intent: &Intent,
+    anew: bool,
+) -> Option<CopyProblem> {
+    let Wants::Object { object, .. } = claim.wants else { return None };
+    let was_refused = || last_attempt(world, slot, existing, intent).is_some_and(|last| last.replace);
+    let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || was_refused());
+    is_stuck.then(|| {
+        let message = "no update turns the object into what the template declares: set recreate: OnImmutable, which deletes it and \
+                       makes it anew, or delete it";
+        CopyProblem::fault(slot, WriteFault::Refused, message)
+    })
 }
 
 /// The version of what the object is made from; `None` where the source is gone.

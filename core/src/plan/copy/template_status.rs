@@ -36,7 +36,8 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     // An author without the rights that a template declares is not told either what it would find.
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
-        if !is_settled && speaks_of(conditions, "Ready", facts.generation) {
+        let may = inert_template(world, template, facts).is_none();
+        if may && !is_settled && speaks_of(conditions, "Ready", facts.generation) {
             return None;
         }
     }
@@ -64,7 +65,8 @@ fn counted(
     let (mut is_settled, mut alike) = (true, CopyCache::default());
     for namespace in instances(world, compiled) {
         count.sources += 1;
-        let Some(set) = world.rendered(template, namespace).filter(|set| is_of(set, facts)) else {
+        let Some(set) = world.rendered(template, namespace).filter(|set| is_of(world, set, facts, namespace))
+        else {
             count.desired += compiled.objects.len();
             is_settled = false;
             continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::targets::takes_copies;
 use crate::{
     authority::Bounds,
-    model::{NamespaceFacts, RenderedSet, TemplateFacts, World},
+    model::{NamespaceFacts, RenderedSet, TemplateFacts, World, hash_of},
     names::{Kind, NamespacedName, ObjectKey},
     validate::{CompiledTarget, CompiledTemplate, Instances},
 };
@@ -18,13 +18,14 @@ pub(super) fn is_rendered(
     namespace: &str,
 ) -> bool {
     let is_selected = facts.compiled.as_ref().is_ok_and(|compiled| selects(world, compiled, namespace));
-    let is_whole = |set: &RenderedSet| is_of(set, facts) && set.faults.is_empty();
+    let is_whole = |set: &RenderedSet| is_of(world, set, facts, namespace) && set.faults.is_empty();
     !is_selected || world.rendered(template, namespace).is_some_and(is_whole)
 }
 
-/// Whether a set was rendered from the template as it is now.
-pub(super) fn is_of(set: &RenderedSet, facts: &TemplateFacts) -> bool {
-    set.template.0 == facts.uid && set.template.1 == facts.generation
+/// Whether a set was rendered from the template and the namespace as they are now.
+pub(super) fn is_of(world: &World, set: &RenderedSet, facts: &TemplateFacts, namespace: &str) -> bool {
+    let known = world.namespaces().get(namespace).map(hash_of);
+    set.template.0 == facts.uid && set.template.1 == facts.generation && known == Some(set.namespace)
 }
 
 /// Whether a template is rendered for this namespace.

@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use copyrator_cel::{Environment, Type};
 pub use object::CompiledObject;
-pub use render::{Instance, RenderFault, Rendered, Rendering};
+pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{rendered_kind, unserved, written_kind};
 

@@ -13,7 +13,7 @@ use super::{
     visible::visible,
 };
 
-/// What rendering one object may take, in nanoseconds of an ordinary core, and in bytes for what each
+/// What rendering the objects of one instance may take, in nanoseconds of an ordinary core, and in bytes for what each
 /// expression makes.
 const TIME: u64 = 50_000_000;
 const MEMORY: u64 = 8 << 20;
@@ -35,6 +35,15 @@ pub struct Instance<'i> {
     pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
     /// The ids whose `includeWhen` is false, as rendering them told.
     pub excluded: BTreeSet<&'i str>,
+}
+
+/// What rendering the objects of one instance may still take.
+pub struct RenderBudget(Budget);
+
+impl Default for RenderBudget {
+    fn default() -> Self {
+        Self(Budget::new(TIME, MEMORY))
+    }
 }
 
 /// What becomes of one object of a template.
@@ -76,9 +85,21 @@ impl CompiledTemplate {
     /// # Errors
     /// The first expression that has no value, or what else is wrong with the object.
     pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
+        self.render_within(object, instance, &mut RenderBudget::default())
+    }
+
+    /// The same within what is left for the objects of the instance.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn render_within(
+        &self,
+        object: &CompiledObject,
+        instance: &Instance<'_>,
+        budget: &mut RenderBudget,
+    ) -> Result<Rendering, RenderFault> {
         let all: Vec<&Formula> = object.formulas().collect();
-        let mut budget = Budget::new(TIME, MEMORY);
-        let mut renderer = self.renderer(&all, instance, &mut budget);
+        let mut renderer = self.renderer(&all, instance, &mut budget.0);
         if let Some(include) = &object.include {
             match self.standing(&[include], instance) {
                 Standing::Ready if !renderer.truth(include)? => return Ok(Rendering::Excluded),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
-    CompiledTemplate, Instances,
+    CompiledObject, CompiledTemplate, Instances,
     served::{rendered_kind, unserved},
 };
 use crate::{
@@ -35,6 +35,16 @@ impl CompiledTemplate {
         let compiled = Self::compile(spec)?;
         let unserved = unserved(&compiled);
         if unserved.is_empty() { Ok(compiled) } else { Err(unserved) }
+    }
+
+    /// Whether an expression reads the annotations of the namespace.
+    pub fn reads_annotations(&self) -> bool {
+        let mut paths =
+            self.objects.iter().flat_map(CompiledObject::formulas).flat_map(|one| one.expression.paths());
+        paths.any(|path| {
+            path.variable == "namespaceObject"
+                && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
+        })
     }
 
     /// The kinds of its objects, as far as the operator writes them.

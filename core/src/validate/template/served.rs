@@ -1,9 +1,10 @@
 //! What the operator acts on so far. The compiler understands more, so that `check` can judge and render it.
 
-use super::{CompiledObject, CompiledTemplate, Instances};
+use super::{CompiledObject, CompiledTemplate, Instances, node::Node};
 use crate::{
     api::{Problem, ResourceType, TemplateObject},
     names::Kind,
+    paths::is_content,
     validate::invalid,
 };
 
@@ -48,6 +49,15 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
         ));
     }
     for object in &template.objects {
+        if let Node::Fields(fields) = &object.body {
+            let names = fields.iter().map(|(name, _)| name.as_str());
+            let left_out =
+                names.filter(|name| !is_content(name) && !["apiVersion", "kind", "metadata"].contains(name));
+            problems.extend(left_out.map(|name| {
+                let what = "is left to controllers and to the namespace's owner: leave it out";
+                invalid(&format!("spec.objects[{}].template.{name}", object.id), what)
+            }));
+        }
         let at = format!("spec.objects[{}]", object.id);
         if rendered_kind(object).is_none() {
             let kinds: Vec<String> = rendered().map(|kind| kind.resource()).map(said).collect();
