@@ -13,7 +13,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
     ("names", &["api"]),
     ("digest", &["names"]),
     ("marks", &["api", "names", "digest"]),
-    ("validate", &["api", "names", "digest", "marks"]),
+    ("validate", &["api", "paths", "names", "digest", "marks"]),
     ("model", &["api", "paths", "names", "digest", "marks", "validate"]),
     ("authority", &["api", "names", "digest", "marks", "validate", "model"]),
     ("plan", &["api", "paths", "names", "digest", "marks", "validate", "model", "authority"]),

@@ -105,7 +105,7 @@ fn install_upgrade_and_uninstall(name: &'static str, helm: fn(&Bed) -> Command, 
     });
     let left: Vec<_> = ours(&bed).into_iter().map(|(kind, name, _)| (kind, name)).collect();
     let definitions = left.iter().all(|(kind, _)| *kind == "CustomResourceDefinition");
-    assert!(definitions && left.len() == 3, "{left:?}");
+    assert!(definitions && left.len() == 4, "{left:?}");
     let still = bed.admin.get("ConfigMap", &target, "app").expect("a copy was removed");
     assert_eq!(version(&still), version(&copy));
     assert!(bed.admin.get("CopyratorRule", &story.home, "rule").is_some(), "people's rules are gone");

@@ -143,11 +143,12 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 18] = [
+const NO_REASONS: [&str; 19] = [
     "Apply",
     "ConfigMap",
     "ConfigMonitor",
     "CopyratorRule",
+    "CopyratorTemplate",
     "DoesNotExist",
     "Eviction",
     "Exists",
