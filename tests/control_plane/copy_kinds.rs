@@ -201,7 +201,7 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
     bed.admin.create(&binding(&target, "bob", "quota-statuses")).ok();
     let unmark = json!({ "metadata": { "labels": { "copyrator.dev/rule": null } } });
     eventually("the policy refuses the unmarking by the status", || {
-        let refusal = bed.bob.merge_status("ResourceQuota", &target, "app", &unmark).refused();
+        let refusal = bed.bob.merge_by_status("ResourceQuota", &target, "app", &unmark).refused();
         if refusal.contains("override") { Ok(()) } else { Err(refusal) }
     });
 }

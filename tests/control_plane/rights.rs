@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use copyrator_certs::{Authority, CaSecret};
 use serde_json::{Value, json};
 
-use crate::bed::objects::{binding, condition, config_map, data, deployment, pod, secret, uid};
+use crate::bed::objects::{binding, condition, config_map, data, deployment, ours, pod, secret, uid};
 use crate::bed::{Bed, Request, Story, eventually, private};
 
 const CA: &str = "copyrator-webhook-ca";
@@ -194,9 +194,19 @@ fn everything_is_done(bed: &Bed) {
         bed.admin.create(&binding(place, "bob", "edit")).ok();
     }
     copies(&story, &target);
+    templates(&story, &target);
     restarts(&story);
     pods(&story);
     policies(&story);
+}
+
+/// What a template declares, and its status.
+fn templates(story: &Story<'_>, target: &str) {
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "declared" }, "data": { "k": "v" } });
+    let spec = json!({ "forEach": { "namespaces": [{ "names": [target] }] }, "objects": [{ "id": "a", "template": object }] });
+    story.admin().create(&ours("CopyratorTemplate", &story.home, "template", spec)).ok();
+    story.until("ConfigMap", target, "declared", [("k", "v")]);
+    story.until_condition("CopyratorTemplate", "template", "Ready", "True", "AllRendered");
 }
 
 /// Made, changed, repaired and removed, of both kinds; and by annotation.

@@ -149,9 +149,13 @@ impl Person {
 
     /// Changes part of an object's status, past its owner.
     pub fn merge_status(&self, kind: &str, namespace: &str, name: &str, status: &Value) -> Answer {
+        self.merge_by_status(kind, namespace, name, &serde_json::json!({ "status": status }))
+    }
+
+    /// Changes an object by way of its status.
+    pub fn merge_by_status(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
         let path = paths::object(kind, namespace, name) + "/status?fieldManager=kubectl-edit";
-        let patch = serde_json::json!({ "status": status });
-        self.send(Method::PATCH, &path, "application/merge-patch+json", Some(&patch))
+        self.send(Method::PATCH, &path, "application/merge-patch+json", Some(patch))
     }
 
     /// Deletes an object.
