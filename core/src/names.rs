@@ -41,6 +41,14 @@ impl NamespacedName {
         self.name.strip_prefix(TEMPLATE)
     }
 
+    /// What declares under this name, as people are told: `rule platform/registry`, `CopyratorTemplate platform/kit`.
+    pub fn said(&self) -> String {
+        match self.template() {
+            Some(name) => format!("CopyratorTemplate {}/{name}", self.namespace),
+            None => format!("rule {self}"),
+        }
+    }
+
     /// Reads `namespace/name`; `None` without exactly one slash.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;

@@ -113,14 +113,6 @@ impl Answer {
     }
 }
 
-/// The definition of rules, if it is there.
-///
-/// # Errors
-/// It cannot be read.
-pub(crate) async fn definition_of_rules(client: &Client) -> kube::Result<Option<Definition>> {
-    definition(client, RULES).await
-}
-
 /// The definition of this name, if it is there.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! How often a status is written: at most every two seconds an object, and not before its answer is there.
+//! How often a status is planned and written: at most every two seconds an object, not before its answer is there, and the
+//! more seldom the longer planning it takes.
 
 use std::{
     collections::HashMap,
@@ -12,26 +13,43 @@ use super::{Again, context::Context};
 use crate::{model::Authority, plan::Key};
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
+/// A status that took so long to plan is planned again after this many times as long: a sweep asks for it at each slot, and
+/// each time it plans all of them.
+const REST: u32 = 20;
+/// The longest such pause.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 /// When to see whether the API server has answered what an object may do.
 const FOR_AN_ANSWER: Duration = Duration::from_millis(200);
 
-/// When each status was last written, and which waits.
+/// Until when each status waits.
 pub(super) struct StatusPace {
     context: Context,
-    written: Mutex<HashMap<Key, Instant>>,
+    until: Mutex<HashMap<Key, Instant>>,
 }
 
 impl StatusPace {
     pub(super) fn new(context: Context) -> Self {
-        Self { context, written: Mutex::default() }
+        Self { context, until: Mutex::default() }
     }
 
     /// Something was said about this key: the next word waits.
     pub(super) fn told(&self, key: &Key) {
-        self.written().insert(key.clone(), Instant::now());
+        self.wait(key, AT_MOST_EVERY);
     }
 
-    /// How long a status waits: for two seconds since it was last written, and for the answer where the API
+    /// Planning the status of this key took so long.
+    pub(super) fn planned(&self, key: &Key, took: Duration) {
+        self.wait(key, took.saturating_mul(REST).min(LONGEST_REST));
+    }
+
+    fn wait(&self, key: &Key, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut all = self.until();
+        let known = all.entry(key.clone()).or_insert(until);
+        *known = until.max(*known);
+    }
+
+    /// How long a status waits: for two seconds since it was last written, for as long as planning it deserves, and for the answer where the API
     /// server is being asked what its object may do. Else the status would say for two seconds that nobody
     /// knows, with copies there.
     pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
@@ -43,8 +61,8 @@ impl StatusPace {
         if self.unanswered(key).is_some_and(|asking| self.context.queue().is_at(&asking)) {
             return Some(FOR_AN_ANSWER);
         }
-        let written = self.written();
-        AT_MOST_EVERY.checked_sub(written.get(key)?.elapsed()).filter(|wait| !wait.is_zero())
+        let wait = self.until().get(key)?.saturating_duration_since(Instant::now());
+        (!wait.is_zero()).then_some(wait)
     }
 
     /// The key that asks what the object of a status may do, while that is not known.
@@ -66,15 +84,40 @@ impl StatusPace {
 
     /// The object is gone.
     pub(super) fn forget(&self, key: &Key) -> Again {
-        self.written().remove(key);
+        self.until().remove(key);
         Again::OnChange
     }
 
-    fn written(&self) -> MutexGuard<'_, HashMap<Key, Instant>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn until(&self) -> MutexGuard<'_, HashMap<Key, Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn is_unanswered((uid, generation): (&str, i64), known: Option<&Authority>) -> bool {
     !known.is_some_and(|known| *known.uid == *uid && known.generation == generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, RwLock};
+
+    use super::*;
+    use crate::{model::World, names::NamespacedName, reconcile::Queue};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_that_takes_long_to_plan_is_planned_seldom() {
+        let queue = Arc::new(Queue::default());
+        let pace = StatusPace::new(Context::new(Arc::new(RwLock::new(World::default())), queue));
+        let [small, large] =
+            ["small", "large"].map(|name| Key::RuleStatus(NamespacedName::new("home", name)));
+        pace.planned(&small, Duration::ZERO);
+        pace.planned(&large, Duration::from_millis(100));
+        assert_eq!((pace.too_soon(&small), pace.too_soon(&large)), (None, Some(Duration::from_secs(2))));
+        pace.planned(&large, Duration::from_secs(60));
+        assert_eq!(pace.too_soon(&large), Some(LONGEST_REST));
+        pace.told(&small);
+        assert_eq!(pace.too_soon(&small), Some(AT_MOST_EVERY));
+        tokio::time::advance(LONGEST_REST).await;
+        assert_eq!((pace.too_soon(&small), pace.too_soon(&large)), (None, None));
+    }
 }

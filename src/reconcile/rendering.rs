@@ -127,7 +127,7 @@ impl Inputs {
     }
 
     fn render(&self) -> RenderedSet {
-        if self.facts.annotations_cut && self.compiled.reads_annotations() {
+        if self.facts.annotations_cut && self.compiled.reads_annotations {
             return self.failed(
                 "the namespace has annotations that are not read, since they are longer than 1 KiB or there are more than 8 KiB of \
                  them: shorten them, or read labels instead",
@@ -159,7 +159,12 @@ impl Inputs {
                 Err(message) => faults.push(RenderedFault { id: declared.id.clone(), message }),
             }
         }
-        RenderedSet { template: self.version.clone(), namespace: hash_of(&self.facts), objects, faults }
+        RenderedSet {
+            template: self.version.clone(),
+            namespace: hash_of(&self.facts, &self.compiled),
+            objects,
+            faults,
+        }
     }
 
     /// The object as the API server would give it, reduced to digests.
@@ -185,7 +190,7 @@ impl Inputs {
     /// What is known where nothing can be rendered.
     fn failed(&self, message: &str) -> RenderedSet {
         let faults = vec![RenderedFault { id: String::new(), message: message.to_owned() }];
-        let (template, namespace) = (self.version.clone(), hash_of(&self.facts));
+        let (template, namespace) = (self.version.clone(), hash_of(&self.facts, &self.compiled));
         RenderedSet { template, namespace, objects: Vec::new(), faults }
     }
 }
@@ -205,5 +210,7 @@ fn as_object(name: &str, facts: &NamespaceFacts) -> Value {
     })
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::Resource;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::{
     Again, Lane,
@@ -54,7 +55,10 @@ impl StatusHandler {
                 self.large_spreads.forget(rule);
                 return self.pace.forget(key);
             };
-            (facts.uid.clone(), facts.status.clone(), rule_report(&world, rule, now()))
+            let begun = Instant::now();
+            let report = rule_report(&world, rule, now());
+            self.pace.planned(key, begun.elapsed());
+            (facts.uid.clone(), facts.status.clone(), report)
         };
         let Some(RuleReport { status, tally, large }) = report else { return Again::OnChange };
         self.tallies.set(rule, Some(tally));
@@ -76,7 +80,10 @@ impl StatusHandler {
                 self.tallies.set(template, None);
                 return self.pace.forget(key);
             };
-            (facts.uid.clone(), facts.status.clone(), template_report(&world, template, now()))
+            let begun = Instant::now();
+            let report = template_report(&world, template, now());
+            self.pace.planned(key, begun.elapsed());
+            (facts.uid.clone(), facts.status.clone(), report)
         };
         let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
         self.tallies.set(template, Some(tally));

@@ -11,7 +11,7 @@ mod questions;
 mod refusal;
 mod template_questions;
 
-pub use grant::Bounds;
+pub use grant::{BoundSpec, Bounds};
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
 pub use questions::listing_namespaces;
 pub use questions::{

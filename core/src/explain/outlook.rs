@@ -17,10 +17,10 @@ use crate::{
     model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
     plan::copy::{
-        CopyAction, CopyProblem, CopyWrite, SlotPlan, SlotState,
+        CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
         claims::{Claim, Inert, KIND_NOT_GRANTED, claims_on, is_anothers, not_granted, unseen_source},
         targets::{is_named, takes_copies},
-        templates::not_granted_kind,
+        templates::{is_rendered, not_granted_kind},
     },
 };
 
@@ -193,6 +193,7 @@ fn inert(
     outlook: impl Fn(Course, &str, String) -> Outlook,
 ) -> Outlook {
     let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
+    let noun = if rule.is_some_and(|rule| rule.template().is_some()) { "template" } else { "rule" };
     let known = rule.and_then(|rule| {
         let (uid, generation) = world.declaration(rule)?.version();
         world.rule_authority(rule).filter(|known| *known.uid == *uid && known.generation == generation)
@@ -205,7 +206,7 @@ fn inert(
                 .or_else(|| not_granted_kind(world, template?));
             outlook(Course::Refuse, KIND_NOT_GRANTED, kind.map(not_granted).unwrap_or_default())
         }
-        Inert::Suspended => outlook(Course::Wait, "Suspended", "the rule is suspended".into()),
+        Inert::Suspended => outlook(Course::Wait, "Suspended", format!("the {noun} is suspended")),
         Inert::Unseen => {
             let unseen = facts.and_then(|(rule, facts)| {
                 world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
@@ -218,7 +219,7 @@ fn inert(
             };
             outlook(course, reason.as_str(), message)
         }
-        Inert::Quarantined => outlook(Course::Refuse, "Invalid", "the rule's spec is not valid".into()),
+        Inert::Quarantined => outlook(Course::Refuse, "Invalid", format!("the {noun}'s spec is not valid")),
         Inert::Unauthorized => match known {
             Some(known) => match &known.answer {
                 Err(refusal) => outlook(Course::Refuse, refusal.reason.as_str(), refusal.message.clone()),
@@ -244,17 +245,18 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         };
         return outlook(course, reason.as_str(), message);
     }
-    if let Some(template) = rule.filter(|rule| rule.template().is_some()) {
-        let (reason, message) = match world.templates().contains_key(template) {
-            true => (
-                "RenderFailed",
-                "it stays as it is until its CopyratorTemplate is rendered here without a fault",
-            ),
-            false => ("OutOfSight", "its CopyratorTemplate is out of sight here, so that it stays as it is"),
-        };
-        return outlook(Course::Unknown, reason, message.into());
+    if let Some(template) = rule.and_then(|rule| Some((rule, world.templates().get(rule)?)))
+        && !is_rendered(world, template.0, template.1, &slot.namespace)
+    {
+        let message =
+            format!("it stays as it is until {} is rendered here without a fault", template.0.said());
+        return outlook(Course::Wait, ProblemReason::RenderFailed.as_str(), message);
     }
-    if rule.is_some_and(|rule| is_anothers(world, rule)) {
+    if let Some(rule) = rule.filter(|rule| is_anothers(world, rule)) {
+        if rule.template().is_some() {
+            let message = format!("{} is out of sight here, so that it stays as it is", rule.said());
+            return outlook(Course::Unknown, Unseen::OutOfSight.as_str(), message);
+        }
         let message = "annotations of sources do not count here, so that their copies stay as they are";
         return outlook(Course::Wait, Unseen::NotServed.as_str(), message.into());
     }
@@ -266,11 +268,10 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
 /// Why no rule claims a copy any more.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
-    if let Some(template) = rule.template() {
-        let template = format!("CopyratorTemplate {}/{template}", rule.namespace);
+    if rule.template().is_some() {
         return match world.templates().contains_key(rule) {
-            true => format!("{template} does not declare it there"),
-            false => format!("its {template} is gone"),
+            true => format!("{} does not declare it there", rule.said()),
+            false => format!("its {} is gone", rule.said()),
         };
     }
     let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} is gone") };

@@ -89,7 +89,7 @@ impl World {
         // Nothing else reads annotations.
         let reads = |template: &TemplateFacts| {
             template.compiled.as_ref().is_ok_and(|compiled| {
-                compiled.reads_annotations() && compiled.selects_namespace(&name, &facts.labels)
+                compiled.reads_annotations && compiled.selects_namespace(&name, &facts.labels)
             })
         };
         let are_read = cluster.templates.values().any(reads);

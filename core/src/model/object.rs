@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{marks::CopyMarks, paths::is_within};
 
 /// What is known of a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// The namespace's UID. Grants in a namespace end with it, even if another one of its name is created.
     pub uid: Box<str>,

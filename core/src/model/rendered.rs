@@ -12,6 +12,7 @@ use crate::{
     api::Recreate,
     digest::Fingerprint,
     names::{NamespacedName, ObjectKey},
+    validate::CompiledTemplate,
 };
 
 /// How many bytes of rendered objects are kept, of all templates together.
@@ -24,7 +25,7 @@ const SHARE: usize = 4;
 pub struct RenderedSet {
     /// UID and generation of the template that was rendered.
     pub template: (Box<str>, i64),
-    /// What was known of the namespace, as a hash.
+    /// What was read of the namespace ([`hash_of`]).
     pub namespace: u64,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
@@ -47,10 +48,13 @@ pub struct RenderedObject {
     pub body: Body,
 }
 
-/// What is known of a namespace, as a hash: whether it is what a set was rendered from.
-pub fn hash_of(namespace: &NamespaceFacts) -> u64 {
+/// What a template's expressions can read of a namespace, as a hash: whether it is what a set was rendered from. An
+/// annotation that none of them reads changes nothing.
+pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
+    let NamespaceFacts { uid, labels, annotations, annotations_cut, created, terminating: _ } = namespace;
     let mut hasher = DefaultHasher::new();
-    namespace.hash(&mut hasher);
+    (uid, labels, created).hash(&mut hasher);
+    template.reads_annotations.then_some((annotations, annotations_cut)).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{api::WorkloadKind, names::Kind};
+use crate::{
+    api::WorkloadKind,
+    names::{Kind, NamespacedName},
+};
 
 /// A kind that users can ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +13,7 @@ pub(crate) enum Sort {
     Object(Kind),
     Workload(WorkloadKind),
     Rule,
+    Template,
 }
 
 /// An object that a user names as `KIND/NAME`.
@@ -23,10 +27,21 @@ pub(crate) struct Named {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, networkpolicy (netpol), resourcequota (quota), \
-     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), deployment (deploy), statefulset (sts), daemonset (ds) \
-     and copyratorrule (copyr)"
+     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), deployment (deploy), statefulset (sts), daemonset (ds), \
+     copyratorrule (copyr) and copyratortemplate (copyt)"
 )]
 pub(crate) struct NotNamed;
+
+impl Named {
+    /// The rule or template of this name in a namespace; `None` for other objects.
+    pub(crate) fn declared_in(&self, namespace: &str) -> Option<NamespacedName> {
+        match self.sort {
+            Sort::Rule => Some(NamespacedName::new(namespace, self.name.as_str())),
+            Sort::Template => Some(NamespacedName::of_template(namespace, &self.name)),
+            Sort::Object(_) | Sort::Workload(_) => None,
+        }
+    }
+}
 
 impl FromStr for Named {
     type Err = NotNamed;
@@ -55,6 +70,11 @@ impl FromStr for Named {
             | "copyratorrules"
             | "copyratorrule.copyrator.dev"
             | "copyratorrules.copyrator.dev" => Sort::Rule,
+            "copyt"
+            | "copyratortemplate"
+            | "copyratortemplates"
+            | "copyratortemplate.copyrator.dev"
+            | "copyratortemplates.copyrator.dev" => Sort::Template,
             other => Sort::Object(copied(other).ok_or(NotNamed)?),
         };
         let is_name = !name.is_empty() && !name.contains('/');
@@ -78,6 +98,7 @@ impl fmt::Display for Sort {
             Self::Object(kind) => kind.fmt(f),
             Self::Workload(kind) => kind.fmt(f),
             Self::Rule => f.write_str("CopyratorRule"),
+            Self::Template => f.write_str("CopyratorTemplate"),
         }
     }
 }
@@ -97,6 +118,7 @@ mod tests {
             ("serviceaccount/ci", Some((Sort::Object(Kind::ServiceAccount), "ci"))),
             ("pdb/a", Some((Sort::Object(Kind::PodDisruptionBudget), "a"))),
             ("copyr/r", Some((Sort::Rule, "r"))),
+            ("copyt/kit", Some((Sort::Template, "kit"))),
             ("secret", None),
             ("secret/", None),
             ("secret/a/b", None),

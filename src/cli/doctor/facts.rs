@@ -93,12 +93,14 @@ pub(super) struct LeaseFacts {
     pub(super) renewed_at: Option<Timestamp>,
 }
 
-/// Orphaned copies that stay, because their rules may have been deleted with the CustomResourceDefinition.
+/// Orphaned objects that stay, because their rules or templates may have been deleted with the CustomResourceDefinition.
 #[derive(Clone, Debug)]
 pub(super) struct HeldCopies {
-    /// The current CustomResourceDefinition of rules.
+    /// The name of the CustomResourceDefinition, of rules or of templates.
+    pub(super) of: &'static str,
+    /// That definition as it is now.
     pub(super) definition: Definition,
-    /// The number of copies by the missing rule.
+    /// The number of objects by the missing rule or template.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
 }
 
@@ -137,8 +139,8 @@ pub(super) struct Facts {
     pub(super) rights: Vec<(Right, Readable<bool>)>,
     /// The ClusterRole that our webhook configurations name as their owner.
     pub(super) owner: Readable<Option<ClusterRole>>,
-    /// Orphaned copies that are held; `None` without a definition of rules.
-    pub(super) held: Readable<Option<HeldCopies>>,
+    /// Orphaned objects that are held, of each definition that is there.
+    pub(super) held: Readable<Vec<HeldCopies>>,
     /// Objects whose annotations ask for something and have no effect, since the label beside them is
     /// missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,

@@ -106,7 +106,7 @@ struct Quick {
     canary: Option<Readable<Result<(), String>>>,
     ca: Readable<Ca>,
     digest_key: Readable<bool>,
-    held: Readable<Option<HeldCopies>>,
+    held: Readable<Vec<HeldCopies>>,
 }
 
 async fn quick(client: &Client, install: &Install<'_>, server: &Readable<KubeVersion>) -> Quick {

@@ -1,4 +1,4 @@
-//! Counts orphaned copies that stay, because their rules may have been deleted with the
+//! Counts orphaned objects that stay, because their rules or templates may have been deleted with the
 //! CustomResourceDefinition: page by page, without content, and without the key that proves marks.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,8 @@ use k8s_openapi::api::{
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
-use kube::{Api, Client, Resource as _, api::ListParams};
+use kube::{Api, Client, Resource, api::ListParams, core::object::HasSpec};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     facts::{Facts, HeldCopies, Readable},
@@ -16,16 +17,15 @@ use super::{
     read::{list, pages, unread},
 };
 use crate::{
-    api::CopyratorRule,
+    api::{CopyratorRule, CopyratorTemplate},
     cli::operator::Install,
     intake::{
         AsWritten,
         object::{OfKind, Slim},
     },
     marks::{RULE_LABEL, write_time},
-    model::Definition,
     names::{Kind, NamespacedName},
-    observe::crds::{RULES, definition_of_rules},
+    observe::crds::{RULES, TEMPLATES, definition},
     plan::copy::{is_unseen_under, let_go},
 };
 
@@ -33,79 +33,100 @@ use crate::{
 const MOST_NAMED: usize = 4;
 
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
-    let held = match &facts.held {
-        Ok(Some(held)) if !held.rules.is_empty() => held,
-        Ok(_) => return,
+    let all = match &facts.held {
+        Ok(all) => all,
         Err(unread) => return found.unknown(&[Id::CopiesHeld], unread),
     };
-    let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(ToString::to_string).collect();
-    let more = match held.rules.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let what = format!(
-        "was made anew at {}, and {} of rules that have not been there since ({}{more}) are held: nothing of them is removed, whatever \
-         their grace. Put the rules back; or let these copies go, by a command that takes the right to override copies",
-        write_time(held.definition.created),
-        match held.rules.values().sum::<usize>() {
-            1 => "1 copy".to_owned(),
-            number => format!("{number} copies"),
-        },
-        named.join(", "),
-    );
-    let fix = let_go(Kind::copied(&install.copy_kinds()), None, &held.definition.uid);
-    found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {RULES}"), what, fix);
+    for held in all.iter().filter(|held| !held.rules.is_empty()) {
+        let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(NamespacedName::said).collect();
+        let more = match held.rules.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (what, objects) = if held.of == TEMPLATES { ("templates", "object") } else { ("rules", "copy") };
+        let number = match (held.rules.values().sum::<usize>(), objects) {
+            (1, one) => format!("1 {one}"),
+            (number, "copy") => format!("{number} copies"),
+            (number, one) => format!("{number} {one}s"),
+        };
+        let what = format!(
+            "was made anew at {}, and {number} of {what} that have not been there since ({}{more}) are held: nothing of them is removed, \
+             whatever their grace. Put the {what} back; or let these go, by a command that takes the right to override copies",
+            write_time(held.definition.created),
+            named.join(", "),
+        );
+        let fix = let_go(Kind::copied(&install.copy_kinds()), None, &held.definition.uid);
+        found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {}", held.of), what, fix);
+    }
 }
 
-/// Counts the copies, of these kinds beside ConfigMaps and Secrets; `None` without a definition of rules, which is
+/// What is there of the kind that a definition defines.
+struct There {
+    held: HeldCopies,
+    names: BTreeSet<NamespacedName>,
+}
+
+/// Counts the objects, of these kinds beside ConfigMaps and Secrets, for each definition that is there; that one is not is
 /// another finding.
-pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Option<HeldCopies>> {
-    let named = || format!("customresourcedefinitions.apiextensions.k8s.io/{RULES}");
-    let definition =
-        definition_of_rules(client).await.map_err(|error| unread("get", named(), None, error))?;
-    let Some(definition) = definition else { return Ok(None) };
-    let all = Api::<AsWritten<CopyratorRule>>::all(client.clone());
-    let rules = list(all, None, &ListParams::default()).await?;
-    let name = |rule: &AsWritten<CopyratorRule>| {
-        let meta = rule.meta();
-        NamespacedName::new(
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-        )
-    };
-    let there: BTreeSet<NamespacedName> = rules.iter().map(name).collect();
-    let mut rules = BTreeMap::new();
-    let (there, copies) = (&there, &mut rules);
+pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Vec<HeldCopies>> {
+    let mut there: Vec<There> = Vec::new();
+    there.extend(
+        names::<CopyratorRule>(client, RULES, |namespace, name| NamespacedName::new(namespace, name)).await?,
+    );
+    there.extend(
+        names::<CopyratorTemplate>(client, TEMPLATES, |namespace, name| {
+            NamespacedName::of_template(namespace, name)
+        })
+        .await?,
+    );
+    let copies = &mut there;
     for kind in Kind::copied(copy_kinds) {
         match kind {
-            Kind::ConfigMap => count::<ConfigMap>(client, &definition, there, copies).await?,
-            Kind::Secret => count::<Secret>(client, &definition, there, copies).await?,
-            Kind::NetworkPolicy => count::<NetworkPolicy>(client, &definition, there, copies).await?,
-            Kind::ResourceQuota => count::<ResourceQuota>(client, &definition, there, copies).await?,
-            Kind::LimitRange => count::<LimitRange>(client, &definition, there, copies).await?,
-            Kind::PodDisruptionBudget => {
-                count::<PodDisruptionBudget>(client, &definition, there, copies).await?
-            }
-            Kind::ServiceAccount => count::<ServiceAccount>(client, &definition, there, copies).await?,
+            Kind::ConfigMap => count::<ConfigMap>(client, copies).await?,
+            Kind::Secret => count::<Secret>(client, copies).await?,
+            Kind::NetworkPolicy => count::<NetworkPolicy>(client, copies).await?,
+            Kind::ResourceQuota => count::<ResourceQuota>(client, copies).await?,
+            Kind::LimitRange => count::<LimitRange>(client, copies).await?,
+            Kind::PodDisruptionBudget => count::<PodDisruptionBudget>(client, copies).await?,
+            Kind::ServiceAccount => count::<ServiceAccount>(client, copies).await?,
         }
     }
-    Ok(Some(HeldCopies { definition, rules }))
+    Ok(there.into_iter().map(|there| there.held).collect())
 }
 
-async fn count<K>(
+/// The names that a kind of ours has, as marks name them; `None` without its definition.
+async fn names<K>(
     client: &Client,
-    definition: &Definition,
-    there: &BTreeSet<NamespacedName>,
-    held: &mut BTreeMap<NamespacedName, usize>,
-) -> Readable<()>
+    of: &'static str,
+    named: fn(&str, &str) -> NamespacedName,
+) -> Readable<Option<There>>
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: Serialize> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let what = || format!("customresourcedefinitions.apiextensions.k8s.io/{of}");
+    let found = definition(client, of).await.map_err(|error| unread("get", what(), None, error))?;
+    let Some(definition) = found else { return Ok(None) };
+    let all = list(Api::<AsWritten<K>>::all(client.clone()), None, &ListParams::default()).await?;
+    let name = |one: &AsWritten<K>| {
+        let meta = one.meta();
+        named(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    };
+    let held = HeldCopies { of, definition, rules: BTreeMap::new() };
+    Ok(Some(There { held, names: all.iter().map(name).collect() }))
+}
+
+async fn count<K>(client: &Client, there: &mut [There]) -> Readable<()>
 where
     K: OfKind + Clone + std::fmt::Debug + Send + 'static,
 {
     let copies = ListParams::default().labels(RULE_LABEL);
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
         let Some(rule) = copy.facts.marks.as_deref().map(|marks| &marks.rule) else { return };
-        if !there.contains(rule) && is_unseen_under(definition, rule, &copy.facts) {
-            *held.entry(rule.clone()).or_default() += 1;
+        let of = if rule.template().is_some() { TEMPLATES } else { RULES };
+        for There { held, names } in there.iter_mut().filter(|there| there.held.of == of) {
+            if !names.contains(rule) && is_unseen_under(&held.definition, rule, &copy.facts) {
+                *held.rules.entry(rule.clone()).or_default() += 1;
+            }
         }
     })
     .await

@@ -121,7 +121,7 @@ pub(super) fn sound() -> Facts {
         }),
         rights: Vec::new(),
         owner: Ok(Some(owner)),
-        held: Ok(None),
+        held: Ok(Vec::new()),
         unlabelled: Ok(Vec::new()),
     };
     rightful(&mut facts);

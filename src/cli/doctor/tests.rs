@@ -17,6 +17,7 @@ use super::{
 use crate::{
     model::Definition,
     names::{Kind, NamespacedName, ObjectKey},
+    observe::crds::{RULES, TEMPLATES},
 };
 
 /// One configuration of our hooks.
@@ -119,7 +120,18 @@ fn every_fault_is_found_and_no_other() {
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
                 let rules = [(NamespacedName::new("home", "app"), 300)].into();
-                it.held = Ok(Some(HeldCopies { definition, rules }));
+                it.held = Ok(vec![HeldCopies { of: RULES, definition, rules }]);
+            },
+            &[(Warning, Id::CopiesHeld)],
+            "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
+        ),
+        (
+            "a CRD that was made anew without its templates",
+            |it| {
+                let definition = Definition { uid: "anew".into(), created: now() };
+                let rules = [(NamespacedName::of_template("home", "kit"), 2)].into();
+                let other = HeldCopies { of: RULES, definition: definition.clone(), rules: [].into() };
+                it.held = Ok(vec![other, HeldCopies { of: TEMPLATES, definition, rules }]);
             },
             &[(Warning, Id::CopiesHeld)],
             "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",

@@ -3,6 +3,7 @@
 mod report;
 mod restarts;
 mod table;
+mod templates;
 mod words;
 
 use std::path::PathBuf;

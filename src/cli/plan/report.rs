@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::restarts::{FileRow, RestartSummary};
+use super::{
+    restarts::{FileRow, RestartSummary},
+    templates::template_row,
+};
 use crate::{
     cli::{
         arguments::output,
@@ -30,6 +33,9 @@ pub(in crate::cli) struct Report {
     pub notes: Vec<String>,
     /// Every rule, by namespace and name; a rule of a file that would be refused has a row of its own.
     pub rules: Vec<RuleRow>,
+    /// The same of templates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub templates: Vec<RuleRow>,
     /// Every copy that something would happen to, or should; with `-o wide` those in order, too.
     pub copies: Vec<CopyRow>,
     /// The numbers of copies by what happens to them.
@@ -56,7 +62,7 @@ pub(in crate::cli) struct Report {
     pub restart_summary: RestartSummary,
 }
 
-/// A row of a rule or monitor.
+/// A row of a rule, template or monitor.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct RuleRow {
@@ -155,8 +161,11 @@ impl Report {
             survey.outlooks.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
         let reaching: BTreeSet<&NamespacedName> =
             shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
+        let is_here = |name: &&NamespacedName| {
+            reaching.contains(name) || namespace.is_none_or(|namespace| *name.namespace == *namespace)
+        };
         for rule in survey.world.rules().keys().filter(|rule| survey.selects_rule(rule)) {
-            if reaching.contains(rule) || namespace.is_none_or(|namespace| *rule.namespace == *namespace) {
+            if is_here(&rule) {
                 rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
         }
@@ -164,6 +173,9 @@ impl Report {
             let of_kind = survey.declined.iter().filter(move |declined| declined.kind == kind);
             of_kind.map(declined_row)
         };
+        let templates = survey.world.templates().keys().filter(|name| survey.selects_rule(name));
+        let templates = templates.filter(is_here).map(|name| template_row(survey, name));
+        let templates = declined(OurKind::Template).chain(templates).collect();
         let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
         let monitors = survey.world.monitors().keys().filter(|monitor| survey.selects_monitor(monitor));
         let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| *it.namespace == *namespace));
@@ -184,6 +196,7 @@ impl Report {
             verified: survey.verified,
             notes: survey.notes.clone(),
             rules,
+            templates,
             copies,
             summary,
             monitors,
@@ -220,7 +233,7 @@ impl Report {
             || self.copies.iter().any(|copy| is_refused(copy.action, &copy.reason))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.policies.iter().chain(&self.files).any(|file| file.action == Course::Refuse)
-            || self.rules.iter().chain(&self.monitors).any(of_rule)
+            || self.rules.iter().chain(&self.templates).chain(&self.monitors).any(of_rule)
     }
 
     /// Whether anything would change, is refused, or is unknown.
@@ -241,6 +254,13 @@ impl Summary {
             Course::Wait => &mut self.wait,
             Course::Current => &mut self.current,
         }
+    }
+}
+
+impl RuleRow {
+    /// The name that copies have of it.
+    pub(super) fn id(&self) -> String {
+        self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str())).to_string()
     }
 }
 
@@ -344,7 +364,7 @@ fn declined_row(declined: &Declined) -> RuleRow {
     }
 }
 
-fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
+pub(super) fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
     let file = survey.from_files.iter().find(|file| file.kind == kind && file.name == *name);
     RuleRow {
         file: file.map(|file| file.place.clone()),
@@ -354,7 +374,7 @@ fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
 }
 
 /// Whether it is valid and allowed, and whether there is nothing more to say.
-fn standing<S, C, T>(
+pub(super) fn standing<S, C, T>(
     row: RuleRow,
     facts: &Declared<S, C, T>,
     known: Option<&crate::model::Authority>,

@@ -35,14 +35,15 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     let restarts = report.restarts.as_deref().unwrap_or_default();
     section("ConfigPolicies of files", file_lines(&report.policies), &mut text);
     section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
-    for rule in report.rules.iter().chain(&report.monitors) {
+    for rule in report.rules.iter().chain(&report.templates).chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
+        let id = rule.id();
         // A rule of a file that would be refused has no copies: copies of that name belong to the rule in the
         // cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
-        let is_rule = rule.kind == OurKind::Rule;
-        let of_rule = |row: &&CopyRow| is_rule && !is_declined && row.rule.as_ref() == Some(&name);
+        let is_monitor = rule.kind == OurKind::Monitor;
+        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&id);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
@@ -72,14 +73,13 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
             let of_monitor =
                 |row: &RestartRow| row.namespace == rule.namespace && row.monitors.contains(&rule.name);
-            text.push_str(match !is_rule && restarts.iter().any(of_monitor) {
+            text.push_str(match is_monitor && restarts.iter().any(of_monitor) {
                 true => "    its workloads are below\n",
                 false => "    everything is in order\n",
             });
         }
     }
-    let rules: BTreeSet<String> =
-        report.rules.iter().map(|rule| format!("{}/{}", rule.namespace, rule.name)).collect();
+    let rules: BTreeSet<String> = report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
         report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.as_str());
@@ -133,7 +133,11 @@ fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
 /// What happens to a copy, and why.
 fn what(row: &CopyRow) -> String {
     let mut words: Vec<String> = Vec::new();
-    let from = row.source.as_ref().map(|source| format!("from {source}"));
+    // What a template declares comes from its text.
+    let is_template =
+        |source: &&String| NamespacedName::parse(source).is_some_and(|it| it.template().is_some());
+    let source = row.source.as_ref().filter(|source| !is_template(source));
+    let from = source.map(|source| format!("from {source}"));
     match row.action {
         Course::Create | Course::Change | Course::Current => {
             words.extend(from);

@@ -102,21 +102,26 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
     }
 }
 
-/// A note about held copies, with both ways out.
-pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Option<String> {
-    let definition = survey.world.definition()?;
-    let number = rows.iter().filter(|row| row.reason == ProblemReason::Held.as_str()).count();
-    let are = match number {
-        0 => return None,
-        1 => "1 copy is".to_owned(),
-        number => format!("{number} copies are"),
+/// Notes about held copies and objects, with both ways out.
+pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
+    let held = rows.iter().filter(|row| row.reason == ProblemReason::Held.as_str());
+    let of: Vec<&NamespacedName> = held.filter_map(|row| row.rule.as_ref()).collect();
+    let (templates, rules): (Vec<_>, Vec<_>) = of.into_iter().partition(|rule| rule.template().is_some());
+    let note = |(rules, what, (one, more)): (Vec<&NamespacedName>, &str, (&str, &str))| {
+        let definition = survey.world.definition_of(rules.first()?)?;
+        let are = match rules.len() {
+            1 => format!("1 {one} is"),
+            number => format!("{number} {more} are"),
+        };
+        Some(format!(
+            "{are} held: the definition of {what} was made anew at {}, and their {what} have not been there since; put the {what} back, or \
+             have a user who may override copies let all of them go: {}",
+            write_time(definition.created),
+            let_go(survey.world.settings().copied_kinds(), None, &definition.uid)
+        ))
     };
-    Some(format!(
-        "{are} held: the definition of rules was made anew at {}, and their rules have not been there since; put the rules back, or let \
-         all such copies are deleted (by a user who may override copies): {}",
-        write_time(definition.created),
-        let_go(survey.world.settings().copied_kinds(), None, &definition.uid)
-    ))
+    let each = [(rules, "rules", ("copy", "copies")), (templates, "templates", ("object", "objects"))];
+    each.into_iter().filter_map(note).collect()
 }
 
 /// A table for people, with a line for each copy; those that are as they should be only with `with_current`.

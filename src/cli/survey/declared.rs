@@ -1,4 +1,4 @@
-//! Rules, monitors and policies of files, as if they had just been applied: the webhook's own code judges
+//! Rules, templates, monitors and policies of files, as if they had just been applied: the webhook's own code judges
 //! them, with the caller as their author, and the accepted ones become part of the world.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::{
     },
     api::{
         ConfigMonitor, ConfigMonitorSpec, ConfigPolicy, ConfigPolicySpec, CopyratorRule, CopyratorRuleSpec,
-        GROUP, VERSION,
+        CopyratorTemplate, CopyratorTemplateSpec, GROUP, VERSION,
     },
     authority::{Subject, TrustedWriters},
     cli::arguments::manifests::Document,
@@ -33,21 +33,31 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum OurKind {
     Rule,
+    Template,
     Monitor,
     Policy,
 }
 
 impl OurKind {
     fn of(kind: &str) -> Option<Self> {
-        [Self::Rule, Self::Monitor, Self::Policy].into_iter().find(|one| one.as_str() == kind)
+        [Self::Rule, Self::Template, Self::Monitor, Self::Policy].into_iter().find(|one| one.as_str() == kind)
     }
 
     /// The kind in a manifest.
     pub(in crate::cli) fn as_str(self) -> &'static str {
         match self {
             Self::Rule => "CopyratorRule",
+            Self::Template => "CopyratorTemplate",
             Self::Monitor => "ConfigMonitor",
             Self::Policy => "ConfigPolicy",
+        }
+    }
+
+    /// The name of such an object among rules, or of another one its own.
+    pub(in crate::cli) fn in_world(self, name: &NamespacedName) -> NamespacedName {
+        match self {
+            Self::Template => NamespacedName::of_template(name.namespace.clone(), &name.name),
+            Self::Rule | Self::Monitor | Self::Policy => name.clone(),
         }
     }
 
@@ -58,6 +68,7 @@ impl OurKind {
         }
         match self {
             Self::Rule => stored::<CopyratorRuleSpec>(written),
+            Self::Template => stored::<CopyratorTemplateSpec>(written),
             Self::Monitor => stored::<ConfigMonitorSpec>(written),
             Self::Policy => stored::<ConfigPolicySpec>(written),
         }
@@ -129,8 +140,8 @@ pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> 
             let what = [version, kind, name].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
             let what = if what.is_empty() { "a document without a kind".to_owned() } else { what.join(" ") };
             others.push(format!(
-                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules, ConfigMonitors and ConfigPolicies, \
-                 ConfigMaps and Secrets are planned with"
+                "{place}: {what}: left out, only named {GROUP}/{VERSION} CopyratorRules, CopyratorTemplates, ConfigMonitors and \
+                 ConfigPolicies, ConfigMaps and Secrets are planned with"
             ));
             continue;
         };
@@ -155,6 +166,9 @@ pub(super) async fn take_in(
     for mut file in files {
         let known = match file.kind {
             OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),
+            OurKind::Template => {
+                world.templates().get(&file.kind.in_world(&file.name)).map(ExistingObject::of)
+            }
             OurKind::Monitor => world.monitors().get(&file.name).map(ExistingObject::of),
             OurKind::Policy => world.policies().get(&*file.name.name).map(ExistingObject::of),
         };
@@ -174,6 +188,10 @@ pub(super) async fn take_in(
         let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
             _ if file.kind == OurKind::Policy && !has_webhook => {
                 let message = "Copyrator looks at some namespaces only here, without a webhook: policies have no effect";
+                Verdict::refuse(422, Unseen::NotServed.as_str(), message)
+            }
+            _ if file.kind == OurKind::Template && world.namespace_scope().is_some() => {
+                let message = "templates are served, and planned, only where all namespaces are looked at";
                 Verdict::refuse(422, Unseen::NotServed.as_str(), message)
             }
             _ if file.kind == OurKind::Policy => judge(&file, known, caller, trusted, has_webhook).await,
@@ -205,6 +223,8 @@ pub(super) async fn take_in(
             match file.kind {
                 OurKind::Rule => serde_json::from_value::<AsWritten<CopyratorRule>>(stored)
                     .map(|rule| rule.put(world, now)),
+                OurKind::Template => serde_json::from_value::<AsWritten<CopyratorTemplate>>(stored)
+                    .map(|template| template.put(world, now)),
                 OurKind::Monitor => serde_json::from_value::<AsWritten<ConfigMonitor>>(stored)
                     .map(|monitor| monitor.put(world, now)),
                 OurKind::Policy => serde_json::from_value::<AsWritten<ConfigPolicy>>(stored)

@@ -1,6 +1,6 @@
 //! Builds trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::{
     model::World,
     names::{NamespacedName, ObjectKey},
     plan::{
-        copy::rule_status,
+        copy::status_of,
         restart::{RestartState, monitors_watching},
     },
 };
@@ -115,13 +115,18 @@ impl Forest {
         number
     }
 
-    /// Adds a source with these copies of it, and with what uses the source itself.
-    fn plant(&mut self, seen: &Seen<'_>, source: &ObjectKey, copies: &[&Outlook]) {
-        let mut root = node(source);
-        if seen.world.object(source).is_none() {
+    /// Adds a source with these copies of it, and with what uses the source itself; or a template with what it declares.
+    fn plant(&mut self, seen: &Seen<'_>, origin: &Origin, copies: &[&Outlook]) {
+        let (mut root, is_there) = match origin {
+            Origin::Object(source) => (node(source), seen.world.object(source).is_some()),
+            Origin::Template(template) => (declared(template), seen.world.templates().contains_key(template)),
+        };
+        if !is_there {
             root.notes.push(self.note("Gone", "it does not exist any more"));
         }
-        root.children = self.users(seen, source);
+        if let Origin::Object(source) = origin {
+            root.children = self.users(seen, source);
+        }
         root.children.extend(copies.iter().map(|outlook| self.copy(seen, outlook)));
         self.roots.push(root);
     }
@@ -133,7 +138,8 @@ impl Forest {
             Course::Current => Vec::new(),
             _ => vec![self.note(&outlook.reason, &outlook.message)],
         };
-        let rule = outlook.rule.as_ref().map(ToString::to_string);
+        // What a template declares stands below it.
+        let rule = outlook.rule.as_ref().filter(|rule| rule.template().is_none()).map(ToString::to_string);
         // The users of an object that blocks a copy's slot do not belong to the source.
         let children =
             if outlook.course == Course::Refuse { Vec::new() } else { self.users(seen, &outlook.slot) };
@@ -209,12 +215,50 @@ fn node(object: &ObjectKey) -> Node {
     }
 }
 
-/// The source of a copy: of the kind that its rule says or, if the rule is gone, of the copy's own kind.
-pub(in crate::cli) fn source_of(world: &World, outlook: &Outlook) -> Option<ObjectKey> {
+/// A rule or template as a node.
+fn declared(name: &NamespacedName) -> Node {
+    let (kind, plain) = match name.template() {
+        Some(plain) => ("CopyratorTemplate", plain),
+        None => ("CopyratorRule", &*name.name),
+    };
+    Node {
+        kind: kind.into(),
+        namespace: name.namespace.to_string(),
+        name: plain.to_owned(),
+        rule: None,
+        state: None,
+        notes: Vec::new(),
+        children: Vec::new(),
+    }
+}
+
+/// Where the content of an object comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cli) enum Origin {
+    /// It is a copy of this source.
+    Object(ObjectKey),
+    /// This template declares it.
+    Template(NamespacedName),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(source) => source.fmt(f),
+            Self::Template(template) => f.write_str(&template.said()),
+        }
+    }
+}
+
+/// The origin of a copy: a source of the kind that its rule says or, if the rule is gone, of the copy's own kind.
+pub(in crate::cli) fn origin_of(world: &World, outlook: &Outlook) -> Option<Origin> {
     let source = outlook.source.as_ref()?;
+    if source.template().is_some() {
+        return Some(Origin::Template(source.clone()));
+    }
     let facts = outlook.rule.as_ref().and_then(|rule| world.rules().get(rule));
     let kind = facts.map_or(outlook.slot.kind, |facts| facts.spec.source.kind);
-    Some(ObjectKey::new(kind, source.namespace.clone(), source.name.clone()))
+    Some(Origin::Object(ObjectKey::new(kind, source.namespace.clone(), source.name.clone())))
 }
 
 /// The trees of all sources.
@@ -223,23 +267,24 @@ pub(super) fn grow(seen: &Seen<'_>) -> Forest {
 }
 
 fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&Outlook) -> bool) -> Forest {
-    let mut sources: BTreeMap<ObjectKey, Vec<&Outlook>> = BTreeMap::new();
+    let mut origins: BTreeMap<Origin, Vec<&Outlook>> = BTreeMap::new();
     for outlook in seen.outlooks.iter().copied().filter(|outlook| is_shown(outlook)) {
-        if let Some(source) = source_of(seen.world, outlook) {
-            sources.entry(source).or_default().push(outlook);
+        if let Some(origin) = origin_of(seen.world, outlook) {
+            origins.entry(origin).or_default().push(outlook);
         }
     }
     let mut forest = Forest::default();
-    for (source, mut copies) in sources {
+    for (origin, mut copies) in origins {
         copies.sort_by(|a, b| (&a.slot, &a.rule).cmp(&(&b.slot, &b.rule)));
-        forest.plant(seen, &source, &copies);
+        forest.plant(seen, &origin, &copies);
     }
     forest
 }
 
 /// The tree of one object, or of its source if it is a copy; `None` where it does not exist.
 pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
-    let is_source = |outlook: &Outlook| source_of(seen.world, outlook).as_ref() == Some(object);
+    let itself = Origin::Object(object.clone());
+    let is_source = |outlook: &Outlook| origin_of(seen.world, outlook).as_ref() == Some(&itself);
     let as_source = plant_all(seen, is_source);
     if !as_source.roots.is_empty() {
         return Some(as_source);
@@ -250,27 +295,19 @@ pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     }
     seen.world.object(object)?;
     let mut forest = Forest::default();
-    forest.plant(seen, object, &[]);
+    forest.plant(seen, &itself, &[]);
     Some(forest)
 }
 
-/// The trees of a rule's sources; `None` where the rule does not exist.
+/// The trees of a rule's sources, or of a template; `None` where the rule or template does not exist.
 pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
     let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
     if !forest.roots.is_empty() {
         return Some(forest);
     }
-    let status = rule_status(seen.world, rule, seen.now)?;
+    let status = status_of(seen.world, rule, seen.now)?;
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
     let note = ready.map(|ready| forest.note(&ready.reason, &ready.message));
-    forest.roots.push(Node {
-        kind: "CopyratorRule".into(),
-        namespace: rule.namespace.to_string(),
-        name: rule.name.to_string(),
-        rule: None,
-        state: None,
-        notes: note.into_iter().collect(),
-        children: Vec::new(),
-    });
+    forest.roots.push(Node { notes: note.into_iter().collect(), ..declared(rule) });
     Some(forest)
 }

@@ -7,7 +7,7 @@ mod tests;
 
 use kube::Client;
 
-pub(super) use self::grow::{Forest, Node, Seen, source_of};
+pub(super) use self::grow::{Forest, Node, Origin, Seen, origin_of};
 use self::{
     draw::draw,
     grow::{grow, of_object, of_rule},
@@ -19,10 +19,7 @@ use super::{
     survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
 };
-use crate::{
-    model::World,
-    names::{NamespacedName, ObjectKey},
-};
+use crate::{model::World, names::ObjectKey};
 
 /// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.
 #[derive(Debug, clap::Args)]
@@ -65,7 +62,7 @@ impl Args {
     fn words(&self) -> Result<(Option<Labels>, Installed), UsageError> {
         if let Some(named) = self.object.as_ref().filter(|named| matches!(named.sort, Sort::Workload(_))) {
             let message = format!(
-                "trees have ConfigMaps, Secrets and rules at their roots; of a {} ask: copyrator why",
+                "trees have ConfigMaps, Secrets, rules and templates at their roots; of a {} ask: copyrator why",
                 named.sort
             );
             return Err(UsageError::Argument { name: "KIND/NAME", message });
@@ -114,7 +111,7 @@ pub(super) fn forest(
     let Some(named) = object else { return Some(grow(&seen)) };
     match named.sort {
         Sort::Object(kind) => of_object(&seen, &ObjectKey::new(kind, home, named.name.as_str())),
-        Sort::Rule => of_rule(&seen, &NamespacedName::new(home, named.name.as_str())),
+        Sort::Rule | Sort::Template => of_rule(&seen, &named.declared_in(home)?),
         Sort::Workload(_) => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         arguments::{Named, Sort},
         standing::restarts::{RestartRow, row},
-        tree::{Seen, source_of},
+        tree::{Origin, Seen, origin_of},
     },
     explain::{Course, Outlook, RestartOutlook, Restartable, on_change},
     model::World,
@@ -55,10 +55,10 @@ pub(in crate::cli) struct Why {
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Made {
-    /// `namespace/name`; none where the copy belongs to nobody any more.
+    /// `namespace/name`, of a template `namespace/template:name`; none where the copy belongs to nobody any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What is copied: `Kind namespace/name`.
+    /// What is copied, or the template that declares the object: `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Keyed digest of what was written, where the object is this rule's copy.
@@ -131,6 +131,14 @@ pub(in crate::cli) struct Used {
     pub copy_of: Option<String>,
 }
 
+impl Made {
+    /// Whether a template declares the object, so that it is no copy.
+    pub(in crate::cli) fn is_declared(&self) -> bool {
+        let rule = self.rule.as_deref().and_then(NamespacedName::parse);
+        rule.is_some_and(|rule| rule.template().is_some())
+    }
+}
+
 impl Why {
     /// Kind and name of everything that restarts when the object changes.
     pub(super) fn restarting(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -162,7 +170,7 @@ pub(super) fn why(seen: &Seen<'_>, named: &Named, namespace: &str) -> Option<Why
         Sort::Workload(kind) => {
             of_workload(seen, &WorkloadKey { kind, namespace: namespace.into(), name: name.into() })
         }
-        Sort::Rule => None,
+        Sort::Rule | Sort::Template => None,
     }
 }
 
@@ -182,6 +190,10 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     let copied_by = copied_by(seen, object);
     let is_copy = made_by.iter().any(|made| made.digest.is_some());
     let edit = match made_by.first().filter(|_| is_copy).and_then(|made| made.source.as_ref()) {
+        Some(template) if made_by.first().is_some_and(Made::is_declared) => format!(
+            "{template}, or what of the namespace its expressions read; the object itself only with the verb override on \
+             copies.copyrator.dev, and what is changed there is put back"
+        ),
         Some(source) => format!(
             "its source, {source}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
              changed there is put back"
@@ -205,13 +217,13 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
     // What is refused for something in the way is not a copy of this rule.
     let digest = marks.filter(|_| rule.is_some_and(is_its)).map(|marks| marks.digest.to_string());
-    let facts = rule.and_then(|rule| world.rules().get(rule));
+    let declared = rule.and_then(|rule| world.declaration(rule));
     Made {
         rule: rule.map(ToString::to_string),
-        source: source_of(world, outlook).map(|source| source.to_string()),
+        source: origin_of(world, outlook).map(|origin| origin.to_string()),
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
-        author: facts.and_then(|facts| Some(author(&facts.annotations).ok()?.user)),
+        author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
         action: outlook.course,
         reason: outlook.reason.clone(),
         message: outlook.message.clone(),
@@ -221,8 +233,9 @@ fn made(world: &World, outlook: &Outlook) -> Made {
 
 fn copied_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Copied> {
     let mut all: Vec<Copied> = Vec::new();
+    let itself = Origin::Object(object.clone());
     let of_it =
-        seen.outlooks.iter().filter(|outlook| source_of(seen.world, outlook).as_ref() == Some(object));
+        seen.outlooks.iter().filter(|outlook| origin_of(seen.world, outlook).as_ref() == Some(&itself));
     for outlook in of_it {
         let Some(rule) = outlook.rule.as_ref().map(ToString::to_string) else { continue };
         let current = usize::from(outlook.course == Course::Current);

@@ -16,14 +16,13 @@ pub(super) use self::{
     rule::RuleWhy,
 };
 use super::{
-    arguments::{ClusterArgs, Named, Output, Sort, output},
+    arguments::{ClusterArgs, Named, Output, output},
     command,
     operator::{Installed, InstalledArgs},
     survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
     tree::{NotFound, Seen},
 };
-use crate::names::NamespacedName;
 
 /// Say why an object is there and what hangs on it: which rule made it, of what, whose rights stand behind that, who may edit
 /// it, and what restarts when it changes. Of a workload: what it restarts for, and by whose wish.
@@ -88,7 +87,7 @@ impl Answer {
     /// The rule, or what restarts when the object changes.
     fn names(&self, named: &Named) -> String {
         match self {
-            Self::Rule(_) => output::names([("CopyratorRule", &*named.name)]),
+            Self::Rule(_) => output::names([(named.sort.to_string(), &*named.name)]),
             Self::Object(why) => output::names(why.restarting()),
         }
     }
@@ -96,10 +95,8 @@ impl Answer {
 
 /// The answer about an object of this namespace; `None` where there is no such object, nor is there to be.
 pub(super) fn answer(survey: &Survey, named: &Named, namespace: &str) -> Option<Answer> {
-    match named.sort {
-        Sort::Rule => {
-            why_rule(survey, &NamespacedName::new(namespace, named.name.as_str())).map(Answer::Rule)
-        }
-        _ => why(&Seen::of(survey, None), named, namespace).map(|why| Answer::Object(Box::new(why))),
+    match named.declared_in(namespace) {
+        Some(rule) => why_rule(survey, &rule).map(Answer::Rule),
+        None => why(&Seen::of(survey, None), named, namespace).map(|why| Answer::Object(Box::new(why))),
     }
 }

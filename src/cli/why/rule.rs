@@ -14,11 +14,13 @@ use crate::{
 /// A terminal obeys nothing that others have written.
 const LONGEST_LINE: usize = 4096;
 
-/// What is known of one rule.
+/// What is known of one rule or template.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct RuleWhy {
-    /// `namespace/name` of the rule.
+    /// `CopyratorRule` or `CopyratorTemplate`.
+    pub kind: &'static str,
+    /// Its `namespace/name`.
     pub rule: String,
     /// Who wrote its spec, as the API server has stamped it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,13 +37,13 @@ pub(in crate::cli) struct RuleWhy {
     pub problems: Vec<Problem>,
 }
 
-/// What is known of a rule; `None` where there is no such rule.
+/// What is known of a rule or template; `None` where there is none such.
 pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
-    let facts = survey.world.rules().get(rule)?;
-    let status = facts.status.clone().unwrap_or_default();
+    let declared = survey.world.declaration(rule)?;
+    let (_, generation) = declared.version();
+    let status = declared.status().cloned().unwrap_or_default();
     let conditions = status.conditions.iter().map(|one| {
-        let said =
-            if one.observed_generation == Some(facts.generation) { "" } else { " (of an earlier spec)" };
+        let said = if one.observed_generation == Some(generation) { "" } else { " (of an earlier spec)" };
         (one.type_.clone(), format!("{}, {}: {}{said}", one.status, one.reason, one.message))
     });
     let mut copies = BTreeMap::new();
@@ -49,8 +51,9 @@ pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy
         *copies.entry(word(outlook.course).to_owned()).or_default() += 1;
     }
     Some(RuleWhy {
-        rule: rule.to_string(),
-        author: author(&facts.annotations).ok().map(|writer| writer.user),
+        kind: if rule.template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
+        rule: format!("{}/{}", rule.namespace, rule.template().unwrap_or(&rule.name)),
+        author: author(declared.annotations()).ok().map(|writer| writer.user),
         identity: status.identity,
         conditions: conditions.collect(),
         copies,
@@ -80,12 +83,13 @@ pub(super) fn told(why: &RuleWhy) -> String {
         lines.push(("status".into(), "none yet: no reconciler has looked at it".into()));
     }
     let copies: Vec<String> = why.copies.iter().map(|(word, number)| format!("{number} {word}")).collect();
-    lines.push(("copies".into(), if copies.is_empty() { "none".into() } else { copies.join(", ") }));
+    let objects = if why.kind == "CopyratorTemplate" { "objects" } else { "copies" };
+    lines.push((objects.into(), if copies.is_empty() { "none".into() } else { copies.join(", ") }));
     for Problem { namespace, name, reason, message } in &why.problems {
         lines.push(("problem".into(), format!("{reason} {namespace}/{name}: {message}")));
     }
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
-    let heading = format!("CopyratorRule {}", why.rule);
+    let heading = format!("{} {}", why.kind, why.rule);
     std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
 }

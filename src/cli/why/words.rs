@@ -5,6 +5,7 @@ use crate::{
     cli::{standing::restarts::RestartRow, terminal::side_by_side},
     explain::Course,
     marks::write_time,
+    names::NamespacedName,
     plan::restart::RestartState,
     validate::printable,
 };
@@ -56,7 +57,10 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
     let rule =
         made.rule.clone().map_or_else(|| "a rule that is gone".to_owned(), |rule| format!("rule {rule}"));
     let source = made.source.clone().unwrap_or_else(unknown);
+    let (is_declared, noun) = (made.is_declared(), if made.is_declared() { "template" } else { "rule" });
     let mut lines = match made.digest {
+        Some(_) if is_declared => vec![("declared by", source)],
+        None if is_declared => vec![("wanted by", source)],
         Some(_) => vec![("copy of", format!("{source}, made by {rule}"))],
         None => vec![("wanted by", format!("{rule}, as a copy of {source}"))],
     };
@@ -66,7 +70,7 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
     }
     if let Some(identity) = &made.identity {
         let author = made.author.as_ref().map(|author| format!("; its spec was written by {author}"));
-        lines.push(("rights", format!("the rule acts as {identity}{}", author.unwrap_or_default())));
+        lines.push(("rights", format!("the {noun} acts as {identity}{}", author.unwrap_or_default())));
     }
     let message = if made.message.is_empty() { String::new() } else { format!(": {}", made.message) };
     let at = made.at.map(|at| format!(", at {}", write_time(at))).unwrap_or_default();
@@ -126,7 +130,12 @@ fn of_workload(standing: &RestartRow, wide: bool) -> Vec<(&'static str, String)>
 }
 
 fn used(used: &Used) -> (&'static str, String) {
-    let copy = used.copy_of.as_ref().map(|source| format!(", a copy of {source}")).unwrap_or_default();
+    let of =
+        |source: &String| match NamespacedName::parse(source).filter(|source| source.template().is_some()) {
+            Some(template) => format!(", declared by {}", template.said()),
+            None => format!(", a copy of {source}"),
+        };
+    let copy = used.copy_of.as_ref().map(of).unwrap_or_default();
     let gone = if used.exists { "" } else { ", which is not there" };
     let what = format!("{} {}{copy}{gone}", used.kind, used.name);
     match used.restarts {

@@ -12,7 +12,10 @@ use kube::{Client, client::Body};
 use serde_json::json;
 
 use super::*;
-use crate::{api::CopyratorRule, intake::AsWritten};
+use crate::{
+    api::{CopyratorRule, CopyratorTemplate},
+    intake::AsWritten,
+};
 
 /// Counts how often the keys affected by everything were asked for.
 #[derive(Default)]
@@ -106,6 +109,31 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
         phase.store(ANEW, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(seen(), (0, Some("after".into()), true, 2));
+        stop.cancel();
+    };
+    futures::join!(watching, look);
+}
+
+/// An install of an earlier version has no definition of templates: everything is looked at once, and not each time that
+/// somebody looks whether the definition has come.
+#[tokio::test(start_paused = true)]
+async fn without_a_definition_of_templates_nothing_is_waited_for_and_nothing_looked_at_again() {
+    let mut world = World::default();
+    world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorTemplates].into();
+    world.set_listed(Store::ConfigMaps);
+    let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
+    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    let api = Api::<AsWritten<CopyratorTemplate>>::all(server(&Arc::new(AtomicUsize::new(GONE))));
+    let stop = CancellationToken::new();
+    let watching =
+        watch(api, watcher::Config::default(), observer, None, Duration::from_secs(36_000), stop.clone());
+    let look = async {
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let world = world.read().unwrap();
+            let seen = (world.is_complete(), world.is_in_doubt(), requests.0.load(Ordering::Relaxed));
+            assert_eq!(seen, (true, false, 1));
+        }
         stop.cancel();
     };
     futures::join!(watching, look);

@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-fn at(second: i64) -> Timestamp {
+pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn world() -> World {
+pub(super) fn world() -> World {
     let mut world = World::default();
     world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
     let settings = world.settings_mut();
@@ -37,7 +37,7 @@ fn world() -> World {
     world
 }
 
-fn namespace(world: &mut World, name: &str, labels: Value) {
+pub(super) fn namespace(world: &mut World, name: &str, labels: Value) {
     let object = json!({"metadata": {"name": name, "uid": name, "labels": labels, "annotations": {"owner": "o"},
         "creationTimestamp": "1970-01-01T00:00:00Z"}});
     serde_json::from_value::<Namespace>(object).unwrap().put(world, at(0));
@@ -56,7 +56,7 @@ fn deny() -> Value {
 }
 
 /// Takes in a template of namespace platform, whose author may do what it declares.
-fn template(
+pub(super) fn template(
     world: &mut World,
     (name, created, generation): (&str, i64, i64),
     objects: Value,
@@ -73,7 +73,7 @@ fn template(
     name
 }
 
-fn answer(world: &mut World, name: &NamespacedName, may: bool) {
+pub(super) fn answer(world: &mut World, name: &NamespacedName, may: bool) {
     let facts = &world.templates()[name];
     let refusal = Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() };
     let authority = Authority {
@@ -88,7 +88,7 @@ fn answer(world: &mut World, name: &NamespacedName, may: bool) {
     world.set_rule_authority(name, authority);
 }
 
-fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
+pub(super) fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
     every_slot(world).into_iter().map(|slot| (slot.clone(), plan_slot(world, &slot, at(100)))).collect()
 }
 
@@ -276,6 +276,20 @@ fn annotations_that_are_not_read_are_a_fault_only_where_an_expression_reads_them
     render_all(&mut world);
     assert_eq!(world.rendered(&reads, "shop").unwrap().faults.len(), 1);
     assert_eq!(world.rendered(&other, "shop").unwrap().objects.len(), 1);
+}
+
+/// A controller that writes an annotation of a namespace every second is none of our business, and no news that would have
+/// anything rendered anew.
+#[test]
+fn an_annotation_that_no_expression_reads_changes_nothing() {
+    let mut world = world();
+    template(&mut world, ("kit", 1, 1), json!([deny()]));
+    settle(&mut world);
+    let annotated = json!({"metadata": {"name": "shop", "uid": "shop", "labels": {"team": "blue", "pods": "10"},
+        "annotations": {"other": "x"}, "creationTimestamp": "1970-01-01T00:00:00Z"}});
+    let is_news = serde_json::from_value::<Namespace>(annotated).unwrap().put(&mut world, at(0));
+    assert!(!is_news, "nobody asks for a rendering");
+    assert_eq!(plans(&world)[&slot(Kind::NetworkPolicy, "deny-shop")].state, SlotState::Current);
 }
 
 #[test]

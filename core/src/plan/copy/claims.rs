@@ -167,8 +167,8 @@ pub(crate) const KIND_NOT_GRANTED: &str = "KindNotGranted";
 /// The same in words, with the way out.
 pub(crate) fn not_granted(kind: Kind) -> String {
     format!(
-        "this Copyrator copies no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
-         nothing is written or removed for the rule"
+        "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
+         nothing is written or removed here"
     )
 }
 

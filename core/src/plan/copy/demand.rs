@@ -54,8 +54,8 @@ pub(super) fn too_many_claimed(world: &World, claim: &Claim<'_>) -> Option<usize
 pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
     let most = world.settings().spread_limits.max_copies;
     format!(
-        "the rule comes to {copies} copies, more than --max-copies-per-rule ({most}): no new copy is made, and those that \
-         are there are kept in order; select fewer sources or fewer namespaces, spread them over several rules, or have \
+        "it comes to {copies} copies, more than --max-copies-per-rule ({most}): no new copy is made, and those that \
+         are there are kept in order; select less, or fewer namespaces, spread them over several rules or templates, or have \
          --max-copies-per-rule raised"
     )
 }

@@ -2,8 +2,10 @@
 
 pub mod absent;
 pub mod claims;
+mod conditions;
 pub mod copies;
 mod copy_cache;
+mod count;
 pub mod demand;
 mod guard;
 mod hold;
@@ -21,14 +23,15 @@ pub mod templates;
 mod tests;
 
 pub use copies::plan_slot;
+pub use count::Tally;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};
 pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
 pub use intent::Intent;
 pub use problem::{CopyProblem, ProblemReason};
 pub use removal::{is_unseen_under, let_go};
-pub use rule_status::{RuleReport, Tally, rule_report, rule_status, says_too_many};
+pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};
 pub use spread::{LargeSpread, is_calm, spread};
-pub use template_status::template_report;
+pub use template_status::{status_of, template_report};

@@ -92,12 +92,8 @@ impl CopyProblem {
 
     /// The copy in this slot belongs to another rule.
     pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
-        let named = |name: &NamespacedName| match name.template() {
-            Some(template) => format!("CopyratorTemplate {}/{template}", name.namespace),
-            None => format!("rule {name}"),
-        };
-        let other = other.map_or_else(|| "another rule".to_owned(), named);
-        let message = format!("{other} is served first here; exclude the namespace in one of the rules");
+        let other = other.map_or_else(|| "another rule".to_owned(), NamespacedName::said);
+        let message = format!("{other} is served first here; exclude the namespace in one of the two");
         Self::new(slot, ProblemReason::OtherRule, message)
     }
 

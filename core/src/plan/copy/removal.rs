@@ -146,9 +146,11 @@ fn allowed(
     match (known.map(|known| &known.answer), age) {
         (Some(Ok(())), Some(age)) if age < YES_FOR => plan,
         (Some(Err(refusal)), Some(age)) if age.unsigned_abs() < AGAIN => {
+            let (noun, object) =
+                if rule.template().is_some() { ("template", "object") } else { ("rule", "copy") };
             let message = format!(
-                "the rule's spec does not cover this copy any more, and the copy stays as it is, since {refusal}; or have \
-                 somebody write the rule who may"
+                "the {noun}'s spec does not cover this {object} any more, and the {object} stays as it is, since {refusal}; or have \
+                 somebody write the {noun} who may"
             );
             SlotPlan {
                 state: SlotState::Blocked(CopyProblem::fault(slot, WriteFault::Forbidden, message)),
@@ -195,8 +197,9 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
         None => ("rule", "copyratorrules"),
     };
     format!(
-        "{what} {rule} is not there, and was not since CustomResourceDefinition {plural}.copyrator.dev was made anew at {}: \
+        "{} is not there, and was not since CustomResourceDefinition {plural}.copyrator.dev was made anew at {}: \
          put the {what} back, or let its copies go: {}",
+        rule.said(),
         write_time(definition.created),
         let_go(world.settings().copied_kinds(), Some(rule), &definition.uid)
     )

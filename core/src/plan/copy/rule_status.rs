@@ -8,7 +8,7 @@
 //! `Forbidden`, `TooLarge`, `TooMany`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
@@ -16,8 +16,10 @@ use super::{
         Inert, KIND_NOT_GRANTED, authority, claims_on, inert, not_granted, slots_of, sources_of,
         unseen_source,
     },
+    conditions::{self, Conditions, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
+    count::{Count, Tally},
     demand::{too_many, too_many_said},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
@@ -25,27 +27,13 @@ use super::{
     targets::{bounds, can_grow, unseen},
 };
 use crate::{
-    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
+    api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::NOT_ASKED,
     model::{Authority, RuleFacts, Unseen, World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::NamespacedName,
     plan::Need,
     validate::quarantine_reason,
 };
-
-/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not authorized) has
-/// none: its status gives the reason, and missing copies of it should alert nobody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many copies should exist.
-    pub desired: usize,
-    /// How many of them are as they should be.
-    pub current: usize,
-    /// How many are blocked by a foreign object, another rule, another source or another writer.
-    pub conflicting: usize,
-    /// How many were refused, or could not be written.
-    pub failed: usize,
-}
 
 /// What there is to say of a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,138 +158,28 @@ pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     status.conditions.iter().any(is_so)
 }
 
-#[derive(Default)]
-pub(super) struct Count {
-    pub(super) sources: usize,
-    pub(super) desired: usize,
-    pub(super) current: usize,
-    /// Slots that a problem blocks.
-    pub(super) hindered: usize,
-    /// Those of them for which our own account lacks a right.
-    pub(super) forbidden: usize,
-    /// Copies whose source keeps changing.
-    pub(super) braked: usize,
-    /// When the last of those will be written.
-    pub(super) until: Option<Timestamp>,
-    /// The first source that is large for so many targets.
-    large: Option<LargeSpread>,
-    /// Orphaned copies that are still in their grace period.
-    pub(super) leaving: usize,
-    /// Literally named sources that do not exist.
-    absent_sources: Vec<ObjectKey>,
-    /// Which literally named target namespaces do not exist, in words.
-    absent_targets: Option<String>,
-    /// Whether the rule names no other targets.
-    is_nowhere: bool,
-    /// The first problems, up to the limit of a status.
-    pub(super) problems: Vec<Problem>,
-    /// How many problems are disputes over a slot.
-    pub(super) conflicting: usize,
-    /// How many problems are of another kind.
-    pub(super) failed: usize,
-}
-
-impl Count {
-    /// Counts a problem, and keeps it while there are few.
-    pub(super) fn add(&mut self, reason: ProblemReason, problem: Problem) {
-        match reason.is_conflict() {
-            true => self.conflicting += 1,
-            false => self.failed += 1,
-        }
-        if self.problems.len() < WORST_PROBLEMS {
-            self.problems.push(Problem { reason: reason.as_str().into(), ..problem });
-        }
-    }
-
-    /// Counts a slot that a problem blocks.
-    pub(super) fn block(&mut self, problem: CopyProblem) {
-        self.hindered += 1;
-        self.forbidden += usize::from(problem.reason == ProblemReason::Fault(WriteFault::Forbidden));
-        self.add(problem.reason, problem.into());
-    }
-
-    /// Counts how a slot stands.
-    pub(super) fn state(&mut self, state: SlotState) {
-        match state {
-            SlotState::Current => self.current += 1,
-            SlotState::Braked(until) => {
-                self.braked += 1;
-                self.until = self.until.max(Some(until));
-            }
-            SlotState::Blocked(problem) => self.block(problem),
-            _ => {}
-        }
-    }
-
-    /// Whether our own account lacks a right for every copy that should exist.
-    pub(super) fn is_forbidden(&self) -> bool {
-        self.desired > 0 && self.forbidden == self.desired
-    }
-
-    pub(super) fn tally(&self, is_inert: bool) -> Tally {
-        if is_inert {
-            return Tally::default();
-        }
-        let Self { desired, current, conflicting, failed, .. } = *self;
-        Tally { desired, current, conflicting, failed }
-    }
-}
-
 fn status(
     world: &World,
     rule: &NamespacedName,
     facts: &RuleFacts,
-    count: Count,
+    mut count: Count,
     large: Option<&LargeSpread>,
     now: Timestamp,
 ) -> CopyratorRuleStatus {
-    let mut status = facts.status.clone().unwrap_or_default();
-    let (generation, now) = (facts.generation, Time(now));
     let authority = authority(world, rule, facts);
-    let is_forbidden = count.is_forbidden();
-    let (mut problems, mut problem_count) = (count.problems, count.conflicting + count.failed);
-    if let Err(found) = &facts.compiled {
-        problems.splice(0..0, found.iter().cloned());
-        problem_count += found.len();
+    let (mut status, degraded) = begun(facts, authority, &mut count, |problem| located(facts, problem));
+    if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
+        (authority, &facts.compiled, world.key())
+    {
+        grant(&mut status, facts, (key, &bounds(world, rule, compiled)), *asked);
     }
-    status.observed_generation = Some(generation);
-    status.identity = authority.map(|authority| authority.identity.clone());
-    status.sources = count.sources as i64;
-    status.desired = count.desired as i64;
-    status.current = count.current as i64;
-    status.leaving = count.leaving as i64;
-    status.problem_count = problem_count as i64;
-    let first_problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-    let degraded = (!problems.is_empty() && facts.compiled.is_ok()).then(|| {
-        (
-            true,
-            problems[0].reason.clone(),
-            match problem_count {
-                1 => located(facts, &problems[0]),
-                number => format!("{number} problems, the first: {}", located(facts, &problems[0])),
-            },
-        )
-    });
-    problems.truncate(WORST_PROBLEMS);
-    status.problems = problems;
-
-    let pending = count.desired - count.current - count.hindered;
-    let copying = || being_written(pending - count.braked, count.braked, count.until);
-    // A refusal takes nothing back: the rights to write, and that the writer may impersonate an account, stay
-    // settled. What others wrote into the status proves nothing.
-    if let Some(Authority { answer: Ok(()), asked, .. }) = authority {
-        grant(&mut status, world, rule, facts, *asked);
-    }
-    let authorized = authority.map(|authority| match &authority.answer {
-        Ok(()) => (true, "Allowed", allowed(rule, facts, &authority.identity, &status)),
-        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
-    });
+    let authorized = authorized(authority, |identity| allowed(rule, facts, identity, &status));
+    let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
+    let copying = || being_written(&count, ("copy", "copies"));
     let stopped = inert(world, rule, facts);
+    let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => {
-            let message = status.problems.first().map(|problem| problem.message.clone());
-            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
-        }
+        (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem()),
         (Some(Inert::NotGranted), _) => (
             false,
             KIND_NOT_GRANTED,
@@ -318,7 +196,7 @@ fn status(
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
         (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem),
+        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem()),
         (None, _) if pending > 0 => (true, "Copying", copying()),
         (None, _) => {
             let absent = count.absent_targets.as_deref();
@@ -337,20 +215,14 @@ fn status(
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
-    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     // Named objects that do not exist yet are waited for.
     let reconciling = match stopped {
         None if pending > 0 => Some((true, "Copying", copying())),
         None if !ready.0 && !is_stalled => Some((true, ready.1, ready.2.clone())),
         _ => None,
     };
-    let conditions = &mut status.conditions;
-    set_condition(conditions, "Ready", Some(ready), generation, &now);
-    set_condition(conditions, "Authorized", authorized.clone(), generation, &now);
-    set_condition(conditions, "Stalled", stalled, generation, &now);
-    set_condition(conditions, "Reconciling", reconciling, generation, &now);
-    let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
-    set_condition(conditions, "Degraded", degraded, generation, &now);
+    let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
+    conditions::set(&mut status, facts.generation, said, now);
     status
 }
 
@@ -360,26 +232,6 @@ fn located(facts: &RuleFacts, problem: &Problem) -> String {
     match &facts.compiled {
         Ok(compiled) if !name.is_empty() => format!("{} {namespace}/{name}: {message}", compiled.shape.kind),
         _ => message.clone(),
-    }
-}
-
-/// Keeps the proof that this very spec was allowed, and since when; a new one where there is no valid proof
-/// yet.
-fn grant(
-    status: &mut CopyratorRuleStatus,
-    world: &World,
-    rule: &NamespacedName,
-    facts: &RuleFacts,
-    asked: Timestamp,
-) {
-    status.authorized_generation = Some(facts.generation);
-    let (Ok(compiled), Some(key)) = (&facts.compiled, world.key()) else { return };
-    let bounds = bounds(world, rule, compiled);
-    if !facts.is_granted(key, &bounds) {
-        status.authorized_proof = Some(facts.grant(key, &bounds));
-        // Without fractions of a second, as it is stored: messages about it must be the same after it is read
-        // back.
-        status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
     }
 }
 
@@ -394,22 +246,6 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
         true => format!("{was}; what it may read in other namespaces is asked again every 20 s"),
         false => was,
     }
-}
-
-/// What is under way: copies that are being written, and copies that wait for their source to stop changing.
-pub(super) fn being_written(copies: usize, braked: usize, until: Option<Timestamp>) -> String {
-    let written = match copies {
-        1 => "1 copy is being written".into(),
-        number => format!("{number} copies are being written"),
-    };
-    let (Some(until), 1..) = (until, braked) else { return written };
-    let until = until.round(jiff::Unit::Second).unwrap_or(until);
-    let wait = match braked {
-        1 => "1 copy waits".into(),
-        number => format!("{number} copies wait"),
-    };
-    let wait = format!("{wait} until {until}, because the source keeps changing");
-    if copies == 0 { wait } else { format!("{written}; {wait}") }
 }
 
 /// Reason and message where nothing is under way. `AllCopied` only if there is a source and every copy

@@ -5,19 +5,20 @@
 //! copies ([`super::rule_status`]), and `RenderFailed`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     claims::{Inert, KIND_NOT_GRANTED, authority, claims_on, inert_template, not_granted},
+    conditions::{self, Conditions, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
+    count::Count,
     problem::{CopyProblem, ProblemReason},
-    rule_status::{Count, RuleReport, being_written},
+    rule_status::{RuleReport, rule_status},
     slot_plan::SlotState,
     templates::{instances, is_of, not_granted_kind, template_bounds, too_many_objects},
 };
 use crate::{
-    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
+    api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::NOT_ASKED,
     model::{Authority, TemplateFacts, World, WriteFault},
     names::NamespacedName,
@@ -47,6 +48,14 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     let is_inert = inert_template(world, template, facts).is_some();
     let tally = count.tally(is_inert);
     Some(RuleReport { status: status(world, template, facts, count, now), tally, large: None })
+}
+
+/// The status that a rule or template should have; `None` as in its report.
+pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
+    match name.template() {
+        Some(_) => template_report(world, name, now).map(|report| report.status),
+        None => rule_status(world, name, now),
+    }
 }
 
 /// Counts how the template's objects stand; returns whether nothing has to be rendered or read first.
@@ -108,42 +117,23 @@ fn status(
     world: &World,
     template: &NamespacedName,
     facts: &TemplateFacts,
-    count: Count,
+    mut count: Count,
     now: Timestamp,
 ) -> CopyratorRuleStatus {
-    let mut status = facts.status.clone().unwrap_or_default();
-    let (generation, now) = (facts.generation, Time(now));
     let authority = authority(world, template, facts);
-    let pending = count.desired - count.current - count.hindered;
-    let working = || being_written(pending - count.braked, count.braked, count.until);
-    let (is_forbidden, stopped) = (count.is_forbidden(), inert_template(world, template, facts));
-    status.observed_generation = Some(generation);
-    status.identity = authority.map(|authority| authority.identity.clone());
-    status.sources = count.sources as i64;
-    status.desired = count.desired as i64;
-    status.current = count.current as i64;
-    status.leaving = count.leaving as i64;
-    let copying = working();
-    let mut problem_count = count.conflicting + count.failed;
-    let mut problems = count.problems;
-    let degraded = (!problems.is_empty()).then(|| degraded(&problems[0], problem_count));
-    if let Err(found) = &facts.compiled {
-        problems.splice(0..0, found.iter().cloned());
-        problem_count += found.len();
+    let (mut status, degraded) = begun(facts, authority, &mut count, located);
+    if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
+        (authority, &facts.compiled, world.key())
+    {
+        grant(&mut status, facts, (key, &template_bounds(world, compiled)), *asked);
     }
-    status.problem_count = problem_count as i64;
-    problems.truncate(WORST_PROBLEMS);
-    let first_problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-    status.problems = problems;
-    if let Some(Authority { answer: Ok(()), asked, .. }) = authority {
-        grant(&mut status, world, facts, *asked);
-    }
-    let authorized = authority.map(|authority| match &authority.answer {
-        Ok(()) => (true, "Allowed", allowed(facts, &authority.identity, &status)),
-        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
-    });
+    let authorized = authorized(authority, |identity| allowed(facts, identity, &status));
+    let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
+    let stopped = inert_template(world, template, facts);
+    let rendering = || being_written(&count, ("object", "objects"));
+    let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem),
+        (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem()),
         (Some(Inert::NotGranted), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let kind = compiled.and_then(|compiled| not_granted_kind(world, compiled));
@@ -154,36 +144,27 @@ fn status(
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
         (Some(Inert::Unauthorized | Inert::Unseen), _) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem),
-        (None, _) if pending > 0 => (true, "Rendering", copying.clone()),
+        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem()),
+        (None, _) if pending > 0 => (true, "Rendering", rendering()),
         (None, _) => settled(&status),
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
-    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
-    let reconciling = (stopped.is_none() && pending > 0).then_some((true, "Rendering", copying));
-    let conditions = &mut status.conditions;
-    set_condition(conditions, "Ready", Some(ready), generation, &now);
-    set_condition(conditions, "Authorized", authorized.clone(), generation, &now);
-    set_condition(conditions, "Stalled", stalled, generation, &now);
-    set_condition(conditions, "Reconciling", reconciling, generation, &now);
-    let degraded = degraded.as_ref().map(|(reason, message)| (true, reason.as_str(), message.clone()));
-    set_condition(conditions, "Degraded", degraded, generation, &now);
+    let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Rendering", rendering()));
+    let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
+    conditions::set(&mut status, facts.generation, said, now);
     status
 }
 
-/// Reason and message of the first of so many problems.
-fn degraded(first: &Problem, number: usize) -> (String, String) {
-    let Problem { namespace, name, reason, message } = first;
-    let place = match (namespace.as_str(), name.as_str()) {
-        ("", _) => String::new(),
-        (namespace, "") => format!("namespace {namespace}: "),
-        (namespace, name) => format!("{name} in namespace {namespace}: "),
-    };
-    let first = format!("{place}{message}");
-    let message = if number == 1 { first } else { format!("{number} problems, the first: {first}") };
-    (reason.clone(), message)
+/// A problem's message, behind the place of the object that it is about: its name, or its id where it has no name yet.
+fn located(problem: &Problem) -> String {
+    let Problem { namespace, name, message, .. } = problem;
+    match (namespace.as_str(), name.as_str()) {
+        ("", _) => message.clone(),
+        (namespace, "") => format!("namespace {namespace}: {message}"),
+        (namespace, name) => format!("{name} in namespace {namespace}: {message}"),
+    }
 }
 
 /// Reason and message where nothing is under way.
@@ -210,17 +191,6 @@ fn settled(status: &CopyratorRuleStatus) -> (bool, &'static str, String) {
         }
     }
     (true, reason, said)
-}
-
-/// Keeps the proof that this very spec was allowed, and since when.
-fn grant(status: &mut CopyratorRuleStatus, world: &World, facts: &TemplateFacts, asked: Timestamp) {
-    status.authorized_generation = Some(facts.generation);
-    let (Ok(compiled), Some(key)) = (&facts.compiled, world.key()) else { return };
-    let bounds = template_bounds(world, compiled);
-    if !facts.is_granted(key, &bounds) {
-        status.authorized_proof = Some(facts.grant(key, &bounds));
-        status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
-    }
 }
 
 /// The message for a template whose identity has the rights.

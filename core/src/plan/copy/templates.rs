@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Whether it is known everything that a template, as it is now, declares in one namespace.
-pub(super) fn is_rendered(
+pub(crate) fn is_rendered(
     world: &World,
     template: &NamespacedName,
     facts: &TemplateFacts,
@@ -24,8 +24,12 @@ pub(super) fn is_rendered(
 
 /// Whether a set was rendered from the template and the namespace as they are now.
 pub(super) fn is_of(world: &World, set: &RenderedSet, facts: &TemplateFacts, namespace: &str) -> bool {
-    let known = world.namespaces().get(namespace).map(hash_of);
-    set.template.0 == facts.uid && set.template.1 == facts.generation && known == Some(set.namespace)
+    let (Some(known), Ok(compiled)) = (world.namespaces().get(namespace), &facts.compiled) else {
+        return false;
+    };
+    set.template.0 == facts.uid
+        && set.template.1 == facts.generation
+        && set.namespace == hash_of(known, compiled)
 }
 
 /// Whether a template is rendered for this namespace.

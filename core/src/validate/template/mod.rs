@@ -53,6 +53,8 @@ pub struct CompiledTemplate {
     pub service_account: Option<String>,
     /// Whether nothing is written or deleted for this template.
     pub suspend: bool,
+    /// Whether an expression reads the annotations of the namespace.
+    pub reads_annotations: bool,
     status: Option<Node>,
     environment: Environment,
 }
@@ -119,9 +121,11 @@ impl CompiledTemplate {
             problems.truncate(MOST_PROBLEMS);
             return Err(problems);
         }
+        let reads_annotations = select::read_annotations(&objects);
         Ok(Self {
             instances,
             objects,
+            reads_annotations,
             conflict: spec.conflict_policy,
             deletion: spec.deletion_policy,
             grace,

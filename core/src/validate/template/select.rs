@@ -15,6 +15,15 @@ use crate::{
     validate::Globs,
 };
 
+/// Whether an expression reads the annotations of the namespace.
+pub(super) fn read_annotations(objects: &[CompiledObject]) -> bool {
+    let mut paths = objects.iter().flat_map(CompiledObject::formulas).flat_map(|one| one.expression.paths());
+    paths.any(|path| {
+        path.variable == "namespaceObject"
+            && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
+    })
+}
+
 impl CompiledTemplate {
     /// Whether the template is rendered for a namespace of this name and with these labels.
     pub fn selects_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
@@ -35,16 +44,6 @@ impl CompiledTemplate {
         let compiled = Self::compile(spec)?;
         let unserved = unserved(&compiled);
         if unserved.is_empty() { Ok(compiled) } else { Err(unserved) }
-    }
-
-    /// Whether an expression reads the annotations of the namespace.
-    pub fn reads_annotations(&self) -> bool {
-        let mut paths =
-            self.objects.iter().flat_map(CompiledObject::formulas).flat_map(|one| one.expression.paths());
-        paths.any(|path| {
-            path.variable == "namespaceObject"
-                && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
-        })
     }
 
     /// The kinds of its objects, as far as the operator writes them.

@@ -62,6 +62,13 @@ fn operations() -> Vec<Operation> {
             |call| statuses(call, "CopyratorRule"),
         ),
         Operation::new(
+            (Verb::Get, "/templates"),
+            Form::Document("Templates"),
+            "Templates with what they declare, as copyrator status",
+            of_rows,
+            |call| statuses(call, "CopyratorTemplate"),
+        ),
+        Operation::new(
             (Verb::Get, "/monitors"),
             Form::Document("Monitors"),
             "Monitors with their workloads, as copyrator status",

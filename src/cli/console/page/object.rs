@@ -26,6 +26,7 @@ use crate::{
     },
     explain::Course,
     marks::write_time,
+    names::NamespacedName,
 };
 
 /// `GET /object/{kind}/{namespace}/{name}`.
@@ -81,7 +82,7 @@ fn of_object(frame: &Frame, why: &Why) -> Markup {
         dl .facts {
             @for made in &why.made_by { (made_by(frame, made)) }
             @for copied in &why.copied_by {
-                dt { "Copied by" } dd { "rule " (rule_link(frame, &copied.rule)) ": " (copied.current) " of " (copied.copies) " copies in order" }
+                dt { "Copied by" } dd { (rule_link(frame, &copied.rule)) ": " (copied.current) " of " (copied.copies) " copies in order" }
             }
             @if let Some(at) = why.changed_at { dt { "Changed" } dd .num { "at " (write_time(at)) " or before" } }
             @if let Some(edit) = &why.edit { dt { "Who may edit" } dd { (edit) } }
@@ -126,16 +127,21 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
         Course::Wait => (Shape::Waiting, "Waiting"),
     };
     html! {
-        dt { @if made.digest.is_some() { "Copy of" } @else { "Wanted as a copy of" } }
-        dd {
-            @if let Some(source) = &made.source { (source_link(frame, source)) } @else { "what is not known" }
-            ", by " @if let Some(rule) = &made.rule { "rule " (rule_link(frame, rule)) } @else { "a rule that is gone" }
+        @if made.is_declared() {
+            dt { @if made.digest.is_some() { "Declared by" } @else { "Wanted by" } }
+            dd { @if let Some(rule) = &made.rule { (rule_link(frame, rule)) } }
+        } @else {
+            dt { @if made.digest.is_some() { "Copy of" } @else { "Wanted as a copy of" } }
+            dd {
+                @if let Some(source) = &made.source { (source_link(frame, source)) } @else { "what is not known" }
+                ", by " @if let Some(rule) = &made.rule { (rule_link(frame, rule)) } @else { "a rule that is gone" }
+            }
         }
         dt { "State" }
         dd { (shape.with(word)) @if made.action != Course::Current { " " (said(&made.reason, &made.message)) }
             @if let Some(at) = made.at { span .num { ", at " (write_time(at)) } } }
         @if let Some(identity) = &made.identity {
-            dt { "Rights" } dd { "The rule acts as " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
+            dt { "Rights" } dd { "It acts as " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
         }
         @if let Some(digest) = &made.digest { dt { "Digest" } dd .digest { (digest) } }
     }
@@ -143,13 +149,13 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
 
 fn of_rule(rule: &RuleWhy) -> Markup {
     html! {
-        p .eyebrow { "CopyratorRule" }
+        p .eyebrow { (rule.kind) }
         h1 { (rule.rule) }
         dl .facts {
             @if let Some(identity) = &rule.identity { dt { "Acts as" } dd { (identity) } }
             @if let Some(author) = &rule.author { dt { "Written by" } dd { (author) } }
             @for (name, text) in &rule.conditions { dt { (name) } dd { (text) } }
-            dt { "Copies" }
+            dt { @if rule.kind == "CopyratorTemplate" { "Objects" } @else { "Copies" } }
             dd { @if rule.copies.is_empty() { "none" } @for (word, number) in &rule.copies { span .count { (number) " " (word) } " " } }
             @for problem in &rule.problems {
                 dt { "Problem" } dd { (Shape::Bad.with(&problem.reason)) " " (problem.namespace) "/" (problem.name) ": " (problem.message) }
@@ -171,12 +177,17 @@ fn used_by(frame: &Frame, user: &User) -> Markup {
     }
 }
 
-/// `namespace/name` of a rule.
+/// A rule or template, by the name that it has among rules.
 fn rule_link(frame: &Frame, rule: &str) -> Markup {
-    let (namespace, name) = rule.split_once('/').unwrap_or_default();
+    let Some(name) = NamespacedName::parse(rule) else { return html! { (rule) } };
+    let (kind, plain) = match name.template() {
+        Some(plain) => ("copyratortemplate", plain),
+        None => ("copyratorrule", &*name.name),
+    };
     html! {
         // What an annotation declares is a rule without an object of its own.
-        @if name.contains(':') { (rule) } @else { a href=(frame.object("copyratorrule", namespace, name)) { (rule) } }
+        @if name.annotated().is_some() { (name.said()) }
+        @else { a href=(frame.object(kind, &name.namespace, plain)) { (name.said()) } }
     }
 }
 

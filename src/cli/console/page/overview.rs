@@ -55,12 +55,13 @@ fn facts(sight: &Sight, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Fa
     for look in &sight.looks {
         let (world, place) = (&look.survey.world, &look.place);
         let is_here = |name: &&NamespacedName| place.as_ref().is_none_or(|place| *place == name.namespace);
-        rules.extend(world.rules().keys().filter(is_here).map(ToString::to_string));
+        let declared = world.rules().keys().chain(world.templates().keys());
+        rules.extend(declared.filter(is_here).map(ToString::to_string));
         monitors.extend(world.monitors().keys().filter(is_here).map(ToString::to_string));
         let all = world.namespaces().keys().filter(|name| place.as_ref().is_none_or(|place| place == *name));
         namespaces.extend(all.cloned());
     }
-    // Rules of elsewhere whose copies are here count, too.
+    // Rules and templates of elsewhere whose copies are here count, too.
     rules.extend(copies.iter().filter_map(|line| line.rule.clone()));
     Facts {
         copies,
@@ -96,7 +97,7 @@ pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
             dl .figures {
                 (figure("Copies in order", current, facts.copies.len(), &frame.link("/where", &[])))
                 (figure("Workloads up to date", running, facts.workloads.len(), &frame.link("/restarts", &[])))
-                div { dt { "Rules" } dd { (facts.rules) } }
+                div { dt { "Rules and templates" } dd { (facts.rules) } }
                 div { dt { "Monitors" } dd { (facts.monitors) } }
                 div { dt { "Namespaces" } dd { (facts.namespaces) } }
             }

@@ -162,6 +162,7 @@ pub(super) fn render(
                             th scope="col" { "Namespace" }
                             @for rule in &rules {
                                 @let (of, name) = rule.split_once('/').unwrap_or(("", rule));
+                                @let name = name.strip_prefix("template:").unwrap_or(name);
                                 th scope="col" .rule { span { (name) @if !of.is_empty() { " " small { (of) } } } }
                             }
                         }

@@ -1,0 +1,120 @@
+//! What the statuses of rules and templates have in common: numbers, problems, the proof of a grant, and conditions.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::count::Count;
+use crate::{
+    api::{CopyratorRuleStatus, Problem, WORST_PROBLEMS, set_condition},
+    authority::{BoundSpec, Bounds},
+    digest::DigestKey,
+    model::{Authority, Declared},
+};
+
+/// Status, reason and message of a condition.
+pub(super) type Said = (bool, &'static str, String);
+
+/// The conditions that a status is to have.
+pub(super) struct Conditions {
+    pub(super) ready: Said,
+    pub(super) authorized: Option<Said>,
+    pub(super) is_stalled: bool,
+    pub(super) reconciling: Option<Said>,
+    /// Reason and message.
+    pub(super) degraded: Option<(String, String)>,
+}
+
+/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. `located` puts the place
+/// before a problem's message.
+pub(super) fn begun<S, C>(
+    facts: &Declared<S, C, CopyratorRuleStatus>,
+    authority: Option<&Authority>,
+    count: &mut Count,
+    located: impl Fn(&Problem) -> String,
+) -> (CopyratorRuleStatus, Option<(String, String)>) {
+    let mut status = facts.status.clone().unwrap_or_default();
+    let mut problems = std::mem::take(&mut count.problems);
+    let mut number = count.conflicting + count.failed;
+    if let Err(found) = &facts.compiled {
+        problems.splice(0..0, found.iter().cloned());
+        number += found.len();
+    }
+    let first = problems.first().filter(|_| facts.compiled.is_ok());
+    let degraded = first.map(|first| {
+        let message = match number {
+            1 => located(first),
+            number => format!("{number} problems, the first: {}", located(first)),
+        };
+        (first.reason.clone(), message)
+    });
+    problems.truncate(WORST_PROBLEMS);
+    status.observed_generation = Some(facts.generation);
+    status.identity = authority.map(|authority| authority.identity.clone());
+    status.sources = count.sources as i64;
+    status.desired = count.desired as i64;
+    status.current = count.current as i64;
+    status.leaving = count.leaving as i64;
+    status.problem_count = number as i64;
+    status.problems = problems;
+    (status, degraded)
+}
+
+/// Keeps the proof that this very spec was allowed, and since when; a new one where there is no valid proof
+/// yet. A refusal takes nothing back: the rights to write, and that the writer may impersonate an account, stay
+/// settled. What others wrote into the status proves nothing.
+pub(super) fn grant<S: BoundSpec, C>(
+    status: &mut CopyratorRuleStatus,
+    facts: &Declared<S, C, CopyratorRuleStatus>,
+    (key, bounds): (&DigestKey, &Bounds),
+    asked: Timestamp,
+) {
+    status.authorized_generation = Some(facts.generation);
+    if !facts.is_granted(key, bounds) {
+        status.authorized_proof = Some(facts.grant(key, bounds));
+        // Without fractions of a second, as it is stored: messages about it must be the same after it is read
+        // back.
+        status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
+    }
+}
+
+/// What the API server answered about the identity; `allowed` says that it has the rights.
+pub(super) fn authorized(
+    authority: Option<&Authority>,
+    allowed: impl FnOnce(&str) -> String,
+) -> Option<Said> {
+    Some(match &authority?.answer {
+        Ok(()) => (true, "Allowed", allowed(&authority?.identity)),
+        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
+    })
+}
+
+/// Sets all conditions.
+pub(super) fn set(status: &mut CopyratorRuleStatus, generation: i64, said: Conditions, now: Timestamp) {
+    let Conditions { ready, authorized, is_stalled, reconciling, degraded } = said;
+    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
+    let degraded = degraded.as_ref().map(|(reason, message)| (true, reason.as_str(), message.clone()));
+    let (conditions, now) = (&mut status.conditions, Time(now));
+    set_condition(conditions, "Ready", Some(ready), generation, &now);
+    set_condition(conditions, "Authorized", authorized, generation, &now);
+    set_condition(conditions, "Stalled", stalled, generation, &now);
+    set_condition(conditions, "Reconciling", reconciling, generation, &now);
+    set_condition(conditions, "Degraded", degraded, generation, &now);
+}
+
+/// What is under way: copies or objects (`nouns`, one and more) that are being written, and those that wait for what they
+/// are made from to stop changing.
+pub(super) fn being_written(count: &Count, (one, more): (&str, &str)) -> String {
+    let (copies, braked, until) = (count.pending() - count.braked, count.braked, count.until);
+    let written = match copies {
+        1 => format!("1 {one} is being written"),
+        number => format!("{number} {more} are being written"),
+    };
+    let (Some(until), 1..) = (until, braked) else { return written };
+    let until = until.round(jiff::Unit::Second).unwrap_or(until);
+    let wait = match braked {
+        1 => format!("1 {one} waits"),
+        number => format!("{number} {more} wait"),
+    };
+    let wait = format!("{wait} until {until}, because the source keeps changing");
+    if copies == 0 { wait } else { format!("{written}; {wait}") }
+}

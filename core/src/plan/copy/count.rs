@@ -1,0 +1,111 @@
+//! The objects of a rule or template, counted for its status.
+
+use jiff::Timestamp;
+
+use super::{
+    problem::{CopyProblem, ProblemReason},
+    slot_plan::SlotState,
+    spread::LargeSpread,
+};
+use crate::{
+    api::{Problem, WORST_PROBLEMS},
+    model::WriteFault,
+    names::ObjectKey,
+};
+
+/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not authorized) has
+/// none: its status gives the reason, and missing copies of it should alert nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many copies should exist.
+    pub desired: usize,
+    /// How many of them are as they should be.
+    pub current: usize,
+    /// How many are blocked by a foreign object, another rule, another source or another writer.
+    pub conflicting: usize,
+    /// How many were refused, or could not be written.
+    pub failed: usize,
+}
+
+/// How the objects of a rule or template stand, in numbers, and what is wrong.
+#[derive(Default)]
+pub(super) struct Count {
+    pub(super) sources: usize,
+    pub(super) desired: usize,
+    pub(super) current: usize,
+    /// Slots that a problem blocks.
+    pub(super) hindered: usize,
+    /// Those of them for which our own account lacks a right.
+    pub(super) forbidden: usize,
+    /// Copies whose source keeps changing.
+    pub(super) braked: usize,
+    /// When the last of those will be written.
+    pub(super) until: Option<Timestamp>,
+    /// The first source that is large for so many targets.
+    pub(super) large: Option<LargeSpread>,
+    /// Orphaned copies that are still in their grace period.
+    pub(super) leaving: usize,
+    /// Literally named sources that do not exist.
+    pub(super) absent_sources: Vec<ObjectKey>,
+    /// Which literally named target namespaces do not exist, in words.
+    pub(super) absent_targets: Option<String>,
+    /// Whether the rule names no other targets.
+    pub(super) is_nowhere: bool,
+    /// The first problems, up to the limit of a status.
+    pub(super) problems: Vec<Problem>,
+    /// How many problems are disputes over a slot.
+    pub(super) conflicting: usize,
+    /// How many problems are of another kind.
+    pub(super) failed: usize,
+}
+
+impl Count {
+    /// Counts a problem, and keeps it while there are few.
+    pub(super) fn add(&mut self, reason: ProblemReason, problem: Problem) {
+        match reason.is_conflict() {
+            true => self.conflicting += 1,
+            false => self.failed += 1,
+        }
+        if self.problems.len() < WORST_PROBLEMS {
+            self.problems.push(Problem { reason: reason.as_str().into(), ..problem });
+        }
+    }
+
+    /// Counts a slot that a problem blocks.
+    pub(super) fn block(&mut self, problem: CopyProblem) {
+        self.hindered += 1;
+        self.forbidden += usize::from(problem.reason == ProblemReason::Fault(WriteFault::Forbidden));
+        self.add(problem.reason, problem.into());
+    }
+
+    /// Counts how a slot stands.
+    pub(super) fn state(&mut self, state: SlotState) {
+        match state {
+            SlotState::Current => self.current += 1,
+            SlotState::Braked(until) => {
+                self.braked += 1;
+                self.until = self.until.max(Some(until));
+            }
+            SlotState::Blocked(problem) => self.block(problem),
+            _ => {}
+        }
+    }
+
+    /// Whether our own account lacks a right for every copy that should exist.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.desired > 0 && self.forbidden == self.desired
+    }
+
+    pub(super) fn tally(&self, is_inert: bool) -> Tally {
+        if is_inert {
+            return Tally::default();
+        }
+        let Self { desired, current, conflicting, failed, .. } = *self;
+        Tally { desired, current, conflicting, failed }
+    }
+
+    /// How many objects are still to be written.
+    pub(super) fn pending(&self) -> usize {
+        self.desired - self.current - self.hindered
+    }
+}
