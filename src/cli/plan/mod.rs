@@ -1,9 +1,9 @@
 //! `copyrator plan`: shows what would happen.
 
+mod declared;
 mod report;
 mod restarts;
 mod table;
-mod templates;
 mod words;
 
 use std::path::PathBuf;

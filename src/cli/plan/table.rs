@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    report::{Authority, CopyRow, Report, RuleRow, Summary},
+    declared::{Authority, RuleRow},
+    report::{CopyRow, Report, Summary},
     restarts::{file_lines, lines as lines_of},
     words::{counted, difference, sign},
 };

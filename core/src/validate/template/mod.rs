@@ -121,7 +121,7 @@ impl CompiledTemplate {
             problems.truncate(MOST_PROBLEMS);
             return Err(problems);
         }
-        let reads_annotations = select::read_annotations(&objects);
+        let reads_annotations = objects.iter().any(CompiledObject::reads_annotations);
         Ok(Self {
             instances,
             objects,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
-    CompiledObject, CompiledTemplate, Instances,
+    CompiledTemplate, Instances,
     served::{rendered_kind, unserved},
 };
 use crate::{
@@ -14,15 +14,6 @@ use crate::{
     names::Kind,
     validate::Globs,
 };
-
-/// Whether an expression reads the annotations of the namespace.
-pub(super) fn read_annotations(objects: &[CompiledObject]) -> bool {
-    let mut paths = objects.iter().flat_map(CompiledObject::formulas).flat_map(|one| one.expression.paths());
-    paths.any(|path| {
-        path.variable == "namespaceObject"
-            && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
-    })
-}
 
 impl CompiledTemplate {
     /// Whether the template is rendered for a namespace of this name and with these labels.

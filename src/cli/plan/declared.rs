@@ -1,0 +1,239 @@
+//! The rows of what declares something, in a plan: rules, templates and monitors.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    api::Problem,
+    cli::survey::{AnswerSource, Declined, OurKind, Survey},
+    explain::{Course, RestartOutlook, monitor_status},
+    model::{Declared, RuleFacts, Unseen, World},
+    names::NamespacedName,
+    plan::copy::{ProblemReason, claims::unseen_source, rule_status, status_of, targets::unseen},
+};
+
+/// A row of a rule, template or monitor.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct RuleRow {
+    #[serde(skip)]
+    pub kind: OurKind,
+    pub namespace: String,
+    pub name: String,
+    /// `FILE:LINE` of the file that it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The identity whose rights it acts with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// How its rights are known.
+    pub authority: Authority,
+    /// `refuse`, `unknown` or `wait`, where that is true of the object as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Course>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The warnings for a user who applies it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How the rights of a rule or monitor are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) enum Authority {
+    /// The API server allows what it declares.
+    Allowed,
+    /// Its status says that it is allowed.
+    AllowedByStatus,
+    /// The API server refuses what it declares.
+    Refused,
+    /// Nobody could be asked; planned as if it were allowed.
+    NotAsked,
+    /// Its spec is invalid, so its rights do not matter.
+    NotValid,
+}
+
+impl RuleRow {
+    /// The name that copies have of it.
+    pub(super) fn id(&self) -> String {
+        self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str())).to_string()
+    }
+}
+
+fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
+    RuleRow {
+        kind,
+        namespace: rule.namespace.to_string(),
+        name: rule.name.to_string(),
+        file: None,
+        identity: None,
+        authority: Authority::Allowed,
+        action: None,
+        reason: String::new(),
+        message: String::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// The row of a rule; `with_copies` are those of which copies are shown.
+pub(super) fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &NamespacedName) -> RuleRow {
+    let world = &survey.world;
+    let row = from_file(survey, OurKind::Rule, rule);
+    let Some(facts) = world.rules().get(rule) else { return row };
+    let (row, is_settled) = standing(row, facts, world.rule_authority(rule), survey.asked.get(rule));
+    if is_settled {
+        return row;
+    }
+    if survey.blind.contains(rule) {
+        let message = "what it copies from or to may not be listed".into();
+        return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
+    }
+    // The reconciler's message about a rule without sources or targets, or that is suspended. For other rules
+    // this would plan every slot once more.
+    if with_copies.contains(rule) && !facts.spec.suspend {
+        return beyond_sight(world, rule, facts, row);
+    }
+    let status = rule_status(world, rule, survey.now).unwrap_or_default();
+    let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    let row = match ready.filter(|ready| ["NoSource", "NoTarget", "Suspended"].contains(&&*ready.reason)) {
+        Some(ready) => RuleRow {
+            action: Some(Course::Wait),
+            reason: ready.reason,
+            message: [row.message.as_str(), ready.message.as_str()].join(" ").trim().to_owned(),
+            ..row
+        },
+        None => row,
+    };
+    if facts.spec.suspend { row } else { beyond_sight(world, rule, facts, row) }
+}
+
+/// The row of a rule that selects namespaces which cannot be read.
+fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: RuleRow) -> RuleRow {
+    let Ok(compiled) = &facts.compiled else { return row };
+    let source = unseen_source(world, rule, compiled);
+    let targets = unseen(world, compiled);
+    let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
+    let Some((reason, _)) = told.first() else { return row };
+    // Nothing happens with what is not served, and that is known.
+    let action = match reason {
+        Unseen::NotServed => Course::Refuse,
+        Unseen::OutOfSight => Course::Unknown,
+    };
+    let messages = told.iter().map(|(_, message)| message.as_str());
+    let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
+    let message = message.collect::<Vec<_>>().join("; ");
+    RuleRow { action: Some(action), reason: reason.to_string(), message, ..row }
+}
+
+/// The row of a template, which is `template` among rules.
+pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRow {
+    let world = &survey.world;
+    let plain = NamespacedName::new(template.namespace.clone(), template.template().unwrap_or_default());
+    let row = from_file(survey, OurKind::Template, &plain);
+    let Some(facts) = world.templates().get(template) else { return row };
+    let asked = survey.asked.get(template);
+    let (row, is_settled) = standing(row, facts, world.rule_authority(template), asked);
+    if is_settled {
+        return row;
+    }
+    let status = status_of(world, template, survey.now).unwrap_or_default();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let action = match ready.map(|ready| &*ready.reason) {
+        Some("KindNotGranted") => Course::Refuse,
+        Some("NoInstance" | "Suspended") => Course::Wait,
+        _ => {
+            let fault = status.problems.iter().find(|one| one.reason == ProblemReason::RenderFailed.as_str());
+            return fault.map_or(row.clone(), |fault| unrendered(row, fault));
+        }
+    };
+    let (reason, message) =
+        ready.map(|ready| (ready.reason.clone(), ready.message.clone())).unwrap_or_default();
+    RuleRow { action: Some(action), reason, message, ..row }
+}
+
+/// The row of a template that cannot be rendered in some namespace.
+fn unrendered(row: RuleRow, fault: &Problem) -> RuleRow {
+    let Problem { namespace, name, reason, message } = fault;
+    let message = format!("{name} in namespace {namespace}: {message}");
+    RuleRow { action: Some(Course::Refuse), reason: reason.clone(), message, ..row }
+}
+
+/// The row of a monitor.
+pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
+    let world = &survey.world;
+    let row = from_file(survey, OurKind::Monitor, monitor);
+    let Some(facts) = world.monitors().get(monitor) else { return row };
+    let known = world.monitor_authority(monitor);
+    let (row, is_settled) = standing(row, facts, known, survey.asked_of_monitors.get(monitor));
+    if is_settled {
+        return row;
+    }
+    // The reconciler's message about a monitor without workloads, or that is suspended. For other monitors
+    // this would plan every workload once more.
+    let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
+    if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
+        return row;
+    }
+    let status = monitor_status(world, monitor, survey.now).unwrap_or_default();
+    let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    match ready.filter(|ready| ["NoObject", "NoWorkload", "Suspended"].contains(&&*ready.reason)) {
+        Some(ready) => {
+            RuleRow { action: Some(Course::Wait), reason: ready.reason, message: ready.message, ..row }
+        }
+        None => row,
+    }
+}
+
+/// The row of an object of a file that would be refused.
+pub(super) fn declined_row(declined: &Declined) -> RuleRow {
+    RuleRow {
+        file: Some(declined.place.clone()),
+        authority: if declined.reason == "Forbidden" { Authority::Refused } else { Authority::NotValid },
+        action: Some(Course::Refuse),
+        reason: declined.reason.clone(),
+        message: declined.message.clone(),
+        ..named(declined.kind, &declined.name)
+    }
+}
+
+fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
+    let file = survey.from_files.iter().find(|file| file.kind == kind && file.name == *name);
+    RuleRow {
+        file: file.map(|file| file.place.clone()),
+        warnings: file.map(|file| file.warnings.clone()).unwrap_or_default(),
+        ..named(kind, name)
+    }
+}
+
+/// Whether it is valid and allowed, and whether there is nothing more to say.
+fn standing<S, C, T>(
+    row: RuleRow,
+    facts: &Declared<S, C, T>,
+    known: Option<&crate::model::Authority>,
+    asked: Option<&AnswerSource>,
+) -> (RuleRow, bool) {
+    if let Err(problems) = &facts.compiled {
+        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        let (authority, action) = (Authority::NotValid, Some(Course::Refuse));
+        return (RuleRow { authority, action, reason: "Invalid".into(), message, ..row }, true);
+    }
+    let row = RuleRow { identity: known.map(|known| known.identity.clone()), ..row };
+    if let Some(Err(refusal)) = known.map(|known| &known.answer) {
+        let (authority, action) = (Authority::Refused, Some(Course::Refuse));
+        let (reason, message) = (refusal.reason.as_str().to_owned(), refusal.message.clone());
+        return (RuleRow { authority, action, reason, message, ..row }, true);
+    }
+    let (authority, not_asked) = match asked {
+        Some(AnswerSource::Reported) => (Authority::AllowedByStatus, String::new()),
+        Some(AnswerSource::Assumed(why)) => {
+            (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
+        }
+        Some(AnswerSource::Answered) | None => (Authority::Allowed, String::new()),
+    };
+    (RuleRow { authority, message: not_asked, ..row }, false)
+}
