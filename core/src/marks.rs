@@ -41,6 +41,8 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_VALUE: &str = "copyrator";
 /// Label of a copy: hash of the rule's namespace and name, since names can exceed a label's 63 characters.
 pub const RULE_LABEL: &str = "copyrator.dev/rule";
+/// Label selector of copies and rendered objects.
+pub const OF_COPIES: &str = "app.kubernetes.io/managed-by=copyrator,copyrator.dev/rule";
 /// Annotation of a copy: the rule's `namespace/name`.
 pub const RULE: &str = "copyrator.dev/rule";
 /// Annotation of a copy: the source's `namespace/name`.

@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{manifest::manifest, outcome::Outcome, writer::Writer};
+use super::{manifest::of_write, outcome::Outcome, writer::Writer};
 use crate::{
     api::ResourceType,
     marks::{
@@ -29,6 +29,9 @@ use crate::{
 
 /// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
+
+/// What the name of an object ends with that is tried by a dry run only; a Service's name has 63 characters at most.
+const SCRATCH: &str = "-copyrator-tries";
 
 /// Writes copies. Clones share the client.
 #[derive(Clone)]
@@ -67,12 +70,15 @@ impl CopyWriter {
             Ok(None) => return Outcome::Stale,
             Err(error) => return Outcome::retry(error.to_string()),
         };
-        let mut body = manifest(slot, &write.intent, &content);
-        if let Some(definition) = &write.definition {
-            body["metadata"]["annotations"][DEFINITION] = json!(definition);
-        }
+        let body = of_write(slot, write, &content);
         let Some(existing) = &write.replaces else { return self.create(slot, body).await };
         if write.anew {
+            // What a template declares was never accepted anywhere: before the object goes, its successor is tried.
+            if write.rendered.is_some()
+                && let Err(outcome) = self.try_creation(slot, body.clone()).await
+            {
+                return outcome;
+            }
             return match self.delete(slot, existing).await {
                 Outcome::Done => self.create(slot, body).await,
                 other => other,
@@ -109,6 +115,16 @@ impl CopyWriter {
             Err(Outcome::Stale) => self.in_the_way(slot).await,
             Err(outcome) => outcome,
         }
+    }
+
+    /// Has the API server say whether it would accept the object, under a name that no object has.
+    async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
+        let name: String = slot.name.chars().take(63 - SCRATCH.len()).collect();
+        let name = &format!("{}{SCRATCH}", name.trim_end_matches(['-', '.']));
+        body["metadata"]["name"] = json!(name);
+        let params = &PatchParams { dry_run: true, ..PatchParams::apply(COPY_MANAGER).force() };
+        let patch = &Patch::Apply(body);
+        self.send(slot, |api| async move { api.patch_metadata(name, params, patch).await }).await.map(drop)
     }
 
     /// There is an object that the plan did not know. Usually our watch reports it in a moment.
@@ -284,7 +300,8 @@ impl CopyWriter {
     }
 }
 
-fn resource(kind: Kind) -> ApiResource {
+/// The names in the API of a kind that is written.
+pub(crate) fn resource(kind: Kind) -> ApiResource {
     let ResourceType { group, version, api_version, kind, plural } = kind.resource();
     ApiResource {
         group: group.into(),
@@ -304,6 +321,13 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
     let created = meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     if is_ours || meta.deletion_timestamp.is_some() || now.duration_since(created) < WATCH_TELLS {
         return Outcome::Stale;
+    }
+    if !slot.kind.is_whole() {
+        let message = format!(
+            "{slot} is there already, and Copyrator did not make it: remove or rename it, exclude the namespace, or have the template \
+             give another name"
+        );
+        return Outcome::Refused { reason: WriteFault::Conflict, message };
     }
     let message = format!(
         "{slot} is there already and is of a sort that Copyrator does not look at (a token, a Helm release, \

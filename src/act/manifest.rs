@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::{
     api::DataKind,
+    marks::DEFINITION,
     model::ObjectFacts,
     names::ObjectKey,
     observe::content::{self, Content},
     paths::place,
-    plan::copy::Intent,
+    plan::copy::{CopyWrite, Intent},
 };
 
 /// Everything that a copy should be. Fields that are not in it are not ours.
@@ -19,6 +20,15 @@ pub(crate) fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> 
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
     object(slot, metadata, values, intent.type_.as_deref(), intent.immutable)
+}
+
+/// The same, with the note under which definition its rule was seen: what a write applies.
+pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -> Value {
+    let mut body = manifest(slot, &write.intent, content);
+    if let Some(definition) = &write.definition {
+        body["metadata"]["annotations"][DEFINITION] = json!(definition);
+    }
+    body
 }
 
 /// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.

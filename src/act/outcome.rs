@@ -94,12 +94,12 @@ fn api_outcome(status: &Status) -> Outcome {
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
-        // Both can happen at once; what an update cannot do decides.
-        // Scopes of a ResourceQuota never change; a copy has those of an object that the API server has taken.
+        // Both can happen at once; what an update cannot do decides. Of copies only a ResourceQuota has such a field of its spec
+        // (scopes), and a copy has those of an object that the API server has taken; a template has `recreate`.
         422 if about_field("immutable")
             || about_field("type")
-            || about_field("spec.scopes")
-            || is_immutable_data(status) =>
+            || is_immutable_data(status)
+            || is_immutable_spec(status) =>
         {
             Outcome::NeedsReplacing(readable(status))
         }
@@ -141,6 +141,13 @@ fn is_immutable_data(status: &Status) -> bool {
     })
 }
 
+fn is_immutable_spec(status: &Status) -> bool {
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    causes
+        .iter()
+        .any(|cause| cause.field.starts_with("spec.") && cause.message.ends_with("field is immutable"))
+}
+
 /// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"),
 /// so only code, reason and fields are used there.
 fn readable(status: &Status) -> String {
@@ -175,9 +182,17 @@ mod tests {
         let immutable = serde_json::json!({"code": 422, "reason": "Invalid", "message": "data: Forbidden: field is immutable",
             "details": {"causes": [{"reason": "FieldValueForbidden", "field": "data"}]}});
         assert!(matches!(outcome(immutable), Outcome::NeedsReplacing(_)));
-        let scopes = serde_json::json!({"code": 422, "reason": "Invalid", "message": "spec.scopes: Invalid value: field is immutable",
-            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec.scopes"}]}});
-        assert!(matches!(outcome(scopes), Outcome::NeedsReplacing(_)));
+        for (field, said, is_stuck) in [
+            ("spec.scopes", "Invalid value: [\"BestEffort\"]: field is immutable", true),
+            ("spec.selector", "Invalid value: {\"matchLabels\":{\"app\":\"b\"}}: field is immutable", true),
+            ("spec.replicas", "Invalid value: -1: must be greater than or equal to 0", false),
+        ] {
+            let causes =
+                serde_json::json!([{"reason": "FieldValueInvalid", "field": field, "message": said}]);
+            let invalid = serde_json::json!({"code": 422, "reason": "Invalid", "message": format!("{field}: {said}"),
+                "details": {"causes": causes}});
+            assert_eq!(matches!(outcome(invalid), Outcome::NeedsReplacing(_)), is_stuck, "{field}");
+        }
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))

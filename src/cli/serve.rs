@@ -214,6 +214,8 @@ impl Args {
         let namespaces = namespaces(self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
+        // Such processes serve no templates, which alone declare objects of the other kinds.
+        let serves_rules_only = !namespaces.is_empty() || rule_name.is_some();
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         Ok(Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context, ..Target::default() },
@@ -250,7 +252,12 @@ impl Args {
             trusted_writers: non_empty(self.trusted_writers).collect(),
             reconciler_account: self.reconciler_account,
             annotations: self.annotations,
-            copy_kinds: self.copies.kinds()?,
+            copy_kinds: self
+                .copies
+                .kinds()?
+                .into_iter()
+                .filter(|kind| kind.is_whole() || !serves_rules_only)
+                .collect(),
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),

@@ -28,7 +28,7 @@ const SMALL: usize = 64 << 10;
 /// How many larger bodies are in memory at a time, until they are decoded or reduced.
 const LARGE_AT_A_TIME: usize = 2;
 /// How long one fetch may take.
-pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why content could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -90,6 +90,7 @@ pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option
 async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Result<Vec<W>, ListError> {
     let first = ListParams::default().limit(PAGE);
     let first = fields.map_or(first.clone(), |fields| first.fields(fields));
+    let first = W::LABELS.map_or(first.clone(), |labels| first.labels(labels));
     let resource = W::plural(&()).into_owned();
     for _ in 0..TRIES {
         match pages(&api, &first).await {

@@ -7,6 +7,7 @@ use kube::Client;
 use super::{
     asker::Asker,
     context::{Context, now},
+    drift::Examiner,
 };
 use crate::{
     access::AskError,
@@ -45,6 +46,7 @@ pub(super) struct Fetcher {
     pub(super) client: Client,
     pub(super) contents: Arc<Contents>,
     pub(super) asker: Arc<Asker>,
+    pub(super) examiner: Examiner,
 }
 
 impl Fetcher {
@@ -56,6 +58,11 @@ impl Fetcher {
                     let fetched_one = self.fetch_fingerprint(key).await;
                     self.note_unread(key, fetched_one.as_ref().err());
                     if !fetched_one? {
+                        fetched = Fetched::Ahead;
+                    }
+                }
+                Need::Drift(slot) => {
+                    if !self.examiner.examine(slot).await? {
                         fetched = Fetched::Ahead;
                     }
                 }

@@ -9,6 +9,7 @@ pub(crate) mod authority;
 mod context;
 pub(crate) mod deletion;
 mod digest_key;
+mod drift;
 mod fetch;
 mod guard;
 mod hooks;
@@ -50,6 +51,7 @@ use self::{
     asker::Asker,
     context::now,
     digest_key::DigestKeyHandler,
+    drift::Examiner,
     fetch::Fetcher,
     guard::CopyGuard,
     hooks::HooksHandler,
@@ -155,6 +157,7 @@ impl Reconciler {
             client: client.clone(),
             contents: contents.clone(),
             asker: asker.clone(),
+            examiner: Examiner { context: shared(), client: client.clone(), contents: contents.clone() },
         };
         let planner = Arc::new(Planner { context: shared(), fetcher });
         let pace = Arc::new(StatusPace::new(shared()));

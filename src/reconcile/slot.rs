@@ -133,11 +133,15 @@ impl SlotHandler {
         let (replace, reason, message) = match outcome {
             Outcome::Done => {
                 let spread = spread(&world, write, now());
-                let memory = world.memory_mut();
-                memory.at_slot(slot, |slot| {
+                world.memory_mut().at_slot(slot, |slot| {
                     let before = slot.repairs.take();
                     slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
                 });
+                if let Some(version) = &write.replaces {
+                    // If the API server had nothing to change, no event says so.
+                    world.note_drift(slot, &version.resource_version, false);
+                }
+                let memory = world.memory_mut();
                 if spread.is_some() {
                     memory.at_source(&write.source, |source| source.spread = spread);
                 }

@@ -37,7 +37,8 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Compares every copy with its source by content, and has those looked at that differ.
+    /// Compares every copy with its source by content, and has those looked at that differ. Objects of which only the named fields
+    /// are kept are looked at in any case: the API server compares them.
     pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
@@ -48,7 +49,11 @@ impl Verifier {
             }
         };
         let kinds: Vec<Kind> = self.context.world().settings().copied_kinds().collect();
-        for kind in kinds {
+        let doubted = self.context.world_mut().doubt_named_fields();
+        for slot in doubted {
+            self.context.queue().add(Key::Slot(slot), Lane::Sweep);
+        }
+        for kind in kinds.into_iter().filter(|kind| kind.is_whole()) {
             for place in &places {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {

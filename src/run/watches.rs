@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
@@ -134,7 +134,7 @@ impl Watches<'_> {
         self.start_one::<Slim<Secret>>("watch secrets", place, Some(SECRETS));
     }
 
-    /// Watches the objects of a kind that is copied beside ConfigMaps and Secrets, in one namespace or in all.
+    /// Watches the objects of a kind that is written beside ConfigMaps and Secrets, in one namespace or in all.
     fn start_kind(&mut self, kind: Kind, place: Option<&Arc<str>>) {
         match kind {
             // These are watched in any case.
@@ -148,6 +148,8 @@ impl Watches<'_> {
             Kind::ServiceAccount => {
                 self.start_at::<Slim<ServiceAccount>>("watch serviceaccounts", place, Some(SERVICE_ACCOUNTS))
             }
+            Kind::Deployment => self.start_at::<Slim<Deployment>>("watch rendered deployments", place, None),
+            Kind::Service => self.start_at::<Slim<Service>>("watch rendered services", place, None),
         }
     }
 
@@ -182,6 +184,7 @@ impl Watches<'_> {
     ) {
         let config = watcher::Config::default().page_size(PAGE);
         let config = fields.map_or(config.clone(), |fields| config.fields(fields));
+        let config = W::LABELS.map_or(config.clone(), |labels| config.labels(labels));
         let (observer, relist) = (self.observer.clone(), self.relist);
         let stop: CancellationToken = self.tasks.shutdown();
         self.tasks.spawn(name, async move {

@@ -6,9 +6,11 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 use crate::templates::a_starter_kit;
+use crate::test_stub::it_comes_and_goes_with_a_label;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
-const KINDS: &str = "NetworkPolicy,ResourceQuota,LimitRange,PodDisruptionBudget,ServiceAccount";
+const KINDS: &str =
+    "NetworkPolicy,ResourceQuota,LimitRange,PodDisruptionBudget,ServiceAccount,Deployment,Service";
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
 
 #[test]
@@ -22,6 +24,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
     an_object_in_the_way_is_overwritten(&bed);
     who_may_not_create_them_gets_none(&bed);
     a_starter_kit(&bed);
+    it_comes_and_goes_with_a_label(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -79,6 +79,7 @@ mod stamps;
 mod strategies;
 mod teardown;
 mod templates;
+mod test_stub;
 mod together;
 mod upgrade;
 mod warnings;

@@ -210,7 +210,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
         _ => return,
     };
     let attempt = Attempt {
-        resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
+        version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
         digest: write.intent.marks.digest.clone(),
         replace,
         reason,

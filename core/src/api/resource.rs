@@ -7,7 +7,7 @@ use k8s_openapi::{
     Resource,
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
-        core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+        core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
     },
@@ -57,7 +57,7 @@ impl ResourceType {
 
 impl CopyKind {
     /// Every one of these kinds, once.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::ConfigMap,
         Self::Secret,
         Self::NetworkPolicy,
@@ -65,6 +65,8 @@ impl CopyKind {
         Self::LimitRange,
         Self::PodDisruptionBudget,
         Self::ServiceAccount,
+        Self::Deployment,
+        Self::Service,
     ];
 
     /// The kind as one that holds data; `None` where everything but metadata and status is its content.
@@ -76,11 +78,19 @@ impl CopyKind {
             | Self::ResourceQuota
             | Self::LimitRange
             | Self::PodDisruptionBudget
-            | Self::ServiceAccount => None,
+            | Self::ServiceAccount
+            | Self::Deployment
+            | Self::Service => None,
         }
     }
 
-    /// The kinds that are copied where the chart grants these, in order: ConfigMaps and Secrets always are.
+    /// Whether an object of the kind is kept whole: nobody else writes fields beside ours. Of the other kinds, whose fields the
+    /// cluster, controllers and people fill in, only the fields that a template names are kept.
+    pub const fn is_whole(self) -> bool {
+        !matches!(self, Self::Deployment | Self::Service)
+    }
+
+    /// The kinds that are written where the chart grants these, in order: ConfigMaps and Secrets always are.
     pub fn copied(granted: &BTreeSet<Self>) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|kind| kind.data().is_some() || granted.contains(kind))
     }
@@ -95,6 +105,8 @@ impl CopyKind {
             Self::LimitRange => ResourceType::of::<LimitRange>(),
             Self::PodDisruptionBudget => ResourceType::of::<PodDisruptionBudget>(),
             Self::ServiceAccount => ResourceType::of::<ServiceAccount>(),
+            Self::Deployment => ResourceType::of::<Deployment>(),
+            Self::Service => ResourceType::of::<Service>(),
         }
     }
 

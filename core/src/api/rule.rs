@@ -80,7 +80,8 @@ pub struct CopyratorRuleSpec {
     .message("source needs names, objectSelector or both"))]
 pub struct SourceSpec {
     /// The kind of the objects. ConfigMaps and Secrets are copied in every installation, the other kinds where
-    /// the chart's value `copies.kinds` names them.
+    /// the chart's value `copies.kinds` names them. Deployments and Services are not copied: a CopyratorTemplate declares
+    /// them.
     pub kind: CopyKind,
     /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +100,7 @@ pub struct SourceSpec {
     pub namespaces: Vec<String>,
 }
 
-/// The kinds that can be copied.
+/// The kinds of objects that Copyrator writes. Rules copy those that are [kept whole](CopyKind::is_whole).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -113,6 +114,8 @@ pub enum CopyKind {
     LimitRange,
     PodDisruptionBudget,
     ServiceAccount,
+    Deployment,
+    Service,
 }
 
 /// The kinds that hold data: keys with values.

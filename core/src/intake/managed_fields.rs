@@ -62,7 +62,7 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let by_us =
         |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
     let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
-    Ownership { ours, foreign, others, written }
+    Ownership { ours, foreign, others, written, named: None }
 }
 
 /// The fields of a ConfigMap or Secret.
@@ -169,6 +169,34 @@ impl Fields for PathFields {
 
     fn touched(&self) -> Vec<ForeignField> {
         self.content.iter().cloned().map(ForeignField::Path).chain(self.metadata.marks()).collect()
+    }
+}
+
+/// The labels and annotations of an object of which only the named fields are kept. Who owns which others does not matter.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct MarkFields {
+    #[serde(rename = "f:metadata")]
+    metadata: MetadataFields,
+}
+
+impl Fields for MarkFields {
+    const PATCHED: bool = false;
+
+    fn owns_content(&self) -> bool {
+        false
+    }
+
+    fn content(&self) -> impl Iterator<Item = String> + '_ {
+        std::iter::empty()
+    }
+
+    fn own(&self) -> OwnFields {
+        OwnFields::Names(marks::field_set(self.metadata.names()))
+    }
+
+    fn touched(&self) -> Vec<ForeignField> {
+        self.metadata.marks().collect()
     }
 }
 

@@ -12,7 +12,8 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
-        core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
     },
@@ -24,10 +25,10 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::managed_fields::{DataFields, Fields, ManagedFields, PathFields, ownership};
+use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Labels, ObjectFacts},
+    model::{Deletion, Drift, Labels, NamedFields, ObjectFacts},
     names::Kind,
     validate::misspelt_annotations,
 };
@@ -87,6 +88,16 @@ impl OfKind for PodDisruptionBudget {
 impl OfKind for ServiceAccount {
     const KIND: Kind = Kind::ServiceAccount;
     type Fields = PathFields;
+}
+
+impl OfKind for Deployment {
+    const KIND: Kind = Kind::Deployment;
+    type Fields = MarkFields;
+}
+
+impl OfKind for Service {
+    const KIND: Kind = Kind::Service;
+    type Fields = MarkFields;
 }
 
 /// An object of kind `K` of which only the metadata is read, and little of that is kept.
@@ -157,7 +168,7 @@ impl<'de, K: OfKind> Deserialize<'de> for Slim<K> {
             Some(_) => (metadata.asks().map(Box::new), metadata.annotations.misspelt()),
             None => (None, None),
         };
-        Ok(Self { meta, facts: metadata.into_facts(), asks, misspelt, kind: PhantomData })
+        Ok(Self { meta, facts: metadata.into_facts(K::KIND), asks, misspelt, kind: PhantomData })
     }
 }
 
@@ -175,6 +186,7 @@ struct Metadata<F> {
     namespace: Option<String>,
     uid: String,
     resource_version: String,
+    generation: i64,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     labels: Labels,
@@ -209,13 +221,27 @@ impl<F: Fields> Metadata<F> {
         })
     }
 
-    fn into_facts(self) -> ObjectFacts {
+    /// A Service has no generation.
+    fn named_fields(&self) -> NamedFields {
+        let edition = match self.generation {
+            0 => self.resource_version.clone(),
+            generation => generation.to_string(),
+        };
+        NamedFields { edition: edition.into(), drift: Drift::None }
+    }
+
+    fn into_facts(self, kind: Kind) -> ObjectFacts {
         let annotation = |key: &str| self.annotations.read.get(key).cloned();
         let marks = CopyMarks::read(annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
+        let ownership = marks.as_ref().map(|_| {
+            let mut owned = ownership(&self.managed_fields);
+            owned.named = (!kind.is_whole()).then(|| Box::new(self.named_fields()));
+            Box::new(owned)
+        });
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
@@ -224,7 +250,7 @@ impl<F: Fields> Metadata<F> {
             changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
             content_fields: marks::field_set(content),
             restart: annotation(marks::RESTART).map(Into::into),
-            ownership: marks.as_ref().map(|_| Box::new(ownership(&self.managed_fields))),
+            ownership,
             marks,
             labels: Arc::new(self.labels),
         }
@@ -245,6 +271,7 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     if facts.uid != known.uid {
         return facts;
     }
+    doubt(known, &mut facts);
     let has_time = facts.changed_at > known.changed_at;
     if !has_time && facts.content_fields != known.content_fields {
         // Rounded to whole seconds, like the times that the API server writes.
@@ -253,6 +280,18 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     // A later write of labels, or a new list, does not undo what we saw.
     facts.changed_at = facts.changed_at.max(known.changed_at);
     facts
+}
+
+/// Somebody may have changed a field that is kept, if the object has another edition than before and the same digest mark. With
+/// another digest we wrote it ourselves: only Copyrator can make its marks.
+fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
+    let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
+    let is_ours = digest(known) != digest(facts);
+    let before = known.ownership.as_deref().and_then(|owned| owned.named.as_deref());
+    let after = facts.ownership.as_deref_mut().and_then(|owned| owned.named.as_deref_mut());
+    if let (false, Some(before), Some(after)) = (is_ours, before, after) {
+        after.drift = if before.edition == after.edition { before.drift } else { Drift::Possible };
+    }
 }
 
 /// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     api::WorkloadKind,
+    marks,
     model::{NamespaceFacts, ObjectFacts, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::Changed,
@@ -25,6 +26,9 @@ pub trait Watched:
 {
     /// The store that the kind fills.
     const STORE: Store;
+
+    /// A label selector of the objects that are watched; `None`: all.
+    const LABELS: Option<&'static str> = None;
 
     /// The key of the object, for the planner.
     fn changed(&self) -> Changed;
@@ -118,6 +122,8 @@ impl Watched for Namespace {
 
 impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     const STORE: Store = Store::of(K::KIND);
+    // Others have many Deployments and Services, of which nothing has to be known.
+    const LABELS: Option<&'static str> = if K::KIND.is_whole() { None } else { Some(marks::OF_COPIES) };
 
     fn changed(&self) -> Changed {
         let NamespacedName { namespace, name } = namespaced(self.meta());

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 /// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The version of the object that the attempt was planned for; `None` where the object did not exist.
-    pub resource_version: Option<Box<str>>,
+    /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None` where the object did
+    /// not exist.
+    pub version: Option<Box<str>>,
     /// Digest of the content that was to be written.
     pub digest: String,
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret

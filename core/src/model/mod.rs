@@ -32,7 +32,9 @@ pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
-pub use object::{Deletion, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Ownership};
+pub use object::{
+    Deletion, Drift, ForeignField, Labels, NamedFields, NamespaceFacts, ObjectFacts, OwnFields, Ownership,
+};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
 pub use rendered::{Body, RenderedFault, RenderedObject, RenderedSet, hash_of};

@@ -54,6 +54,27 @@ pub struct ObjectFacts {
     pub ownership: Option<Box<Ownership>>,
 }
 
+impl ObjectFacts {
+    /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
+    pub fn edition(&self) -> &str {
+        let named = self.ownership.as_deref().and_then(|owned| owned.named.as_deref());
+        named.map_or(&self.resource_version, |named| &named.edition)
+    }
+
+    /// Whether a field that is kept differs from what was written; `None` of kinds that are compared by content.
+    pub fn drift(&self) -> Drift {
+        let named = self.ownership.as_deref().and_then(|owned| owned.named.as_deref());
+        named.map_or(Drift::None, |named| named.drift)
+    }
+
+    /// Notes that; nothing of kinds that are compared by content.
+    pub fn set_drift(&mut self, drift: Drift) {
+        if let Some(named) = self.ownership.as_deref_mut().and_then(|owned| owned.named.as_deref_mut()) {
+            named.drift = drift;
+        }
+    }
+}
+
 /// The deletion that an object waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
@@ -79,6 +100,30 @@ pub struct Ownership {
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
+    /// Of an object of which only the named fields are kept ([`crate::api::CopyKind::is_whole`]).
+    pub named: Option<Box<NamedFields>>,
+}
+
+/// What is known of the fields that a template names, of an object that others write, too. What the API server stores differs
+/// from what was written (defaults, quantities, fields that other controllers set), so it is not compared by content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFields {
+    /// What changes with each change of the spec: `metadata.generation`, or the resource version of an object without one.
+    pub edition: Box<str>,
+    /// Whether somebody else has changed one of them.
+    pub drift: Drift,
+}
+
+/// Whether a field that is kept differs from what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drift {
+    /// Nobody has changed the object since we wrote or examined it, or since we know it.
+    #[default]
+    None,
+    /// Somebody has changed the object: a dry-run apply tells whether it was one of these fields.
+    Possible,
+    /// An apply would change the object.
+    Certain,
 }
 
 /// The fields of a copy that an apply of ours owns: as managedFields say, or as the copy is going to be.

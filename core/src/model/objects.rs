@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{ObjectFacts, RenderedObject, RenderedSet, World};
+use super::{Drift, ObjectFacts, RenderedObject, RenderedSet, World};
 use crate::{
     digest::Fingerprint,
     names::{Kind, NamespacedName, ObjectKey},
@@ -139,6 +139,26 @@ impl World {
     /// Sets the fingerprint without noting which keys have changed.
     pub fn assume_fingerprint(&mut self, key: &ObjectKey, print: Fingerprint) {
         self.cluster.fingerprints.insert(key.clone(), print);
+    }
+
+    /// Notes whether a field that is kept differs, in the version that was examined.
+    pub fn note_drift(&mut self, key: &ObjectKey, version: &str, differs: bool) {
+        let known = self.cluster.objects.get_mut(key).filter(|facts| *facts.resource_version == *version);
+        if let Some(facts) = known {
+            facts.set_drift(if differs { Drift::Certain } else { Drift::None });
+        }
+    }
+
+    /// Has every object examined again of which only the named fields are kept; returns which these are.
+    pub fn doubt_named_fields(&mut self) -> Vec<ObjectKey> {
+        let is_named = |key: &ObjectKey, facts: &ObjectFacts| !key.kind.is_whole() && facts.marks.is_some();
+        let named = self.cluster.objects.iter_mut().filter(|(key, facts)| is_named(key, facts));
+        named
+            .map(|(key, facts)| {
+                facts.set_drift(Drift::Possible);
+                key.clone()
+            })
+            .collect()
     }
 
     /// Every fingerprint, including those of earlier versions.

@@ -15,6 +15,8 @@ pub enum Store {
     LimitRanges,
     PodDisruptionBudgets,
     ServiceAccounts,
+    RenderedDeployments,
+    RenderedServices,
     Deployments,
     StatefulSets,
     DaemonSets,
@@ -27,7 +29,8 @@ pub enum Store {
 }
 
 impl Store {
-    /// The store of the objects of a kind that is copied.
+    /// The store of the objects of a kind that is written. Of Deployments and Services it holds those that templates declare,
+    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ConfigMap => Self::ConfigMaps,
@@ -37,6 +40,8 @@ impl Store {
             Kind::LimitRange => Self::LimitRanges,
             Kind::PodDisruptionBudget => Self::PodDisruptionBudgets,
             Kind::ServiceAccount => Self::ServiceAccounts,
+            Kind::Deployment => Self::RenderedDeployments,
+            Kind::Service => Self::RenderedServices,
         }
     }
 
@@ -63,6 +68,8 @@ impl Store {
             | Self::LimitRanges
             | Self::PodDisruptionBudgets
             | Self::ServiceAccounts
+            | Self::RenderedDeployments
+            | Self::RenderedServices
             | Self::Deployments
             | Self::StatefulSets
             | Self::DaemonSets

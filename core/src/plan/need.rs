@@ -9,6 +9,8 @@ use crate::names::{Kind, NamespacedName, ObjectKey, WorkloadKey};
 pub enum Need {
     /// The content of this ConfigMap or Secret, reduced to a [`crate::digest::Fingerprint`].
     Fingerprint(ObjectKey),
+    /// Whether this object, which somebody has changed, still has what its template names.
+    Drift(ObjectKey),
     /// The pods of this workload.
     Pods(WorkloadKey),
     /// The pods that this monitor's podSelector finds.

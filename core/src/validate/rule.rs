@@ -102,6 +102,16 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
+        if !source.kind.is_whole() {
+            problems.push(invalid(
+                "spec.source.kind",
+                format!(
+                    "the cluster fills in fields of a {}, so that a copy could not be compared with its source: declare it in a \
+                     CopyratorTemplate",
+                    source.kind
+                ),
+            ));
+        }
         let served = source.kind.resource().api_version;
         if let Some(version) = source.api_version.as_ref().filter(|version| **version != served) {
             problems.push(invalid(

@@ -8,8 +8,8 @@ use crate::names::Kind;
 /// The kinds that are copied beside ConfigMaps and Secrets.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CopyKinds {
-    /// Kinds that rules copy beside ConfigMaps and Secrets: NetworkPolicy, ResourceQuota, LimitRange,
-    /// PodDisruptionBudget, ServiceAccount.
+    /// Kinds that rules copy, or templates declare, beside ConfigMaps and Secrets: NetworkPolicy, ResourceQuota,
+    /// LimitRange, PodDisruptionBudget, ServiceAccount; for templates alone Deployment, Service.
     #[arg(long, env = "COPYRATOR_COPY_KINDS", value_delimiter = ',', value_name = "KIND,…")]
     copy_kinds: Vec<String>,
 }
@@ -21,7 +21,7 @@ impl CopyKinds {
         for word in non_empty(self.copy_kinds) {
             let Some(kind) = Kind::named(word.trim()) else {
                 let known = Kind::ALL.map(|kind| kind.to_string()).join(", ");
-                let message = format!("rules cannot copy the kind {word:?}; name some of {known}");
+                let message = format!("no rule or template can have the kind {word:?}; name some of {known}");
                 return Err(UsageError::Value { flag: "copy-kinds", message });
             };
             kinds.extend(Some(kind).filter(|kind| kind.data().is_none()));

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
@@ -89,6 +90,8 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
             Kind::LimitRange => count::<LimitRange>(client, copies).await?,
             Kind::PodDisruptionBudget => count::<PodDisruptionBudget>(client, copies).await?,
             Kind::ServiceAccount => count::<ServiceAccount>(client, copies).await?,
+            Kind::Deployment => count::<Deployment>(client, copies).await?,
+            Kind::Service => count::<Service>(client, copies).await?,
         }
     }
     Ok(there.into_iter().map(|there| there.held).collect())

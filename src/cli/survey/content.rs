@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, ServiceAccount},
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
@@ -187,6 +188,8 @@ async fn fetch_content(
                 Kind::LimitRange => facts::<LimitRange>(at).await,
                 Kind::PodDisruptionBudget => facts::<PodDisruptionBudget>(at).await,
                 Kind::ServiceAccount => facts::<ServiceAccount>(at).await,
+                Kind::Deployment => facts::<Deployment>(at).await,
+                Kind::Service => facts::<Service>(at).await,
             };
             Ok(FetchedContent::Newer(newer.map_err(failed)?.map(Box::new)))
         }

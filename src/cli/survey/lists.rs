@@ -10,7 +10,7 @@ use futures::{
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+    core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
@@ -27,7 +27,7 @@ use crate::{
         watched::Watched,
         workload::Workload,
     },
-    model::{NamespaceRead, NamespaceScope, Store, World},
+    model::{NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
     names::{Kind, NamespacedName},
     observe::{
         crds::{RULES, TEMPLATES, definition},
@@ -139,7 +139,9 @@ async fn take_all(
                 hidden.kinds.insert(kind);
                 let resource = kind.resource();
                 let way_out = refused((resource.group, resource.plural));
-                hidden.notes.push(format!("of rules that copy a {kind} nothing can be told: {way_out}"));
+                hidden.notes.push(format!(
+                    "of rules that copy a {kind}, or templates that declare one, nothing can be told: {way_out}"
+                ));
             }
             Err(error) => return Err(error.into()),
         }
@@ -184,7 +186,7 @@ async fn take_places(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    let kinds = &further(world);
+    let kinds = &of_rules(world);
     let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
     world.set_namespace_scope(Some(scope));
     world.settings_mut().stores.remove(&Store::CopyratorTemplates);
@@ -234,7 +236,7 @@ async fn take_one(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Hidden, SurveyError> {
-    let kinds = &further(world);
+    let kinds = &of_rules(world);
     world.set_namespace_scope(Some(
         NamespaceScope::of_tenant(place.clone()).with_kinds(kinds.iter().copied()),
     ));
@@ -301,6 +303,11 @@ fn further(world: &World) -> Vec<Kind> {
     world.settings().copy_kinds.iter().copied().collect()
 }
 
+/// The same where templates are not served.
+fn of_rules(world: &World) -> Vec<Kind> {
+    further(world).into_iter().filter(|kind| kind.is_whole()).collect()
+}
+
 /// The kinds to read where it is not known which are copied: each, but where a refusal would hide a whole
 /// namespace.
 pub(super) fn untold(read_scope: &ReadScope) -> BTreeSet<Kind> {
@@ -315,9 +322,13 @@ fn copied((group, plural): (&str, &str)) -> Option<Kind> {
     Kind::ALL.into_iter().find(is_one)
 }
 
-/// Whether a rule copies objects of a kind.
+/// Whether a rule copies objects of a kind, or a template declares some.
 fn is_named(world: &World, kind: Kind) -> bool {
-    world.rules().values().any(|facts| facts.compiled.as_ref().is_ok_and(|rule| rule.kind == kind))
+    let declares = |facts: &TemplateFacts| {
+        facts.compiled.as_ref().is_ok_and(|template| template.kinds().any(|declared| declared == kind))
+    };
+    world.templates().values().any(declares)
+        || world.rules().values().any(|facts| facts.compiled.as_ref().is_ok_and(|rule| rule.kind == kind))
 }
 
 /// Reads the objects of a kind that is copied, in one namespace or in all.
@@ -334,6 +345,8 @@ fn read_kind<'c>(
         Kind::LimitRange => some::<Slim<LimitRange>>(client, place, None).boxed(),
         Kind::PodDisruptionBudget => some::<Slim<PodDisruptionBudget>>(client, place, None).boxed(),
         Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, Some(SERVICE_ACCOUNTS)).boxed(),
+        Kind::Deployment => some::<Slim<Deployment>>(client, place, None).boxed(),
+        Kind::Service => some::<Slim<Service>>(client, place, None).boxed(),
     }
 }
 

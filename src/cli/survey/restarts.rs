@@ -93,7 +93,7 @@ pub(super) async fn read_inputs(
     }
     let objects = needs.into_iter().filter_map(|need| match need {
         Need::Fingerprint(object) => Some(object),
-        Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
+        Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
     });
     read(client, world, objects.collect(), unread).await
 }
@@ -192,8 +192,8 @@ async fn fetch(
                 let seen = pods::of_workload(client, key, &facts, now).await;
                 seen.map(|seen| world.set_pods(key, seen)).err()
             }
-            // No restart plan needs this.
-            Need::Deletion(..) => continue,
+            // No restart plan needs these.
+            Need::Deletion(..) | Need::Drift(_) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());
                 let Some(selector) = spec.and_then(|spec| spec.pod_selector) else { continue };

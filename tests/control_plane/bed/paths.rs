@@ -18,6 +18,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("StatefulSet", "statefulsets", "/apis/apps/v1", true),
     ("ControllerRevision", "controllerrevisions", "/apis/apps/v1", true),
     ("Job", "jobs", "/apis/batch/v1", true),
+    ("EndpointSlice", "endpointslices", "/apis/discovery.k8s.io/v1", true),
     ("Lease", "leases", "/apis/coordination.k8s.io/v1", true),
     ("Role", "roles", "/apis/rbac.authorization.k8s.io/v1", true),
     ("RoleBinding", "rolebindings", "/apis/rbac.authorization.k8s.io/v1", true),

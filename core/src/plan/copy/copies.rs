@@ -19,7 +19,7 @@ use super::{
 use crate::{
     api::{ConflictPolicy, Recreate},
     marks::Proof,
-    model::{Deletion, ForeignField, ObjectFacts, World, WriteFault},
+    model::{Deletion, Drift, ForeignField, ObjectFacts, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -40,7 +40,28 @@ pub(super) fn plan_claimed(
     alike: &mut CopyCache,
     now: Timestamp,
 ) -> SlotPlan {
-    let existing = world.object(slot);
+    plan_as(world, slot, world.object(slot), claims, alike, now)
+}
+
+/// What would be written if a field that is kept differed: what a dry run asks about. `None` where nothing would be written now.
+pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
+    let mut facts = world.object(slot)?.clone();
+    facts.set_drift(Drift::Certain);
+    let plan = plan_as(world, slot, Some(&facts), &claims_on(world, slot), &mut CopyCache::default(), now);
+    match plan.action {
+        Some(CopyAction::Write(write)) => Some(write),
+        _ => None,
+    }
+}
+
+fn plan_as(
+    world: &World,
+    slot: &ObjectKey,
+    existing: Option<&ObjectFacts>,
+    claims: &[Claim<'_>],
+    alike: &mut CopyCache,
+    now: Timestamp,
+) -> SlotPlan {
     let proof = existing.and_then(|facts| proof(world, slot, facts));
     // The rule that the marks of an existing copy name.
     let holder = existing
@@ -145,8 +166,10 @@ fn plan_wanted(
             ..plan(SlotState::Outdated)
         };
     };
-    let is_ours = existing
-        .filter(|facts| !facts.owned && proof == Some(Proof::Ours) && world.fingerprint(slot).is_none());
+    let is_ours = existing.filter(|facts| {
+        let is_doubted = facts.drift() != Drift::None || world.fingerprint(slot).is_some();
+        !facts.owned && proof == Some(Proof::Ours) && !is_doubted
+    });
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }
@@ -163,9 +186,7 @@ fn plan_wanted(
     };
     let disown = existing.is_some_and(|facts| facts.owned);
     match verdict {
-        Verdict::Unknown => {
-            SlotPlan { needs: vec![Need::Fingerprint(slot.clone())], ..plan(SlotState::Outdated) }
-        }
+        Verdict::Unknown(need) => SlotPlan { needs: vec![need], ..plan(SlotState::Outdated) },
         Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
         Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
         Verdict::Write { surplus, take_over, anew } => {
@@ -176,7 +197,9 @@ fn plan_wanted(
                 return plan(SlotState::Blocked(problem));
             }
             if let Some(problem) = not_replaced(world, slot, claim, existing, &intent, anew) {
-                return plan(SlotState::Blocked(problem));
+                // What the attempt came to is kept for as long as there is a time to look again.
+                let recheck = Some(at_after(now, AGAIN));
+                return SlotPlan { recheck, ..plan(SlotState::Blocked(problem)) };
             }
             if let Some(message) = too_large(world, claim, print) {
                 let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
@@ -265,7 +288,7 @@ enum Verdict {
     InOrder,
     Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>>, anew: bool },
     Blocked(CopyProblem),
-    Unknown,
+    Unknown(Need),
 }
 
 /// Whether an existing object is the intended copy: by its metadata where possible, by its content when in
@@ -283,6 +306,9 @@ fn judge(
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);
+    if !slot.kind.is_whole() {
+        return judge_named(slot, facts, same_marks);
+    }
     let ownership = facts.ownership.as_deref();
     // If our entry is missing, managedFields were emptied, and do not say who wrote what.
     let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
@@ -299,11 +325,21 @@ fn judge(
     match print {
         None if untouched && covered && same_marks => Verdict::InOrder,
         // Only the content can tell.
-        None => Verdict::Unknown,
+        None => Verdict::Unknown(Need::Fingerprint(slot.clone())),
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder
         }
         Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None, anew },
+    }
+}
+
+/// Of an object that others write, too, only the API server can tell whether a field that is kept differs.
+fn judge_named(slot: &ObjectKey, facts: &ObjectFacts, same_marks: bool) -> Verdict {
+    let is_applied = facts.ownership.as_deref().is_some_and(|owned| owned.ours.is_some());
+    match facts.drift() {
+        Drift::None if same_marks && is_applied => Verdict::InOrder,
+        Drift::Possible if same_marks && is_applied => Verdict::Unknown(Need::Drift(slot.clone())),
+        _ => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
     }
 }
 
@@ -334,7 +370,9 @@ fn judge_foreign(
              conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
         ));
     }
-    let Some(print) = world.fingerprint(slot) else { return Verdict::Unknown };
+    let Some(print) = world.fingerprint(slot) else {
+        return Verdict::Unknown(Need::Fingerprint(slot.clone()));
+    };
     if policy == ConflictPolicy::Adopt && !intent.same_content(print) {
         return blocked(
             "an object that Copyrator did not make is in the way, and its content differs, so that conflictPolicy \

@@ -61,7 +61,10 @@ pub fn attempted(
     retry_at: Timestamp,
 ) -> Attempt {
     Attempt {
-        resource_version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
+        version: write.replaces.as_ref().map(|version| {
+            let known = world.object(slot).filter(|facts| facts.resource_version == version.resource_version);
+            known.map_or(&*version.resource_version, ObjectFacts::edition).into()
+        }),
         digest: write.intent.marks.digest.clone(),
         replace,
         reason,
@@ -78,12 +81,12 @@ pub(super) fn last_attempt<'w>(
     existing: Option<&ObjectFacts>,
     intent: &Intent,
 ) -> Option<&'w Attempt> {
-    let version = existing.map(|facts| &facts.resource_version);
+    let version = existing.map(ObjectFacts::edition);
     let last = world.memory().slot(slot).attempt.as_deref()?;
     if last.judged_by.is_some_and(|by| by != judged_by(world, slot)) {
         return None;
     }
-    (last.resource_version.as_ref() == version && last.digest == intent.marks.digest).then_some(last)
+    (last.version.as_deref() == version && last.digest == intent.marks.digest).then_some(last)
 }
 
 /// The problem that the last attempt ended with, and when the next one is.

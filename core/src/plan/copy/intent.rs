@@ -77,6 +77,9 @@ impl Intent {
     pub fn own_fields(&self, kind: Kind) -> OwnFields {
         let labels = self.labels.keys().map(|key| format!("label/{key}"));
         let annotations = self.annotations.keys().map(|key| format!("annotation/{key}"));
+        if !kind.is_whole() {
+            return OwnFields::Names(field_set(labels.chain(annotations)));
+        }
         if kind.data().is_none() {
             let paths = self.content.keys().cloned().collect();
             return OwnFields::Paths(Box::new((field_set(labels.chain(annotations)), paths)));

@@ -22,7 +22,7 @@ pub mod templates;
 #[cfg(test)]
 mod tests;
 
-pub use copies::plan_slot;
+pub use copies::{as_declared, plan_slot};
 pub use count::Tally;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};

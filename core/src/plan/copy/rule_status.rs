@@ -147,7 +147,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) => world.memory().source(key).unread.as_ref(),
-        Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
+        Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CompiledObject, CompiledTemplate, Instances, node::Node};
 use crate::{
-    api::{Problem, ResourceType, TemplateObject},
+    api::{ConflictPolicy, Problem, ResourceType, TemplateObject},
     names::Kind,
     paths::is_content,
     validate::invalid,
@@ -19,7 +19,7 @@ pub fn written_kind(object: &TemplateObject) -> Option<Kind> {
     kind_of(text("apiVersion"), text("kind"))
 }
 
-/// The kinds that rules copy, without Secrets: everybody who may read a template would read their values.
+/// The kinds that are written, without Secrets: everybody who may read a template would read their values.
 fn rendered() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Secret)
 }
@@ -47,6 +47,11 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             "spec.resync",
             "is not served yet: objects are rendered when the namespace changes",
         ));
+    }
+    let named = template.objects.iter().filter_map(rendered_kind).find(|kind| !kind.is_whole());
+    if let (Some(kind), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (named, template.conflict) {
+        let what = format!("only Refuse is taken with a {kind}, of which others write fields, too");
+        problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {
         if let Node::Fields(fields) = &object.body {

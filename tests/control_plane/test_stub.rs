@@ -1,0 +1,216 @@
+//! A Deployment and a Service wherever a namespace is labelled: kinds of which only the fields that a template names are kept. On a
+//! cluster that grants the kinds.
+
+use serde_json::{Value, json};
+use testbed::NAMESPACE;
+
+use crate::bed::objects::{annotation, binding, condition, data, namespace, ours, uid};
+use crate::bed::{Bed, Request, Story, eventually, same};
+
+const NAME: &str = "k8s-test-stub";
+
+/// It comes with the label and goes with it, whatever people and controllers write into it meanwhile.
+pub fn it_comes_and_goes_with_a_label(bed: &Bed) {
+    let story = Story::new(bed, "stub");
+    story.admin().create(&template(&story, &deployment("k8s-test-app"), "Never")).ok();
+    let place = story.called("testing");
+    let labels = data([("story", "stub"), ("stub", "yes")]);
+    story.admin().create(&namespace(&place, &labels)).ok();
+    let made = until_there(&story, &place);
+    assert_eq!(made["spec"]["replicas"], 2);
+    assert_eq!(made["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:alpine");
+    assert_eq!(annotation(&made, "creator"), Some("k8s-operator-test"));
+    let service = story.admin().get("Service", &place, NAME).expect("it was there");
+    assert_eq!(service["spec"]["type"], "NodePort");
+    let allocated = service["spec"]["ports"][0]["nodePort"].clone();
+    assert!(allocated.is_number(), "the API server gives a port");
+    story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
+
+    until_endpoints(&story, &place);
+    people_may_not_take_it(&story, &place);
+    what_is_not_named_is_theirs(&story, &place, &allocated);
+    what_is_in_the_way_stays(&story);
+    what_no_update_can_change_is_told(&story, &place);
+
+    let off = json!({ "metadata": { "labels": { "stub": null } } });
+    story.admin().merge("Namespace", "", &place, &off).ok();
+    story.until_gone("Deployment", &place, NAME);
+    story.until_gone("Service", &place, NAME);
+    story.admin().delete("CopyratorTemplate", &story.home, "stub").ok();
+}
+
+/// EndpointSlices get the labels of their Service, and are nobody's copies: their controller writes them undisturbed.
+fn until_endpoints(story: &Story<'_>, place: &str) {
+    eventually("the Service has its endpoints", || {
+        let labels = format!("kubernetes.io/service-name={NAME}");
+        let slices = story.admin().list("EndpointSlice", place, &labels);
+        let ready =
+            slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten()).count();
+        if ready == 2 { Ok(()) } else { Err(format!("{slices:?}")) }
+    });
+}
+
+fn people_may_not_take_it(story: &Story<'_>, place: &str) {
+    story.admin().create(&binding(place, "bob", "admin")).ok();
+    let unmarked = json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": null } } });
+    let owned = json!({ "metadata": { "ownerReferences": [
+        { "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "8d1b54f5-5b5c-4a0c-9f7b-000000000000" },
+    ] } });
+    let bob = &story.bed.bob;
+    eventually("bob may write in his namespace", || {
+        let answer =
+            bob.merge("Deployment", place, NAME, &json!({ "metadata": { "labels": { "mine": "yes" } } }));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    for kind in ["Deployment", "Service"] {
+        for patch in [&unmarked, &owned] {
+            let refusal = bob.merge(kind, place, NAME, patch).refused();
+            assert!(refusal.contains("change stub-home/stub") && refusal.contains("override"), "{refusal}");
+            bob.merge_by_status(kind, place, NAME, patch).refused();
+        }
+        bob.delete(kind, place, NAME).refused();
+    }
+}
+
+/// Fields that the template names are put right; the others are people's and controllers', and cause no write.
+fn what_is_not_named_is_theirs(story: &Story<'_>, place: &str, allocated: &Value) {
+    let get = || story.admin().get("Deployment", place, NAME).ok_or("it is gone".to_owned());
+    let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
+    story.bed.bob.merge("Deployment", place, NAME, &edit).ok();
+    eventually("the number of replicas is the template's again", || {
+        same(get()?["spec"]["replicas"].clone(), json!(2))
+    });
+    assert_eq!(get().map(|it| it["spec"]["revisionHistoryLimit"].clone()), Ok(json!(3)));
+    let image = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "nginx", "image": "other:1" }] } } } });
+    story.bed.bob.merge("Deployment", place, NAME, &image).ok();
+    eventually("the image is the template's again", || {
+        same(get()?["spec"]["template"]["spec"]["containers"][0]["image"].clone(), json!("nginx:alpine"))
+    });
+
+    // The rollout that the image caused goes on for a while.
+    eventually("the Deployment is at rest", || {
+        let status = &get()?["status"];
+        let is_ready = [&status["updatedReplicas"], &status["availableReplicas"], &status["replicas"]];
+        if is_ready.iter().all(|number| **number == 2) { Ok(()) } else { Err(status.to_string()) }
+    });
+    story.marker("before");
+    let before = written(story, place);
+    let theirs =
+        json!({ "metadata": { "annotations": { "note": "mine" } }, "spec": { "minReadySeconds": 1 } });
+    story.bed.bob.merge("Deployment", place, NAME, &theirs).ok();
+    let theirs = json!({ "spec": { "sessionAffinity": "ClientIP" } });
+    story.bed.bob.merge("Service", place, NAME, &theirs).ok();
+    story.marker("after");
+    assert_eq!(written(story, place), before, "something was written that nobody asked for");
+    let service = story.admin().get("Service", place, NAME).expect("it was there");
+    assert_eq!(
+        (&service["spec"]["ports"][0]["nodePort"], &service["spec"]["sessionAffinity"]),
+        (allocated, &json!("ClientIP"))
+    );
+}
+
+/// Requests of ours that stored something there.
+fn written(story: &Story<'_>, place: &str) -> Vec<(String, String)> {
+    let ours = format!("system:serviceaccount:{NAMESPACE}:");
+    let is_it = |it: &Request| it.namespace == place && it.user.starts_with(&ours);
+    story.bed.our_writes().into_iter().filter(is_it).map(|it| (it.verb, it.uri)).collect()
+}
+
+fn what_is_in_the_way_stays(story: &Story<'_>) {
+    let other = story.bystander("other");
+    let mut own = deployment("own");
+    own["metadata"]["namespace"] = other.clone().into();
+    story.admin().create(&own).ok();
+    let label = json!({ "metadata": { "labels": { "story": "stub", "stub": "yes" } } });
+    story.admin().merge("Namespace", "", &other, &label).ok();
+    eventually("the Deployment in the way is reported", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "stub").ok_or("it is gone")?;
+        let said = template["status"]["problems"].to_string();
+        let is_told = said.contains("Conflict") && said.contains("Copyrator did not make it");
+        if is_told { Ok(()) } else { Err(template["status"].to_string()) }
+    });
+    let there = story.admin().get("Deployment", &other, NAME).expect("it stays");
+    assert_eq!(there["spec"]["selector"]["matchLabels"]["app"], "own");
+    story.admin().merge("Namespace", "", &other, &json!({ "metadata": { "labels": { "stub": null } } })).ok();
+}
+
+/// A selector never changes. With `OnImmutable` the Deployment is made anew, once the API server would accept the new one.
+fn what_no_update_can_change_is_told(story: &Story<'_>, place: &str) {
+    let before = uid(&story.admin().get("Deployment", place, NAME).expect("it is there"));
+    let change = |deployment: &Value, recreate: &str| {
+        let spec = template(story, deployment, recreate)["spec"].clone();
+        story.admin().merge("CopyratorTemplate", &story.home, "stub", &json!({ "spec": spec })).ok();
+    };
+    let refused = |what: &str, part: &str| {
+        eventually(what, || {
+            let template = story.admin().get("CopyratorTemplate", &story.home, "stub").ok_or("it is gone")?;
+            let told = condition(&template, "Degraded") == Some(("True".into(), "Refused".into()));
+            let is_told = told && template["status"]["problems"].to_string().contains(part);
+            if is_told { Ok(()) } else { Err(template["status"].to_string()) }
+        });
+        assert_eq!(uid(&story.admin().get("Deployment", place, NAME).expect("it stays")), before);
+    };
+    change(&deployment("another-app"), "Never");
+    refused("the change is refused", "recreate: OnImmutable");
+    let mut invalid = deployment("another-app");
+    invalid["spec"]["template"]["metadata"]["labels"] = json!({ "app": "none" });
+    change(&invalid, "OnImmutable");
+    refused("what the API server would not accept deletes nothing", "spec.template.metadata.labels");
+    change(&deployment("another-app"), "OnImmutable");
+    eventually("it is made anew", || {
+        let there = story.admin().get("Deployment", place, NAME).ok_or("it is gone")?;
+        same(there["spec"]["selector"]["matchLabels"]["app"].clone(), json!("another-app"))
+    });
+    story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
+}
+
+fn until_there(story: &Story<'_>, place: &str) -> Value {
+    eventually("Deployment and Service are there", || {
+        let service = story.admin().get("Service", place, NAME);
+        let deployment = story.admin().get("Deployment", place, NAME).filter(|_| service.is_some());
+        deployment.ok_or_else(|| {
+            let template = story.admin().get("CopyratorTemplate", &story.home, "stub").unwrap_or_default();
+            template["status"].to_string()
+        })
+    })
+}
+
+/// The stub as the article makes it.
+fn deployment(app: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": NAME, "labels": { "app": app }, "annotations": { "creator": "k8s-operator-test" } },
+        "spec": {
+            "replicas": 2,
+            "selector": { "matchLabels": { "app": app } },
+            "template": {
+                "metadata": { "labels": { "app": app } },
+                "spec": { "containers": [{
+                    "name": "nginx", "image": "nginx:alpine", "env": [],
+                    "resources": { "limits": { "cpu": "1000m", "memory": "1024Mi" } },
+                }] },
+            },
+        },
+    })
+}
+
+fn template(story: &Story<'_>, deployment: &Value, recreate: &str) -> Value {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME },
+        "spec": {
+            "type": "NodePort", "selector": { "app": deployment["spec"]["selector"]["matchLabels"]["app"] },
+            "ports": [{ "port": 8080, "targetPort": 80 }],
+        },
+    });
+    let mut selector = story.selector();
+    selector["matchLabels"]["stub"] = "yes".into();
+    let spec = json!({
+        "forEach": { "namespaces": [{ "namespaceSelector": selector }] },
+        "objects": [
+            { "id": "deploy", "template": deployment, "recreate": recreate },
+            { "id": "service", "template": service },
+        ],
+        "deletionGrace": "0s",
+    });
+    ours("CopyratorTemplate", &story.home, "stub", spec)
+}
