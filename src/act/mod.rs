@@ -5,6 +5,7 @@ pub(crate) mod canary;
 pub(crate) mod certificates;
 pub(crate) mod copies;
 mod dedup;
+pub(crate) mod dry_run;
 pub(crate) mod hooks;
 pub(crate) mod keys;
 pub(crate) mod leader;

@@ -27,6 +27,7 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed) {
     story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
 
     until_endpoints(&story, &place);
+    commands_say_whose_it_is(&story, &place);
     people_may_not_take_it(&story, &place);
     what_is_not_named_is_theirs(&story, &place, &allocated);
     what_is_in_the_way_stays(&story);
@@ -48,6 +49,18 @@ fn until_endpoints(story: &Story<'_>, place: &str) {
             slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten()).count();
         if ready == 2 { Ok(()) } else { Err(format!("{slices:?}")) }
     });
+}
+
+fn commands_say_whose_it_is(story: &Story<'_>, place: &str) {
+    for object in [format!("deploy/{NAME}"), format!("svc/{NAME}")] {
+        let output = story.bed.testbed.copyrator(&["why", &object, "-n", place]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("CopyratorTemplate stub-home/stub") && said.contains("put back"), "{output:?}");
+    }
+    let output =
+        story.bed.testbed.copyrator(&["tree", "copyt/stub", "-n", &story.home]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(["Deployment", "Service"].iter().all(|kind| said.contains(kind)), "{output:?}");
 }
 
 fn people_may_not_take_it(story: &Story<'_>, place: &str) {

@@ -27,7 +27,7 @@ pub(crate) struct Named {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, networkpolicy (netpol), resourcequota (quota), \
-     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), deployment (deploy), statefulset (sts), daemonset (ds), \
+     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), service (svc), deployment (deploy), statefulset (sts), daemonset (ds), \
      copyratorrule (copyr) and copyratortemplate (copyt)"
 )]
 pub(crate) struct NotNamed;
@@ -56,6 +56,7 @@ impl FromStr for Named {
             "limits" => Sort::Object(Kind::LimitRange),
             "pdb" => Sort::Object(Kind::PodDisruptionBudget),
             "sa" => Sort::Object(Kind::ServiceAccount),
+            "svc" => Sort::Object(Kind::Service),
             "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
                 Sort::Workload(WorkloadKind::Deployment)
             }
@@ -117,6 +118,8 @@ mod tests {
             ("networkpolicies.networking.k8s.io/deny", Some((Sort::Object(Kind::NetworkPolicy), "deny"))),
             ("serviceaccount/ci", Some((Sort::Object(Kind::ServiceAccount), "ci"))),
             ("pdb/a", Some((Sort::Object(Kind::PodDisruptionBudget), "a"))),
+            ("svc/a", Some((Sort::Object(Kind::Service), "a"))),
+            ("services/a", Some((Sort::Object(Kind::Service), "a"))),
             ("copyr/r", Some((Sort::Rule, "r"))),
             ("copyt/kit", Some((Sort::Template, "kit"))),
             ("secret", None),

@@ -128,11 +128,17 @@ pub(super) struct NotFound {
 
 impl NotFound {
     pub(super) fn of(named: Option<&Named>, namespace: &str, world: &World) -> Self {
+        let is_seen_if_declared =
+            named.is_some_and(|named| matches!(named.sort, Sort::Object(kind) if !kind.is_whole()));
         Self {
             kind: named.map(|named| named.sort.to_string()).unwrap_or_default(),
             namespace: namespace.to_owned(),
             name: named.map(|named| named.name.clone()).unwrap_or_default(),
             why: match world.unseen(namespace) {
+                None if is_seen_if_declared => {
+                    " that a template declares: of others Copyrator knows nothing; -n names another namespace"
+                        .to_owned()
+                }
                 None => ": -n names another namespace".to_owned(),
                 Some((_, message)) => format!(" to be seen: {message}"),
             },

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
+    api::WorkloadKind,
     authority::author,
     cli::{
         arguments::{Named, Sort},
@@ -13,7 +14,7 @@ use crate::{
     },
     explain::{Course, Outlook, RestartOutlook, Restartable, on_change},
     model::World,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{RestartState, monitors_watching},
 };
 
@@ -37,7 +38,7 @@ pub(in crate::cli) struct Why {
     /// The rules that copy it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copied_by: Vec<Copied>,
-    /// For a ConfigMap or Secret: who may edit it, and where that is best done.
+    /// Of what can be a copy or declared by a template: who may edit it, and where that is best done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edit: Option<String>,
     /// Of a ConfigMap or Secret: what uses it, and whether that restarts when it changes.
@@ -175,39 +176,49 @@ pub(super) fn why(seen: &Seen<'_>, named: &Named, namespace: &str) -> Option<Why
 }
 
 fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
-    let world = seen.world;
-    let facts = world.object(object);
-    let mut made_by: Vec<Made> = seen
-        .outlooks
-        .iter()
-        .filter(|outlook| outlook.slot == *object)
-        .map(|outlook| made(world, outlook))
-        .collect();
-    made_by.sort_by_key(|made| made.digest.is_none());
+    let facts = seen.world.object(object);
+    let made_by = made_by(seen, object);
     if facts.is_none() && made_by.is_empty() {
         return None;
     }
-    let copied_by = copied_by(seen, object);
-    let is_copy = made_by.iter().any(|made| made.digest.is_some());
-    let edit = match made_by.first().filter(|_| is_copy).and_then(|made| made.source.as_ref()) {
-        Some(template) if made_by.first().is_some_and(Made::is_declared) => format!(
-            "{template}, or what of the namespace its expressions read; the object itself only with the verb override on \
-             copies.copyrator.dev, and what is changed there is put back"
-        ),
-        Some(source) => format!(
-            "its source, {source}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
-             changed there is put back"
-        ),
-        None => "every user whom the cluster's RBAC allows it: it is not a copy".to_owned(),
-    };
+    let edit = edit(&made_by, object.kind)
+        .unwrap_or_else(|| "every user whom the cluster's RBAC allows it: it is not a copy".to_owned());
     Some(Why {
         exists: facts.is_some(),
         changed_at: facts.map(|facts| facts.changed_at),
         made_by,
-        copied_by,
+        copied_by: copied_by(seen, object),
         edit: facts.map(|_| edit),
         on_change: users(seen, object),
         ..Why::new(Sort::Object(object.kind), &object.namespace, &object.name)
+    })
+}
+
+/// What makes an object, or would; what it belongs to first.
+fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
+    let of_it = seen.outlooks.iter().filter(|outlook| outlook.slot == *object);
+    let mut made_by: Vec<Made> = of_it.map(|outlook| made(seen.world, outlook)).collect();
+    made_by.sort_by_key(|made| made.digest.is_none());
+    made_by
+}
+
+/// Who may edit it, and where that is best done; `None` where Copyrator did not make it.
+fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
+    let made = made_by.first().filter(|made| made.digest.is_some())?;
+    let origin = made.source.as_ref()?;
+    Some(match (made.is_declared(), kind.is_whole()) {
+        (true, true) => format!(
+            "{origin}, or what of the namespace its expressions read; the object itself only with the verb override on \
+             copies.copyrator.dev, and what is changed there is put back"
+        ),
+        (true, false) => format!(
+            "{origin}, or what of the namespace its expressions read; fields that it does not name by every user whom the cluster's \
+             RBAC allows it, and those that it names are put back"
+        ),
+        (false, _) => format!(
+            "its source, {origin}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
+             changed there is put back"
+        ),
     })
 }
 
@@ -294,9 +305,16 @@ fn standing_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlo
 
 fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     let world = seen.world;
-    let facts = world.workloads().get(key)?;
+    let declared = Some(key).filter(|key| key.kind == WorkloadKind::Deployment);
+    let declared =
+        declared.map(|key| ObjectKey::new(Kind::Deployment, key.namespace.clone(), key.name.clone()));
+    let made_by = declared.map(|object| made_by(seen, &object)).unwrap_or_default();
+    let facts = world.workloads().get(key);
+    if facts.is_none() && made_by.is_empty() {
+        return None;
+    }
     let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| row(world, outlook));
-    let uses = facts.references.iter().map(|reference| {
+    let uses = facts.into_iter().flat_map(|facts| &facts.references).map(|reference| {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
         let counts = |change: &crate::explain::OnChange| change.workload == *key && change.declined.is_none();
         let known = world.object(&object);
@@ -309,5 +327,12 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
         }
     });
     let uses = uses.collect();
-    Some(Why { standing, uses, ..Why::new(Sort::Workload(key.kind), &key.namespace, &key.name) })
+    Some(Why {
+        exists: facts.is_some(),
+        edit: edit(&made_by, Kind::Deployment).filter(|_| facts.is_some()),
+        made_by,
+        standing,
+        uses,
+        ..Why::new(Sort::Workload(key.kind), &key.namespace, &key.name)
+    })
 }

@@ -41,8 +41,8 @@ pub(super) fn told(why: &Why, wide: bool) -> String {
         lines.push(("restarts", "nothing: no workload that may be seen uses it".into()));
     }
     lines.extend(why.standing.iter().flat_map(|standing| of_workload(standing, wide)));
-    let is_workload = why.edit.is_none() && why.made_by.is_empty();
-    if is_workload && why.standing.is_none() {
+    let is_plain_workload = why.edit.is_none() && why.made_by.is_empty();
+    if is_plain_workload && why.standing.is_none() {
         lines.push(("state", "nobody asks for its restarts".into()));
     }
     lines.extend(why.uses.iter().map(used));

@@ -1,0 +1,76 @@
+//! What an apply would change, by a dry run of it. The API server decides: what it stores differs from what was written, by defaults,
+//! normalized quantities and mutating webhooks.
+
+use std::future::Future;
+
+use kube::{
+    Api, Client, Error,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{copies::resource, manifest::of_write};
+use crate::{
+    marks::COPY_MANAGER,
+    names::ObjectKey,
+    observe::content::{ContentError, Contents, FETCH_TIMEOUT},
+    plan::copy::CopyWrite,
+};
+
+/// Whether a write would change the object in this version; `None` where it is of another one, or has changed in between.
+///
+/// # Errors
+/// The API server did not answer.
+pub(crate) async fn differs(
+    client: &Client,
+    contents: &Contents,
+    (slot, version): (&ObjectKey, &str),
+    write: &CopyWrite,
+) -> Result<Option<bool>, ContentError> {
+    let objects: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &slot.namespace, &resource(slot.kind));
+    let known = match in_time(slot, objects.get(&slot.name)).await? {
+        Ok(known) => known,
+        Err(Error::Api(status)) if status.code == 404 => return Ok(None),
+        Err(error) => return Err(failed(slot, error)),
+    };
+    if known.metadata.resource_version.as_deref() != Some(version) {
+        return Ok(None);
+    }
+    let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
+    let mut body = of_write(slot, write, &content);
+    body["metadata"]["uid"] = json!(known.metadata.uid);
+    body["metadata"]["resourceVersion"] = json!(version);
+    let params = PatchParams { dry_run: true, ..PatchParams::apply(COPY_MANAGER).force() };
+    let patch = Patch::Apply(body);
+    match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
+        Ok(applied) => Ok(Some(substance(&known) != substance(&applied))),
+        Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
+        // The write comes to the same, and its refusal is told.
+        Err(Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Some(true)),
+        Err(error) => Err(failed(slot, error)),
+    }
+}
+
+async fn in_time<T>(
+    slot: &ObjectKey,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> Result<kube::Result<T>, ContentError> {
+    let answer = tokio::time::timeout(FETCH_TIMEOUT, answer).await;
+    answer.map_err(|_| ContentError::Timeout(slot.clone()))
+}
+
+fn failed(slot: &ObjectKey, error: Error) -> ContentError {
+    ContentError::Fetch { object: slot.clone(), source: Box::new(error) }
+}
+
+/// The object without what changes with every write.
+fn substance(object: &DynamicObject) -> Value {
+    let mut object = json!(object);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in ["managedFields", "resourceVersion", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    object
+}
