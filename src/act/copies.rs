@@ -13,7 +13,11 @@ use kube::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{manifest::of_write, outcome::Outcome, writer::Writer};
+use super::{
+    manifest::{of_write, take_off},
+    outcome::Outcome,
+    writer::Writer,
+};
 use crate::{
     api::ResourceType,
     marks::{
@@ -156,14 +160,7 @@ impl CopyWriter {
     ) -> Result<Version, Outcome> {
         let mut body = if slot.kind.data().is_some() { json!({}) } else { wanted.clone() };
         body["metadata"] = json!({"uid": version.uid, "resourceVersion": version.resource_version});
-        for field in fields {
-            match field {
-                ForeignField::Data(key) => body["data"][key] = Value::Null,
-                ForeignField::BinaryData(key) => body["binaryData"][key] = Value::Null,
-                ForeignField::Path(path) => place(&mut body, path, Value::Null),
-                ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
-            }
-        }
+        take_off(&mut body, fields);
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
@@ -322,7 +319,7 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
     if is_ours || meta.deletion_timestamp.is_some() || now.duration_since(created) < WATCH_TELLS {
         return Outcome::Stale;
     }
-    if !slot.kind.is_whole() {
+    if !slot.kind.is_copied() {
         let message = format!(
             "{slot} is there already, and Copyrator did not make it: remove or rename it, exclude the namespace, or have the template \
              give another name"

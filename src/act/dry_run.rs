@@ -1,4 +1,4 @@
-//! What an apply would change, by a dry run of it. The API server decides: what it stores differs from what was written, by defaults,
+//! What a write would change, by a dry run of it. The API server decides: what it stores differs from what was written, by defaults,
 //! normalized quantities and mutating webhooks.
 
 use std::future::Future;
@@ -9,7 +9,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{copies::resource, manifest::of_write};
+use super::{
+    copies::resource,
+    manifest::{of_write, take_off},
+};
 use crate::{
     marks::COPY_MANAGER,
     names::ObjectKey,
@@ -41,8 +44,13 @@ pub(crate) async fn differs(
     let mut body = of_write(slot, write, &content);
     body["metadata"]["uid"] = json!(known.metadata.uid);
     body["metadata"]["resourceVersion"] = json!(version);
-    let params = PatchParams { dry_run: true, ..PatchParams::apply(COPY_MANAGER).force() };
-    let patch = Patch::Apply(body);
+    // An apply alone takes nothing off that another manager has set.
+    take_off(&mut body, &write.surplus);
+    let (params, patch) = match write.surplus.is_empty() {
+        true => (PatchParams::apply(COPY_MANAGER).force(), Patch::Apply(body)),
+        false => (PatchParams::default(), Patch::Merge(body)),
+    };
+    let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
         Ok(applied) => Ok(Some(substance(&known) != substance(&applied))),
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     api::DataKind,
     marks::DEFINITION,
-    model::ObjectFacts,
+    model::{ForeignField, ObjectFacts},
     names::ObjectKey,
     observe::content::{self, Content},
     paths::place,
@@ -29,6 +29,18 @@ pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -
         body["metadata"]["annotations"][DEFINITION] = json!(definition);
     }
     body
+}
+
+/// Nulls fields, as a merge patch does that takes them off.
+pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
+    for field in fields {
+        match field {
+            ForeignField::Data(key) => body["data"][key] = Value::Null,
+            ForeignField::BinaryData(key) => body["binaryData"][key] = Value::Null,
+            ForeignField::Path(path) => place(body, path, Value::Null),
+            ForeignField::Immutable | ForeignField::Type | ForeignField::Mark(_) => {}
+        }
+    }
 }
 
 /// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.

@@ -98,6 +98,7 @@ fn api_outcome(status: &Status) -> Outcome {
         // (scopes), and a copy has those of an object that the API server has taken; a template has `recreate`.
         422 if about_field("immutable")
             || about_field("type")
+            || about_field("roleRef")
             || is_immutable_data(status)
             || is_immutable_spec(status) =>
         {
@@ -120,6 +121,11 @@ pub(crate) fn lacking(error: &Error) -> Option<String> {
 fn lacking_right(status: &Status) -> Option<String> {
     if status.code != 403 {
         return None;
+    }
+    if status.message.contains("is attempting to grant RBAC permissions not currently held") {
+        let message = "Copyrator's own account may not bind the role that this RoleBinding names: have it added to the chart's value \
+                       copies.bind, or name another one";
+        return Some(message.to_owned());
     }
     let (_, said) = status.message.split_once("is forbidden: User \"")?;
     let (user, said) = said.split_once("\" cannot ")?;
@@ -219,6 +225,14 @@ mod tests {
                 "Copyrator's own account {account} may not patch configmaps in namespace shop: its role lacks that right; \
                  `copyrator doctor` names the role and what mends it"
             )
+        );
+        let binding = forbidden(
+            "rolebindings.rbac.authorization.k8s.io \"team\" is forbidden: user \"x\" (groups=[\"y\"]) is attempting to grant RBAC \
+             permissions not currently held:\n{APIGroups:[\"\"]}",
+        );
+        assert!(
+            matches!(&binding, Outcome::Retry { reason: WriteFault::Forbidden, message, .. } if message.contains("copies.bind")),
+            "{binding:?}"
         );
         for message in [
             "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1",

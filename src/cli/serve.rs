@@ -256,7 +256,7 @@ impl Args {
                 .copies
                 .kinds()?
                 .into_iter()
-                .filter(|kind| kind.is_whole() || !serves_rules_only)
+                .filter(|kind| kind.is_copied() || !serves_rules_only)
                 .collect(),
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,

@@ -37,8 +37,8 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Compares every copy with its source by content, and has those looked at that differ. Objects of which only the named fields
-    /// are kept are looked at in any case: the API server compares them.
+    /// Compares every copy with its source by content, and has those looked at that differ. What is not compared by content is
+    /// looked at in any case: the API server tells whether it differs.
     pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
@@ -49,11 +49,11 @@ impl Verifier {
             }
         };
         let kinds: Vec<Kind> = self.context.world().settings().copied_kinds().collect();
-        let doubted = self.context.world_mut().doubt_named_fields();
+        let doubted = self.context.world_mut().doubt_declared();
         for slot in doubted {
             self.context.queue().add(Key::Slot(slot), Lane::Sweep);
         }
-        for kind in kinds.into_iter().filter(|kind| kind.is_whole()) {
+        for kind in kinds.into_iter().filter(|kind| kind.is_copied()) {
             for place in &places {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {
@@ -96,6 +96,9 @@ impl Verifier {
         let is_current = world
             .object(slot)
             .is_some_and(|facts| facts.uid == print.uid && facts.resource_version == print.resource_version);
+        if world.object(slot).is_some_and(|facts| facts.drift().is_doubt()) {
+            return false;
+        }
         // What is newer than our watch knows is on its way; what is known of this version has been looked at.
         if !is_current || world.fingerprint(slot).is_some() {
             return false;

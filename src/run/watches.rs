@@ -7,6 +7,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
+    rbac::v1::RoleBinding,
 };
 use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
 use tokio_util::sync::CancellationToken;
@@ -150,6 +151,9 @@ impl Watches<'_> {
             }
             Kind::Deployment => self.start_at::<Slim<Deployment>>("watch rendered deployments", place, None),
             Kind::Service => self.start_at::<Slim<Service>>("watch rendered services", place, None),
+            Kind::RoleBinding => {
+                self.start_at::<Slim<RoleBinding>>("watch rendered rolebindings", place, None)
+            }
         }
     }
 

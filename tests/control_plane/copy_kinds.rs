@@ -5,26 +5,46 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
-use crate::templates::a_starter_kit;
+use crate::templates::{a_starter_kit, roles_are_bound_where_author_and_operator_may};
 use crate::test_stub::it_comes_and_goes_with_a_label;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
-const KINDS: &str =
-    "NetworkPolicy,ResourceQuota,LimitRange,PodDisruptionBudget,ServiceAccount,Deployment,Service";
+const KINDS: &str = "NetworkPolicy,ResourceQuota,LimitRange,PodDisruptionBudget,ServiceAccount,Deployment,Service,RoleBinding";
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
 
 #[test]
 fn granted_kinds_are_copied_kept_and_protected() {
     let bed = private("copy-kinds");
     let granted = format!("copies.kinds={{{KINDS}}}");
-    bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set", &granted]);
-    let _crew = bed.man_with(&["--copy-kinds", KINDS]);
+    let bound = "copies.bind={view}";
+    bed.helm(&[
+        "upgrade",
+        RELEASE,
+        CHART,
+        "-n",
+        NAMESPACE,
+        "--reuse-values",
+        "--set",
+        &granted,
+        "--set",
+        bound,
+    ]);
+    let crew = bed.man_with(&["--copy-kinds", KINDS, "--sweep-interval", "3s"]);
+    // A line for each kind that is compared by content, in each sweep; the first sweep may have begun before.
+    let sweeps = || crew.reconciler.log().matches("copies were compared").count();
+    let until_swept = || {
+        let swept = sweeps();
+        eventually("everything has been swept", || {
+            if sweeps() > swept + 2 * 7 { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
+        });
+    };
     a_network_policy_stays_closed(&bed);
     what_controllers_write_is_no_drift(&bed);
     an_object_in_the_way_is_overwritten(&bed);
     who_may_not_create_them_gets_none(&bed);
-    a_starter_kit(&bed);
-    it_comes_and_goes_with_a_label(&bed);
+    a_starter_kit(&bed, &until_swept);
+    roles_are_bound_where_author_and_operator_may(&bed);
+    it_comes_and_goes_with_a_label(&bed, &until_swept);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

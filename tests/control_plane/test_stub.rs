@@ -2,15 +2,14 @@
 //! cluster that grants the kinds.
 
 use serde_json::{Value, json};
-use testbed::NAMESPACE;
 
 use crate::bed::objects::{annotation, binding, condition, data, namespace, ours, uid};
-use crate::bed::{Bed, Request, Story, eventually, same};
+use crate::bed::{Bed, Story, eventually, same};
 
 const NAME: &str = "k8s-test-stub";
 
 /// It comes with the label and goes with it, whatever people and controllers write into it meanwhile.
-pub fn it_comes_and_goes_with_a_label(bed: &Bed) {
+pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
     let story = Story::new(bed, "stub");
     story.admin().create(&template(&story, &deployment("k8s-test-app"), "Never")).ok();
     let place = story.called("testing");
@@ -29,7 +28,7 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed) {
     until_endpoints(&story, &place);
     commands_say_whose_it_is(&story, &place);
     people_may_not_take_it(&story, &place);
-    what_is_not_named_is_theirs(&story, &place, &allocated);
+    what_is_not_named_is_theirs(&story, &place, &allocated, until_swept);
     what_is_in_the_way_stays(&story);
     what_no_update_can_change_is_told(&story, &place);
 
@@ -86,7 +85,7 @@ fn people_may_not_take_it(story: &Story<'_>, place: &str) {
 }
 
 /// Fields that the template names are put right; the others are people's and controllers', and cause no write.
-fn what_is_not_named_is_theirs(story: &Story<'_>, place: &str, allocated: &Value) {
+fn what_is_not_named_is_theirs(story: &Story<'_>, place: &str, allocated: &Value, until_swept: &dyn Fn()) {
     let get = || story.admin().get("Deployment", place, NAME).ok_or("it is gone".to_owned());
     let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
     story.bed.bob.merge("Deployment", place, NAME, &edit).ok();
@@ -106,27 +105,20 @@ fn what_is_not_named_is_theirs(story: &Story<'_>, place: &str, allocated: &Value
         let is_ready = [&status["updatedReplicas"], &status["availableReplicas"], &status["replicas"]];
         if is_ready.iter().all(|number| **number == 2) { Ok(()) } else { Err(status.to_string()) }
     });
-    story.marker("before");
-    let before = written(story, place);
+    until_swept();
+    let before = story.bed.our_writes_in(place);
     let theirs =
         json!({ "metadata": { "annotations": { "note": "mine" } }, "spec": { "minReadySeconds": 1 } });
     story.bed.bob.merge("Deployment", place, NAME, &theirs).ok();
     let theirs = json!({ "spec": { "sessionAffinity": "ClientIP" } });
     story.bed.bob.merge("Service", place, NAME, &theirs).ok();
-    story.marker("after");
-    assert_eq!(written(story, place), before, "something was written that nobody asked for");
+    until_swept();
+    assert_eq!(story.bed.our_writes_in(place), before, "something was written that nobody asked for");
     let service = story.admin().get("Service", place, NAME).expect("it was there");
     assert_eq!(
         (&service["spec"]["ports"][0]["nodePort"], &service["spec"]["sessionAffinity"]),
         (allocated, &json!("ClientIP"))
     );
-}
-
-/// Requests of ours that stored something there.
-fn written(story: &Story<'_>, place: &str) -> Vec<(String, String)> {
-    let ours = format!("system:serviceaccount:{NAMESPACE}:");
-    let is_it = |it: &Request| it.namespace == place && it.user.starts_with(&ours);
-    story.bed.our_writes().into_iter().filter(is_it).map(|it| (it.verb, it.uri)).collect()
 }
 
 fn what_is_in_the_way_stays(story: &Story<'_>) {

@@ -13,7 +13,13 @@
 {{- $rules := list -}}
 {{- range .rules -}}
 {{- if and (get $holds (default "always" .when)) (or (not .copies) (has .copies (($.Values.copies).kinds | default list))) -}}
-{{- $rules = append $rules (omit . "when" "copies") -}}
+{{- $rule := omit . "when" "copies" "bind" -}}
+{{- with and .bind (($.Values.copies).bind | default list) -}}
+{{- $rule = merge (dict "resourceNames" .) $rule -}}
+{{- end -}}
+{{- if or (not .bind) $rule.resourceNames -}}
+{{- $rules = append $rules $rule -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 - {{ merge (dict "namespace" (ternary $namespace "" (eq .kind "Role")) "rules" $rules) . | toJson }}

@@ -10,6 +10,7 @@ use k8s_openapi::{
         core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
+        rbac::v1::RoleBinding,
     },
 };
 
@@ -57,7 +58,7 @@ impl ResourceType {
 
 impl CopyKind {
     /// Every one of these kinds, once.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ConfigMap,
         Self::Secret,
         Self::NetworkPolicy,
@@ -67,6 +68,7 @@ impl CopyKind {
         Self::ServiceAccount,
         Self::Deployment,
         Self::Service,
+        Self::RoleBinding,
     ];
 
     /// The kind as one that holds data; `None` where everything but metadata and status is its content.
@@ -80,8 +82,14 @@ impl CopyKind {
             | Self::PodDisruptionBudget
             | Self::ServiceAccount
             | Self::Deployment
-            | Self::Service => None,
+            | Self::Service
+            | Self::RoleBinding => None,
         }
+    }
+
+    /// Whether rules copy objects of the kind. Templates declare them all, but for Secrets.
+    pub const fn is_copied(self) -> bool {
+        !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding)
     }
 
     /// Whether an object of the kind is kept whole: nobody else writes fields beside ours. Of the other kinds, whose fields the
@@ -107,6 +115,7 @@ impl CopyKind {
             Self::ServiceAccount => ResourceType::of::<ServiceAccount>(),
             Self::Deployment => ResourceType::of::<Deployment>(),
             Self::Service => ResourceType::of::<Service>(),
+            Self::RoleBinding => ResourceType::of::<RoleBinding>(),
         }
     }
 

@@ -80,8 +80,8 @@ pub struct CopyratorRuleSpec {
     .message("source needs names, objectSelector or both"))]
 pub struct SourceSpec {
     /// The kind of the objects. ConfigMaps and Secrets are copied in every installation, the other kinds where
-    /// the chart's value `copies.kinds` names them. Deployments and Services are not copied: a CopyratorTemplate declares
-    /// them.
+    /// the chart's value `copies.kinds` names them. Deployments, Services and RoleBindings are not copied: a
+    /// CopyratorTemplate declares them.
     pub kind: CopyKind,
     /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub struct SourceSpec {
     pub namespaces: Vec<String>,
 }
 
-/// The kinds of objects that Copyrator writes. Rules copy those that are [kept whole](CopyKind::is_whole).
+/// The kinds of objects that Copyrator writes. Rules copy [most of them](CopyKind::is_copied).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -116,6 +116,7 @@ pub enum CopyKind {
     ServiceAccount,
     Deployment,
     Service,
+    RoleBinding,
 }
 
 /// The kinds that hold data: keys with values.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::{
+    core::v1::{Namespace, Pod, ServiceAccount},
+    rbac::v1::ClusterRole,
+};
 
 use super::Subject;
 use crate::{
@@ -116,6 +119,12 @@ pub(super) fn writing<'q>(
 ) -> impl Iterator<Item = Question> + 'q {
     let verbs = ["create", "patch", "delete"].into_iter();
     verbs.map(move |verb| question(subject, verb, kind.resource(), None, namespace))
+}
+
+/// What it takes to give the rights of a ClusterRole to somebody in a namespace, beside writing a RoleBinding (RBAC's check against
+/// escalation; it is also passed by holding all of these rights, which no review asks about).
+pub(super) fn binding(subject: &Subject, role: &str, namespace: &str) -> Question {
+    question(subject, "bind", ResourceType::of::<ClusterRole>(), Some(role.to_owned()), namespace)
 }
 
 /// The namespaces that objects can go to: those that Copyrator looks at, or those that the terms select; the

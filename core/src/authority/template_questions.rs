@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{
     Question, Subject,
-    questions::{places, writing},
+    questions::{binding, places, writing},
 };
 use crate::{
-    api::{CopyratorTemplateSpec, TargetTerm},
+    api::{CopyratorTemplateSpec, TargetTerm, TemplateObject},
     names::Kind,
     validate::written_kind,
 };
@@ -28,13 +28,21 @@ pub fn template_questions(
         (None, Some(objects)) if !objects.namespaces.is_empty() => &objects.namespaces[..],
         (None, _) => &own,
     };
-    let mut questions: Vec<Question> = places(terms, within)
-        .iter()
-        .flat_map(|place| kinds.iter().flat_map(|kind| writing(subject, *kind, place)))
-        .collect();
+    let roles: BTreeSet<&str> = spec.objects.iter().filter_map(bound_role).collect();
+    let at = |place: &str| {
+        let bind = roles.iter().map(|role| binding(subject, role, place));
+        kinds.iter().flat_map(|kind| writing(subject, *kind, place)).chain(bind).collect::<Vec<_>>()
+    };
+    let mut questions: Vec<Question> = places(terms, within).iter().flat_map(|place| at(place)).collect();
     questions.sort();
     questions.dedup();
     questions
+}
+
+/// The ClusterRole that a RoleBinding names, which is literal.
+fn bound_role(object: &TemplateObject) -> Option<&str> {
+    let role = &object.template["roleRef"]["name"];
+    written_kind(object).filter(|kind| *kind == Kind::RoleBinding).and(role.as_str())
 }
 
 #[cfg(test)]
@@ -93,11 +101,24 @@ mod tests {
     }
 
     #[test]
+    fn who_gives_a_role_by_a_template_must_be_allowed_to_bind_it_there() {
+        let template = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "roleRef": {"kind": "ClusterRole", "name": "view"}});
+        let for_each = json!({"namespaces": [{"names": ["shop"]}]});
+        let spec = json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]});
+        let spec = serde_json::from_value(spec).unwrap();
+        let asked = asked(&template_questions("platform", &spec, &Subject::default(), None));
+        let writing = ["create", "delete", "patch"].map(|verb| format!("{verb} rolebindings in shop"));
+        assert_eq!(asked[0], "bind clusterroles view in shop");
+        assert_eq!(asked[1..], writing);
+    }
+
+    #[test]
     fn what_is_not_rendered_needs_nothing() {
         let everywhere = json!({"namespaces": [{"namespaceSelector": {}}]});
         for kind in [
             ("v1", "Secret"),
-            ("apps/v1", "Deployment"),
+            ("batch/v1", "CronJob"),
             ("v2", "ConfigMap"),
             ("v1", "NetworkPolicy"),
             ("", ""),

@@ -1,12 +1,17 @@
 //! Who wrote which fields of an object, from managedFields (server-side apply, KEP-555).
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use jiff::Timestamp;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
+use serde_json::Value;
 
 use crate::{
     marks,
@@ -42,6 +47,20 @@ pub trait Fields: Default + DeserializeOwned {
 
     /// Content and marks.
     fn touched(&self) -> Vec<ForeignField>;
+
+    /// Hashes all of them but the status.
+    fn hash(&self, state: &mut DefaultHasher);
+}
+
+/// What changes with each change of an object but of its status, where the API server counts no generation: who wrote what, and
+/// when.
+pub(super) fn edition<F: Fields>(entries: &[ManagedFields<F>]) -> String {
+    let mut state = DefaultHasher::new();
+    for entry in entries.iter().filter(|entry| entry.subresource.is_none()) {
+        (&entry.manager, &entry.operation, entry.time).hash(&mut state);
+        entry.fields.hash(&mut state);
+    }
+    format!("{:016x}", state.finish())
 }
 
 /// Which managers own which fields.
@@ -62,7 +81,7 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let by_us =
         |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
     let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
-    Ownership { ours, foreign, others, written, named: None }
+    Ownership { ours, foreign, others, written, examined: None }
 }
 
 /// The fields of a ConfigMap or Secret.
@@ -143,6 +162,10 @@ impl Fields for DataFields {
         touched.extend(self.metadata.marks());
         touched
     }
+
+    fn hash(&self, state: &mut DefaultHasher) {
+        self.content().chain(self.metadata.names()).collect::<Vec<_>>().hash(state);
+    }
 }
 
 /// The fields of an object of another kind. The status, and what else is no content, is left out.
@@ -170,14 +193,30 @@ impl Fields for PathFields {
     fn touched(&self) -> Vec<ForeignField> {
         self.content.iter().cloned().map(ForeignField::Path).chain(self.metadata.marks()).collect()
     }
+
+    fn hash(&self, state: &mut DefaultHasher) {
+        self.content().chain(self.metadata.names()).collect::<Vec<_>>().hash(state);
+    }
 }
 
-/// The labels and annotations of an object of which only the named fields are kept. Who owns which others does not matter.
+/// The fields of an object of which only the named fields are kept. Who owns which content does not matter.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(from = "serde_json::Value")]
 pub struct MarkFields {
-    #[serde(rename = "f:metadata")]
     metadata: MetadataFields,
+    hash: u64,
+}
+
+impl From<Value> for MarkFields {
+    fn from(mut fields: Value) -> Self {
+        if let Some(fields) = fields.as_object_mut() {
+            fields.remove("f:status");
+        }
+        let mut state = DefaultHasher::new();
+        fields.to_string().hash(&mut state);
+        let metadata = serde_json::from_value(fields["f:metadata"].take()).unwrap_or_default();
+        Self { metadata, hash: state.finish() }
+    }
 }
 
 impl Fields for MarkFields {
@@ -197,6 +236,10 @@ impl Fields for MarkFields {
 
     fn touched(&self) -> Vec<ForeignField> {
         self.metadata.marks().collect()
+    }
+
+    fn hash(&self, state: &mut DefaultHasher) {
+        Hash::hash(&self.hash, state);
     }
 }
 

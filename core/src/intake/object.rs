@@ -16,6 +16,7 @@ use k8s_openapi::{
         core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
+        rbac::v1::RoleBinding,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -25,10 +26,10 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, ownership};
+use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Labels, NamedFields, ObjectFacts},
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Ownership},
     names::Kind,
     validate::misspelt_annotations,
 };
@@ -93,6 +94,11 @@ impl OfKind for ServiceAccount {
 impl OfKind for Deployment {
     const KIND: Kind = Kind::Deployment;
     type Fields = MarkFields;
+}
+
+impl OfKind for RoleBinding {
+    const KIND: Kind = Kind::RoleBinding;
+    type Fields = PathFields;
 }
 
 impl OfKind for Service {
@@ -221,13 +227,12 @@ impl<F: Fields> Metadata<F> {
         })
     }
 
-    /// A Service has no generation.
-    fn named_fields(&self) -> NamedFields {
+    fn examined(&self) -> Examined {
         let edition = match self.generation {
-            0 => self.resource_version.clone(),
+            0 => edition(&self.managed_fields),
             generation => generation.to_string(),
         };
-        NamedFields { edition: edition.into(), drift: Drift::None }
+        Examined { edition: edition.into(), drift: Drift::Unexamined }
     }
 
     fn into_facts(self, kind: Kind) -> ObjectFacts {
@@ -237,10 +242,10 @@ impl<F: Fields> Metadata<F> {
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
-        let ownership = marks.as_ref().map(|_| {
-            let mut owned = ownership(&self.managed_fields);
-            owned.named = (!kind.is_whole()).then(|| Box::new(self.named_fields()));
-            Box::new(owned)
+        let ownership = marks.as_ref().map(|marks| {
+            let is_declared = kind.data().is_none() && marks.rule.template().is_some();
+            let examined = is_declared.then(|| Box::new(self.examined()));
+            Box::new(Ownership { examined, ..ownership(&self.managed_fields) })
         });
         ObjectFacts {
             uid: self.uid.into(),
@@ -282,16 +287,17 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     facts
 }
 
-/// Somebody may have changed a field that is kept, if the object has another edition than before and the same digest mark. With
-/// another digest we wrote it ourselves: only Copyrator can make its marks.
+/// Somebody may have changed what a template declares, if the object has another edition than before and the same digest mark.
+/// With another digest we wrote it ourselves: only Copyrator can make its marks.
 fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
     let is_ours = digest(known) != digest(facts);
-    let before = known.ownership.as_deref().and_then(|owned| owned.named.as_deref());
-    let after = facts.ownership.as_deref_mut().and_then(|owned| owned.named.as_deref_mut());
-    if let (false, Some(before), Some(after)) = (is_ours, before, after) {
-        after.drift = if before.edition == after.edition { before.drift } else { Drift::Possible };
-    }
+    let (Some(before), Some(after)) = (known.examined(), facts.examined_mut()) else { return };
+    after.drift = match (is_ours, before.edition == after.edition) {
+        (true, _) => Drift::None,
+        (false, true) => before.drift,
+        (false, false) => Drift::Possible,
+    };
 }
 
 /// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.

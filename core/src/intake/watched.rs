@@ -122,8 +122,8 @@ impl Watched for Namespace {
 
 impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     const STORE: Store = Store::of(K::KIND);
-    // Others have many Deployments and Services, of which nothing has to be known.
-    const LABELS: Option<&'static str> = if K::KIND.is_whole() { None } else { Some(marks::OF_COPIES) };
+    // Others have many objects of kinds that rules do not copy, and nothing has to be known of them.
+    const LABELS: Option<&'static str> = if K::KIND.is_copied() { None } else { Some(marks::OF_COPIES) };
 
     fn changed(&self) -> Changed {
         let NamespacedName { namespace, name } = namespaced(self.meta());

@@ -33,7 +33,7 @@ pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
-    Deletion, Drift, ForeignField, Labels, NamedFields, NamespaceFacts, ObjectFacts, OwnFields, Ownership,
+    Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Ownership,
 };
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;

@@ -57,21 +57,29 @@ pub struct ObjectFacts {
 impl ObjectFacts {
     /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
     pub fn edition(&self) -> &str {
-        let named = self.ownership.as_deref().and_then(|owned| owned.named.as_deref());
-        named.map_or(&self.resource_version, |named| &named.edition)
+        self.examined().map_or(&self.resource_version, |examined| &examined.edition)
     }
 
-    /// Whether a field that is kept differs from what was written; `None` of kinds that are compared by content.
+    /// Whether the object differs from what its template declares; [`Drift::None`] where it is compared by content.
     pub fn drift(&self) -> Drift {
-        let named = self.ownership.as_deref().and_then(|owned| owned.named.as_deref());
-        named.map_or(Drift::None, |named| named.drift)
+        self.examined().map_or(Drift::None, |examined| examined.drift)
     }
 
-    /// Notes that; nothing of kinds that are compared by content.
+    /// Notes that; nothing where the object is compared by content.
     pub fn set_drift(&mut self, drift: Drift) {
-        if let Some(named) = self.ownership.as_deref_mut().and_then(|owned| owned.named.as_deref_mut()) {
-            named.drift = drift;
+        if let Some(examined) = self.examined_mut() {
+            examined.drift = drift;
         }
+    }
+
+    /// What is known of the object where it is not compared by content.
+    pub(crate) fn examined(&self) -> Option<&Examined> {
+        self.ownership.as_deref()?.examined.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn examined_mut(&mut self) -> Option<&mut Examined> {
+        self.ownership.as_deref_mut()?.examined.as_deref_mut()
     }
 }
 
@@ -100,30 +108,40 @@ pub struct Ownership {
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
-    /// Of an object of which only the named fields are kept ([`crate::api::CopyKind::is_whole`]).
-    pub named: Option<Box<NamedFields>>,
+    /// Of an object that a template declares, of a kind without data.
+    pub examined: Option<Box<Examined>>,
 }
 
-/// What is known of the fields that a template names, of an object that others write, too. What the API server stores differs
-/// from what was written (defaults, quantities, fields that other controllers set), so it is not compared by content.
+/// What is known of an object that is not compared by content: what the API server stores differs from the text that a template
+/// renders to, by defaults, normalized quantities and what others write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedFields {
-    /// What changes with each change of the spec: `metadata.generation`, or the resource version of an object without one.
+pub struct Examined {
+    /// What changes with each change but of the status: `metadata.generation`, or a hash of managedFields where the API server
+    /// counts no generation.
     pub edition: Box<str>,
-    /// Whether somebody else has changed one of them.
+    /// Whether the object differs from what is declared.
     pub drift: Drift,
 }
 
-/// Whether a field that is kept differs from what was written.
+/// Whether an object differs from what its template declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drift {
-    /// Nobody has changed the object since we wrote or examined it, or since we know it.
+    /// Nobody has changed the object since this process knows it; before that, who knows.
+    Unexamined,
+    /// Nobody has changed the object since we wrote or examined it.
     #[default]
     None,
-    /// Somebody has changed the object: a dry-run apply tells whether it was one of these fields.
+    /// Somebody has changed the object: a dry run tells whether it was something that is declared.
     Possible,
-    /// An apply would change the object.
+    /// Our write would change the object.
     Certain,
+}
+
+impl Drift {
+    /// Whether the object has to be examined, or written.
+    pub fn is_doubt(self) -> bool {
+        matches!(self, Self::Possible | Self::Certain)
+    }
 }
 
 /// The fields of a copy that an apply of ours owns: as managedFields say, or as the copy is going to be.

@@ -141,7 +141,7 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Notes whether a field that is kept differs, in the version that was examined.
+    /// Notes whether an object differs from what is declared, in the version that was examined.
     pub fn note_drift(&mut self, key: &ObjectKey, version: &str, differs: bool) {
         let known = self.cluster.objects.get_mut(key).filter(|facts| *facts.resource_version == *version);
         if let Some(facts) = known {
@@ -149,11 +149,10 @@ impl World {
         }
     }
 
-    /// Has every object examined again of which only the named fields are kept; returns which these are.
-    pub fn doubt_named_fields(&mut self) -> Vec<ObjectKey> {
-        let is_named = |key: &ObjectKey, facts: &ObjectFacts| !key.kind.is_whole() && facts.marks.is_some();
-        let named = self.cluster.objects.iter_mut().filter(|(key, facts)| is_named(key, facts));
-        named
+    /// Has every object examined again that is not compared by content; returns which these are.
+    pub fn doubt_declared(&mut self) -> Vec<ObjectKey> {
+        let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.examined().is_some());
+        objects
             .map(|(key, facts)| {
                 facts.set_drift(Drift::Possible);
                 key.clone()

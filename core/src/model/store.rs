@@ -17,6 +17,7 @@ pub enum Store {
     ServiceAccounts,
     RenderedDeployments,
     RenderedServices,
+    RenderedRoleBindings,
     Deployments,
     StatefulSets,
     DaemonSets,
@@ -29,7 +30,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// The store of the objects of a kind that is written. Of Deployments and Services it holds those that templates declare,
+    /// The store of the objects of a kind that is written. Of kinds that rules do not copy it holds those that templates declare,
     /// by their labels; [`Self::Deployments`] is another one, of all, for restarts.
     pub const fn of(kind: Kind) -> Self {
         match kind {
@@ -42,6 +43,7 @@ impl Store {
             Kind::ServiceAccount => Self::ServiceAccounts,
             Kind::Deployment => Self::RenderedDeployments,
             Kind::Service => Self::RenderedServices,
+            Kind::RoleBinding => Self::RenderedRoleBindings,
         }
     }
 
@@ -70,6 +72,7 @@ impl Store {
             | Self::ServiceAccounts
             | Self::RenderedDeployments
             | Self::RenderedServices
+            | Self::RenderedRoleBindings
             | Self::Deployments
             | Self::StatefulSets
             | Self::DaemonSets

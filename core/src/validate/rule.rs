@@ -102,14 +102,10 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
-        if !source.kind.is_whole() {
+        if !source.kind.is_copied() {
             problems.push(invalid(
                 "spec.source.kind",
-                format!(
-                    "the cluster fills in fields of a {}, so that a copy could not be compared with its source: declare it in a \
-                     CopyratorTemplate",
-                    source.kind
-                ),
+                format!("rules do not copy a {}: declare it in a CopyratorTemplate", source.kind),
             ));
         }
         let served = source.kind.resource().api_version;
@@ -341,7 +337,11 @@ mod tests {
         ] {
             assert_eq!(problems(source.clone(), copy), expected, "{source}");
         }
-        for unknown in ["Deployment", "Service", "RoleBinding"] {
+        for declared in ["Deployment", "Service", "RoleBinding"] {
+            let told = problems(json!({"kind": declared}), json!(null));
+            assert!(told.starts_with("spec.source.kind: ") && told.contains("CopyratorTemplate"), "{told}");
+        }
+        for unknown in ["CronJob", "ClusterRole"] {
             let spec = json!({"source": {"kind": unknown, "names": ["a"]}, "targets": [{"names": ["shop"]}]});
             let refused = serde_json::from_value::<CopyratorRuleSpec>(spec).unwrap_err().to_string();
             assert!(refused.contains("`ConfigMap`, `Secret`, `NetworkPolicy`"), "{refused}");

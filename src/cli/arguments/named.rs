@@ -27,7 +27,7 @@ pub(crate) struct Named {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, networkpolicy (netpol), resourcequota (quota), \
-     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), service (svc), deployment (deploy), statefulset (sts), daemonset (ds), \
+     limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), service (svc), rolebinding (rb), deployment (deploy), statefulset (sts), daemonset (ds), \
      copyratorrule (copyr) and copyratortemplate (copyt)"
 )]
 pub(crate) struct NotNamed;
@@ -56,6 +56,7 @@ impl FromStr for Named {
             "limits" => Sort::Object(Kind::LimitRange),
             "pdb" => Sort::Object(Kind::PodDisruptionBudget),
             "sa" => Sort::Object(Kind::ServiceAccount),
+            "rb" => Sort::Object(Kind::RoleBinding),
             "svc" => Sort::Object(Kind::Service),
             "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
                 Sort::Workload(WorkloadKind::Deployment)

@@ -43,6 +43,9 @@ struct Rule {
     when: Option<When>,
     /// The rule is there where this kind is copied beside ConfigMaps and Secrets.
     copies: Option<CopyKind>,
+    /// The rule names what the chart's value `copies.bind` has, which no flag tells.
+    #[serde(default)]
+    bind: bool,
     api_groups: Vec<&'static str>,
     resources: Vec<&'static str>,
     #[serde(default)]
@@ -109,7 +112,8 @@ impl ChartRole {
         let accounts: BTreeSet<String> = self.accounts.iter().map(|task| install.account(*task)).collect();
         let copied = install.copy_kinds();
         let is_there = |rule: &&Rule| {
-            rule.when.is_none_or(|when| when.holds(install))
+            !rule.bind
+                && rule.when.is_none_or(|when| when.holds(install))
                 && rule.copies.is_none_or(|it| copied.contains(&it))
         };
         let rules = || self.rules.iter().filter(is_there);

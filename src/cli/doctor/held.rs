@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
+    rbac::v1::RoleBinding,
 };
 use kube::{Api, Client, Resource, api::ListParams, core::object::HasSpec};
 use serde::{Serialize, de::DeserializeOwned};
@@ -92,6 +93,7 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
             Kind::ServiceAccount => count::<ServiceAccount>(client, copies).await?,
             Kind::Deployment => count::<Deployment>(client, copies).await?,
             Kind::Service => count::<Service>(client, copies).await?,
+            Kind::RoleBinding => count::<RoleBinding>(client, copies).await?,
         }
     }
     Ok(there.into_iter().map(|there| there.held).collect())

@@ -9,6 +9,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, LimitRange, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
+    rbac::v1::RoleBinding,
 };
 use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 
@@ -190,6 +191,7 @@ async fn fetch_content(
                 Kind::ServiceAccount => facts::<ServiceAccount>(at).await,
                 Kind::Deployment => facts::<Deployment>(at).await,
                 Kind::Service => facts::<Service>(at).await,
+                Kind::RoleBinding => facts::<RoleBinding>(at).await,
             };
             Ok(FetchedContent::Newer(newer.map_err(failed)?.map(Box::new)))
         }

@@ -13,6 +13,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, LimitRange, Namespace, ResourceQuota, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
+    rbac::v1::RoleBinding,
 };
 use kube::{Client, Resource, core::NamespaceResourceScope};
 
@@ -305,7 +306,7 @@ fn further(world: &World) -> Vec<Kind> {
 
 /// The same where templates are not served.
 fn of_rules(world: &World) -> Vec<Kind> {
-    further(world).into_iter().filter(|kind| kind.is_whole()).collect()
+    further(world).into_iter().filter(|kind| kind.is_copied()).collect()
 }
 
 /// The kinds to read where it is not known which are copied: each, but where a refusal would hide a whole
@@ -347,6 +348,7 @@ fn read_kind<'c>(
         Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, Some(SERVICE_ACCOUNTS)).boxed(),
         Kind::Deployment => some::<Slim<Deployment>>(client, place, None).boxed(),
         Kind::Service => some::<Slim<Service>>(client, place, None).boxed(),
+        Kind::RoleBinding => some::<Slim<RoleBinding>>(client, place, None).boxed(),
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) struct NotFound {
 impl NotFound {
     pub(super) fn of(named: Option<&Named>, namespace: &str, world: &World) -> Self {
         let is_seen_if_declared =
-            named.is_some_and(|named| matches!(named.sort, Sort::Object(kind) if !kind.is_whole()));
+            named.is_some_and(|named| matches!(named.sort, Sort::Object(kind) if !kind.is_copied()));
         Self {
             kind: named.map(|named| named.sort.to_string()).unwrap_or_default(),
             namespace: namespace.to_owned(),

@@ -370,7 +370,7 @@ fn of_a_deployment_a_change_by_others_is_examined_before_anything_is_written() {
     assert_ne!(next.marks.digest, intent.marks.digest);
     stored(&next, "16", 5).put(&mut world, at(7));
     assert_eq!(plan(&world), nothing, "another digest: we wrote it");
-    assert_eq!(world.doubt_named_fields(), [key.clone()]);
+    assert_eq!(world.doubt_declared(), [key.clone()]);
     assert_eq!(plan(&world), examine, "the sweep has everything examined");
 }
 

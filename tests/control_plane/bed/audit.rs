@@ -68,6 +68,12 @@ impl Bed {
         requests.clone()
     }
 
+    /// Verb and path of those of them that are in one namespace.
+    pub fn our_writes_in(&self, namespace: &str) -> Vec<(String, String)> {
+        let here = self.our_writes().into_iter().filter(|it| it.namespace == namespace);
+        here.map(|it| (it.verb, it.uri)).collect()
+    }
+
     /// The writes of our ServiceAccounts so far, without dry runs, and without leases, which are written all the
     /// time.
     pub fn our_writes(&self) -> Vec<Request> {

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     api::{ConflictPolicy, Recreate},
+    digest::Fingerprint,
     marks::Proof,
     model::{Deletion, Drift, ForeignField, ObjectFacts, World, WriteFault},
     names::{NamespacedName, ObjectKey},
@@ -43,7 +44,8 @@ pub(super) fn plan_claimed(
     plan_as(world, slot, world.object(slot), claims, alike, now)
 }
 
-/// What would be written if a field that is kept differed: what a dry run asks about. `None` where nothing would be written now.
+/// What would be written if the object differed from what is declared: what a dry run asks about. `None` where nothing would be
+/// written now.
 pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
     let mut facts = world.object(slot)?.clone();
     facts.set_drift(Drift::Certain);
@@ -167,7 +169,7 @@ fn plan_wanted(
         };
     };
     let is_ours = existing.filter(|facts| {
-        let is_doubted = facts.drift() != Drift::None || world.fingerprint(slot).is_some();
+        let is_doubted = facts.drift().is_doubt() || world.fingerprint(slot).is_some();
         !facts.owned && proof == Some(Proof::Ours) && !is_doubted
     });
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
@@ -306,9 +308,6 @@ fn judge(
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
         && intent.same_labels(facts);
-    if !slot.kind.is_whole() {
-        return judge_named(slot, facts, same_marks);
-    }
     let ownership = facts.ownership.as_deref();
     // If our entry is missing, managedFields were emptied, and do not say who wrote what.
     let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
@@ -316,6 +315,15 @@ fn judge(
         .and_then(|owned| owned.ours.as_ref())
         .is_some_and(|owned| owned.are(&intent.own_fields(slot.kind)));
     let print = world.fingerprint(slot);
+    if facts.examined().is_some() {
+        let is_suspect = slot.kind.is_whole() && !(untouched && covered);
+        let is_ours = same_marks && ownership.is_some_and(|owned| owned.ours.is_some());
+        return match facts.drift() {
+            Drift::Unexamined if is_ours && !is_suspect => Verdict::InOrder,
+            Drift::None if is_ours => Verdict::InOrder,
+            drift => judge_declared(slot, is_ours && drift != Drift::Certain, intent, print),
+        };
+    }
     let anew = print.is_some_and(|print| intent.needs_replacing(print));
     // A tenant may edit managedFields, and an apply prunes only what these call ours. Of a kind without data everything is
     // read before each write: a field that is left behind could keep a NetworkPolicy open.
@@ -333,13 +341,22 @@ fn judge(
     }
 }
 
-/// Of an object that others write, too, only the API server can tell whether a field that is kept differs.
-fn judge_named(slot: &ObjectKey, facts: &ObjectFacts, same_marks: bool) -> Verdict {
-    let is_applied = facts.ownership.as_deref().is_some_and(|owned| owned.ours.is_some());
-    match facts.drift() {
-        Drift::None if same_marks && is_applied => Verdict::InOrder,
-        Drift::Possible if same_marks && is_applied => Verdict::Unknown(Need::Drift(slot.clone())),
-        _ => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
+/// Of an object that a template declares and that somebody may have changed, the API server tells whether it differs. Of a kind
+/// that is kept whole, the fields that are not declared have to be known first: they are taken off.
+fn judge_declared(
+    slot: &ObjectKey,
+    is_examined_first: bool,
+    intent: &Intent,
+    print: Option<&Fingerprint>,
+) -> Verdict {
+    let surplus = match (slot.kind.is_whole(), print) {
+        (true, None) => return Verdict::Unknown(Need::Fingerprint(slot.clone())),
+        (true, Some(print)) => intent.surplus(slot.kind, print),
+        (false, _) => Vec::new(),
+    };
+    match is_examined_first {
+        true => Verdict::Unknown(Need::Drift(slot.clone())),
+        false => Verdict::Write { surplus, take_over: None, anew: false },
     }
 }
 

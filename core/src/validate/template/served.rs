@@ -48,9 +48,9 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             "is not served yet: objects are rendered when the namespace changes",
         ));
     }
-    let named = template.objects.iter().filter_map(rendered_kind).find(|kind| !kind.is_whole());
+    let named = template.objects.iter().filter_map(rendered_kind).find(|kind| !kind.is_copied());
     if let (Some(kind), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (named, template.conflict) {
-        let what = format!("only Refuse is taken with a {kind}, of which others write fields, too");
+        let what = format!("only Refuse is taken with a {kind}: of those of others nothing is known");
         problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {

@@ -449,21 +449,23 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
     let told = |spec: Value| -> Vec<String> {
         unserved(&compiled(&spec).unwrap()).into_iter().map(|problem| problem.message).collect()
     };
-    let kinds = "ConfigMap, NetworkPolicy.networking.k8s.io, ResourceQuota, LimitRange, PodDisruptionBudget.policy, \
-                 ServiceAccount are";
     assert_eq!(
         told(nginx()),
         [
             "spec.forEach.objects: is not served yet: use forEach.namespaces".to_owned(),
             "spec.writeStatus: is not served yet: leave it out".to_owned(),
-            format!("spec.objects[deploy].template.kind: Deployment of apps/v1 is not served yet: {kinds}"),
-            format!("spec.objects[service].template.kind: Service of v1 is not served yet: {kinds}"),
             "spec.objects[service]: ${deploy.metadata.uid} reads deploy, and reading another object of the template is \
              not served yet"
                 .to_owned(),
         ]
     );
-    let object = |id: &str, version: &str, kind: &str| json!({"id": id, "template": {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}});
+    let object = |id: &str, version: &str, kind: &str| {
+        let mut template = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
+        if kind == "RoleBinding" {
+            template["roleRef"] = json!({"kind": "ClusterRole", "name": "view"});
+        }
+        json!({"id": id, "template": template})
+    };
     let each =
         |objects: Value| json!({"forEach": {"namespaces": [{"namespaceSelector": {}}]}, "objects": objects});
     let served = [
@@ -473,6 +475,9 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
         ("v1", "LimitRange"),
         ("policy/v1", "PodDisruptionBudget"),
         ("v1", "ServiceAccount"),
+        ("apps/v1", "Deployment"),
+        ("v1", "Service"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ];
     let objects =
         served.iter().enumerate().map(|(at, (version, kind))| object(&format!("o{at}"), version, kind));
@@ -481,7 +486,8 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
         [("v1", "Secret"), ("policy/v1beta1", "PodDisruptionBudget"), ("v1", "NetworkPolicy")]
     {
         let expected =
-            format!("spec.objects[a].template.kind: {kind} of {version} is not served yet: {kinds}");
-        assert_eq!(told(each(json!([object("a", version, kind)]))), [expected]);
+            format!("spec.objects[a].template.kind: {kind} of {version} is not served yet: ConfigMap, ");
+        let told = told(each(json!([object("a", version, kind)])));
+        assert!(told.len() == 1 && told[0].starts_with(&expected), "{told:?}");
     }
 }
