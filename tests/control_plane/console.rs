@@ -16,14 +16,15 @@ use crate::plan::account;
 const CANARY: &str = "canary-8f1b7c";
 
 /// A console that runs, as admin or as somebody else.
-struct Run {
+pub struct Run {
     child: Child,
     host: String,
     bearer: String,
 }
 
 impl Run {
-    fn start(story: &Story<'_>, who: Option<&Path>, arguments: &[&str]) -> Run {
+    /// Starts it as the user of a kubeconfig, or as admin.
+    pub fn start(story: &Story<'_>, who: Option<&Path>, arguments: &[&str]) -> Run {
         let mut command = story.bed.testbed.copyrator(&["console"]);
         command.args(arguments).stdout(Stdio::piped());
         if let Some(kubeconfig) = who {
@@ -44,20 +45,38 @@ impl Run {
 
     /// The status code and the body, as curl gets them.
     fn get(&self, path: &str) -> (u16, String) {
+        let (code, _, body) = self.send("GET", path, &[], "");
+        (code, body)
+    }
+
+    /// What curl gets: the status code, the head and the body.
+    pub fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, String) {
         let port = self.host.rsplit(':').next().expect("a port");
         let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
         let (host, bearer) = (&self.host, &self.bearer);
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\nConnection: close\r\n\r\n")
-            .expect("it reads");
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\n");
+        if !body.is_empty() {
+            head += &format!("Content-Type: application/yaml\r\nContent-Length: {}\r\n", body.len());
+        }
+        headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+        write!(stream, "{head}Connection: close\r\n\r\n{body}").expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        (code, body.to_owned())
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        (code, head.to_owned(), body.to_owned())
     }
 
-    fn api(&self, path: &str) -> (u16, Value) {
+    /// The answer of the API to a read.
+    pub fn api(&self, path: &str) -> (u16, Value) {
         let (code, body) = self.get(&format!("/api/v1{path}"));
         (code, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: no JSON: {body}")))
     }
@@ -70,7 +89,8 @@ impl Drop for Run {
     }
 }
 
-fn names(list: &Value) -> Vec<&str> {
+/// The names of a list's objects.
+pub fn names(list: &Value) -> Vec<&str> {
     list["items"]
         .as_array()
         .into_iter()

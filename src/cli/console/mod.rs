@@ -37,11 +37,12 @@ use self::{
     seat::Seat,
 };
 use super::{
-    arguments::{ClusterArgs, connect},
+    arguments::ClusterArgs,
     operator::InstalledArgs,
     terminal::{Console, Exit, Threads, block_on, fail, print},
 };
 use crate::{
+    act::as_caller::connect,
     run::tasks::signals,
     serve::{ConnectionMetrics, Drain, Limits, serve_plain},
 };
@@ -116,16 +117,16 @@ impl Args {
             Err(error) => return fail(&error, Exit::Usage),
         };
         block_on(Threads::Many, async {
-            let client = match connect(&target).await {
-                Ok(client) => client,
+            let clients = match connect(&target).await {
+                Ok(clients) => clients,
                 Err(error) => return fail(&error, Exit::Unreachable),
             };
-            if let Err(error) = client.apiserver_version().await
+            if let Err(error) = clients.0.apiserver_version().await
                 && !matches!(error, kube::Error::Api(_))
             {
                 return fail(&StartError::Unreachable(Box::new(error)), Exit::Unreachable);
             }
-            let seat = Seat::new(client, installed, target.in_words());
+            let seat = Seat::new(clients, installed, target.in_words());
             match self.serve(seat).await {
                 Ok(exit) => exit,
                 Err(error) => fail(&error, Exit::Findings),

@@ -49,6 +49,14 @@ impl Problem {
         Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
     }
 
+    /// A refusal of the API server, as it is, where it is in its form.
+    pub(super) fn said(code: StatusCode, body: Value) -> Self {
+        match body["kind"] == "Status" {
+            true => Self { code, body },
+            false => Self::new(StatusCode::BAD_GATEWAY, format!("the API server answered with {code}")),
+        }
+    }
+
     /// An error with its causes. If one of them is an answer of the API server, its status code is used.
     pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = Some(error);

@@ -6,12 +6,14 @@ use kube::Client;
 use tokio::sync::Mutex;
 
 use super::surveys::Surveys;
-use crate::cli::operator::Installed;
+use crate::{act::as_caller::AsCaller, cli::operator::Installed};
 
 /// What every answer is made from.
 pub(super) struct Seat {
     /// Reads with the caller's rights, and cannot write.
     pub client: Client,
+    /// Writes templates with the caller's rights, and nothing else.
+    pub writes: AsCaller,
     pub installed: Installed,
     /// The namespaces that the caller has named; empty: all that may be seen.
     pub named: BTreeSet<Arc<str>>,
@@ -23,8 +25,12 @@ pub(super) struct Seat {
 
 impl Seat {
     /// `--namespaces` says here what the caller wants to see, as `-n` does for commands.
-    pub(super) fn new(client: Client, mut installed: Installed, cluster: String) -> Self {
+    pub(super) fn new(
+        (client, writes): (Client, AsCaller),
+        mut installed: Installed,
+        cluster: String,
+    ) -> Self {
         let named = std::mem::take(&mut installed.namespaces);
-        Self { client, installed, named, cluster, surveys: Mutex::default() }
+        Self { client, writes, installed, named, cluster, surveys: Mutex::default() }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     routes,
     seat::Seat,
 };
-use crate::cli::operator::InstalledArgs;
+use crate::{act::as_caller::AsCaller, cli::operator::InstalledArgs, cluster::WriteClient};
 
 const HOST: &str = "127.0.0.1:4711";
 
@@ -41,7 +41,9 @@ impl Run {
             async { Ok::<_, Infallible>(response.unwrap()) }
         });
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
-        let seat = Seat::new(Client::new(server, "shop"), installed, "context test".to_owned());
+        let client = Client::new(server, "shop");
+        let clients = (client.clone(), AsCaller::new(WriteClient::of(client)));
+        let seat = Seat::new(clients, installed, "context test".to_owned());
         let (entry, printed) = Entry::new(Instant::now()).unwrap();
         let door = Door::new(Guard::new(HOST.to_owned()), entry);
         Self { router: routes(Arc::new(door), Arc::new(seat)), printed }
@@ -177,6 +179,9 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
     }
 }
 
+/// The path of a template, at the API server.
+const TEMPLATE: &str = "/apis/copyrator.dev/v1alpha1/namespaces/shop/copyratortemplates/app";
+
 /// A cluster with one namespace and one ConfigMap in it, where everybody may everything but see nodes.
 fn small_cluster(method: &str, path: &str) -> (u16, Value) {
     let metadata = |namespace: &str, name: &str| {
@@ -213,6 +218,11 @@ fn small_cluster(method: &str, path: &str) -> (u16, Value) {
                 "message": "nodes is forbidden: User \"alice\" cannot list resource \"nodes\" in API group \"\" at the cluster scope",
                 "details": { "kind": "nodes" } }),
         ),
+        ("GET" | "PATCH", TEMPLATE) => (
+            if method == "GET" { 200 } else { 201 },
+            json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "metadata": metadata("shop", "app") }),
+        ),
+        ("DELETE", TEMPLATE) => (200, json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" })),
         ("GET", "/api/v1/configmaps" | "/api/v1/namespaces/shop/configmaps") => {
             list(json!([{ "metadata": metadata("shop", "app") }]))
         }
@@ -248,13 +258,17 @@ async fn every_answer_is_as_the_document_says() {
             let request = request
                 .header(header::AUTHORIZATION, run.bearer())
                 .header("content-type", "application/yaml");
-            let manifest = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: app}\ndata: {key: value}\n";
+            let manifest = match verb.as_str() {
+                "post" => "kind: ConfigMap\napiVersion: v1\nmetadata: {name: app}\ndata: {key: value}\n",
+                "put" => "spec: {}",
+                _ => "",
+            };
             let (code, _, body) = run.send(request, manifest.into()).await;
             let body: Value = serde_json::from_slice(&body).unwrap();
             let responses = &operation["responses"];
-            let described = if code == StatusCode::OK { &responses["200"] } else { &responses["default"] };
-            answered += usize::from(code == StatusCode::OK);
-            assert!(code == StatusCode::OK || path.ends_with("/nodes"), "{verb} {real}: {code} {body}");
+            let described = responses.get(code.as_str()).unwrap_or(&responses["default"]);
+            answered += usize::from(code.is_success());
+            assert!(code.is_success() || path.ends_with("/nodes"), "{verb} {real}: {code} {body}");
             is_as(described["content"]["application/json"]["schema"].clone(), &body);
         }
     }
@@ -280,6 +294,8 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/namespaces/..%2F..%2Fsecrets%23/services", 400),
         ("/api/v1/why/configmap/shop%2F..%2Fweb/app", 400),
         ("/api/v1/why/configmap/shop/%3Cb%3E", 400),
+        ("/api/v1/namespaces/shop/templates/%2E%2E", 400),
+        ("/api/v1/namespaces/shop/templates/other", 404),
     ] {
         let (seen, said) = run.get(path).await;
         assert_eq!((seen.as_u16(), &said["kind"]), (code, &json!("Status")), "{path}: {said}");
@@ -290,6 +306,48 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         let said = String::from_utf8(said).unwrap();
         assert_eq!(seen.as_u16(), code, "{said}");
         assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_written_with_the_bearer_token_alone() {
+    let run = Run::over(small_cluster);
+    let (_, headers) = run.log_in(&run.printed.token).await;
+    let cookie = headers[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let path = "/api/v1/namespaces/shop/templates/app";
+    let yaml = ("content-type", "application/yaml");
+    let bearer = run.bearer();
+    let bearer = ("authorization", bearer.as_str());
+    for (method, headers, body, code) in [
+        ("PUT", &[bearer, yaml][..], "spec: {}", 201),
+        ("PUT", &[bearer, yaml, ("if-match", "\"7\"")], "spec: {}", 201),
+        ("PUT", &[bearer, yaml, ("if-match", "*")], "spec: {}", 400),
+        ("PUT", &[bearer, yaml], "kind: Secret", 400),
+        ("PUT", &[bearer, yaml], "metadata: {name: other}", 400),
+        ("PUT", &[bearer, yaml], "spec: {}\n---\nspec: {}", 400),
+        ("PUT", &[bearer, yaml], "", 400),
+        ("PUT", &[bearer], "spec: {}", 415),
+        ("DELETE", &[bearer], "", 200),
+        ("DELETE", &[bearer, ("if-match", "7")], "", 200),
+        ("DELETE", &[bearer], "{}", 400),
+        ("PUT", &[("cookie", &cookie), yaml], "spec: {}", 401),
+        ("DELETE", &[("cookie", &cookie), ("sec-fetch-site", "same-origin")], "", 401),
+        ("DELETE", &[bearer, ("sec-fetch-site", "none")], "", 403),
+        ("PUT", &[bearer, yaml, ("origin", "http://evil.example")], "spec: {}", 403),
+        ("PATCH", &[bearer, yaml], "spec: {}", 405),
+    ] {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let (seen, answer, said) = run.send(request, body.into()).await;
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        assert_eq!(seen.as_u16(), code, "{method} {headers:?} {body}: {said}");
+        assert_eq!(said["kind"] == "Status", code >= 400 || method == "DELETE", "{said}");
+        assert!(method != "PUT" || code != 201 || answer[header::ETAG] == "\"1\"", "{answer:?}");
+    }
+    for query in ["?dryRun=All", "?dryRun=None"] {
+        let request = Request::delete(format!("{path}{query}")).header(bearer.0, bearer.1);
+        let (seen, ..) = run.send(request, Vec::new()).await;
+        assert_eq!(seen == StatusCode::OK, query == "?dryRun=All", "{query}");
     }
 }
 

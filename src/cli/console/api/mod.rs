@@ -6,6 +6,7 @@ mod objects;
 mod openapi;
 mod operation;
 mod posted;
+mod templates;
 mod told;
 
 use std::sync::Arc;
@@ -151,6 +152,27 @@ fn operations() -> Vec<Operation> {
             "The webhook's verdicts on manifests by themselves, as copyrator check",
             &["namespaces"],
             checked,
+        ),
+        Operation::handing_on(
+            (Verb::Get, "/namespaces/{namespace}/templates/{name}"),
+            Form::Template,
+            "A CopyratorTemplate, as the API server has it",
+            &[],
+            templates::one,
+        ),
+        Operation::handing_on(
+            (Verb::Put, "/namespaces/{namespace}/templates/{name}"),
+            Form::Template,
+            "Create or change a CopyratorTemplate: a server-side apply as copyrator-console, without force",
+            &["dryRun"],
+            templates::put,
+        ),
+        Operation::handing_on(
+            (Verb::Delete, "/namespaces/{namespace}/templates/{name}"),
+            Form::Deleted,
+            "Delete a CopyratorTemplate, and with it what it declares",
+            &["dryRun"],
+            templates::delete,
         ),
     ]
 }
