@@ -13,7 +13,7 @@ use crate::bed::{Story, peaceful};
 use crate::plan::account;
 
 /// A value that must be in no answer.
-const CANARY: &str = "canary-8f1b7c";
+pub const CANARY: &str = "canary-8f1b7c";
 
 /// A console that runs, as admin or as somebody else.
 pub struct Run {
@@ -47,6 +47,24 @@ impl Run {
     fn get(&self, path: &str) -> (u16, String) {
         let (code, _, body) = self.send("GET", path, &[], "");
         (code, body)
+    }
+
+    /// A stream, line by line, after the event with this id.
+    pub fn follow(&self, path: &str, last: &str) -> impl Iterator<Item = String> + use<> {
+        let port = self.host.rsplit(':').next().expect("a port");
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
+        let (host, bearer) = (&self.host, &self.bearer);
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}");
+        write!(stream, "{head}\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n").expect("it reads");
+        BufReader::new(stream).lines().map(|line| line.expect("a line in time"))
+    }
+
+    /// Ends it as Ctrl-C does, and waits for it.
+    pub fn interrupt(&mut self) -> std::process::ExitStatus {
+        let told = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        self.child.wait().expect("it ends")
     }
 
     /// What curl gets: the status code, the head and the body.
@@ -144,7 +162,7 @@ fn a_console_shows_what_its_caller_may_see_and_no_value_of_a_secret() {
 }
 
 /// Somebody with the role `edit` in the story's home, and nothing else.
-fn tenant(story: &Story<'_>) -> std::path::PathBuf {
+pub fn tenant(story: &Story<'_>) -> std::path::PathBuf {
     let kubeconfig = account(story, "tenant", json!([]));
     let subject = json!({ "kind": "ServiceAccount", "namespace": story.home, "name": "tenant" });
     let group = "rbac.authorization.k8s.io";
@@ -190,12 +208,14 @@ fn only_its_own_namespace_is_there(tenant: &Run, home: &str, other: &str) {
 /// Every path of the API that is read, and every view.
 fn no_byte_is_of_a_secret(run: &Run, home: &str) {
     let (_, document) = run.api("/openapi.json");
+    // The feed goes on for minutes; its view has the same.
+    let is_read = |path: &str, verbs: &Value| verbs["get"].is_object() && !path.ends_with("/events");
     let paths =
-        document["paths"].as_object().expect("paths").iter().filter(|(_, verbs)| verbs["get"].is_object());
+        document["paths"].as_object().expect("paths").iter().filter(|(path, verbs)| is_read(path, verbs));
     let real = |path: &str| {
         path.replace("{kind}", "secret").replace("{namespace}", home).replace("{name}", "registry")
     };
-    let views = ["/", "/where", "/restarts", "/policies"].map(str::to_owned);
+    let views = ["/", "/where", "/restarts", "/policies", "/live"].map(str::to_owned);
     let object = format!("/object/secret/{home}/registry");
     let encoded = "Y2FuYXJ5LThmMWI3Yw";
     for path in paths.map(|(path, _)| real(path)).chain(views).chain([object]) {

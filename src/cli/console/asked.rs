@@ -32,6 +32,8 @@ pub(super) struct Asked {
     pub limit: usize,
     /// `continue`: where the page before has ended.
     pub next: Option<String>,
+    /// `after`: the id of an event, after which a stream begins.
+    pub after: Option<String>,
     /// `dryRun`: whether what is written is not stored.
     pub dry_run: bool,
     /// The names of the parameters that are there.
@@ -53,6 +55,7 @@ impl Asked {
             policy: None,
             limit: ROWS,
             next: None,
+            after: None,
             dry_run: false,
             given: BTreeSet::new(),
         };
@@ -68,6 +71,7 @@ impl Asked {
                 "state" => asked.state = text,
                 "policy" => asked.policy = text,
                 "continue" => asked.next = text,
+                "after" => asked.after = text,
                 "dryRun" if value == "All" => asked.dry_run = true,
                 "dryRun" => return Err(wrong("dryRun: its one value is All".to_owned())),
                 "limit" => {

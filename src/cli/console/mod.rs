@@ -5,6 +5,7 @@ mod asked;
 mod browser;
 mod door;
 mod entry;
+mod feed;
 mod guard;
 mod login;
 mod look;
@@ -27,7 +28,6 @@ use std::{
 use axum::Router;
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use self::{
     browser::Lead,
@@ -156,7 +156,7 @@ impl Args {
         if let Some(Err(error)) = &lead {
             self.console.note(&format!("cannot open a browser ({error}): open the address above"));
         }
-        let ended = CancellationToken::new();
+        let ended = seat.ended.clone();
         let drain = Drain { signal: ended.clone(), propagation_delay: Duration::ZERO, limit: LAST_REQUESTS };
         let limits =
             Limits { max_connections: CONNECTIONS, max_connections_a_peer: CONNECTIONS, ..Limits::default() };

@@ -3,10 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::surveys::Surveys;
 use crate::{act::as_caller::AsCaller, cli::operator::Installed};
+
+/// How many streams of events there may be at once.
+pub(super) const STREAMS: usize = 4;
 
 /// What every answer is made from.
 pub(super) struct Seat {
@@ -21,6 +25,10 @@ pub(super) struct Seat {
     pub cluster: String,
     /// What was seen in the last seconds; one look at a time.
     pub surveys: Mutex<Surveys>,
+    /// Places for streams.
+    pub streams: Arc<Semaphore>,
+    /// When the console ends, and streams with it.
+    pub ended: CancellationToken,
 }
 
 impl Seat {
@@ -31,6 +39,15 @@ impl Seat {
         cluster: String,
     ) -> Self {
         let named = std::mem::take(&mut installed.namespaces);
-        Self { client, writes, installed, named, cluster, surveys: Mutex::default() }
+        Self {
+            client,
+            writes,
+            installed,
+            named,
+            cluster,
+            surveys: Mutex::default(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            ended: CancellationToken::new(),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use axum::Router;
 use clap::Parser as _;
+use futures::stream::pending;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -28,16 +29,28 @@ struct Settings {
 }
 
 /// A console over an API server that answers with a status code and an object, by method and path.
-struct Run {
+pub(super) struct Run {
     router: Router,
     printed: Printed,
+    seat: Arc<Seat>,
 }
 
 impl Run {
-    fn over(answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
+    pub(super) fn over(answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
         let server = tower::service_fn(move |request: Request<Body>| {
-            let (code, body) = answer(request.method().as_str(), request.uri().path());
-            let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let method = if is_watch { "WATCH" } else { request.method().as_str() };
+            let (code, body) = answer(method, request.uri().path());
+            let text: String = match body.as_array().filter(|_| is_watch) {
+                Some(events) => events.iter().map(|event| format!("{event}\n")).collect(),
+                None => body.to_string(),
+            };
+            let body = match is_watch && body.is_null() {
+                // A watch to which nothing comes.
+                true => axum::body::Body::from_stream(pending::<Result<String, Infallible>>()),
+                false => text.into(),
+            };
+            let response = Response::builder().status(code).body(body);
             async { Ok::<_, Infallible>(response.unwrap()) }
         });
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
@@ -46,7 +59,8 @@ impl Run {
         let seat = Seat::new(clients, installed, "context test".to_owned());
         let (entry, printed) = Entry::new(Instant::now()).unwrap();
         let door = Door::new(Guard::new(HOST.to_owned()), entry);
-        Self { router: routes(Arc::new(door), Arc::new(seat)), printed }
+        let seat = Arc::new(seat);
+        Self { router: routes(Arc::new(door), seat.clone()), printed, seat }
     }
 
     fn quiet() -> Self {
@@ -60,6 +74,20 @@ impl Run {
                 json!({ "kind": "Status", "status": "Failure", "message": "no such path", "reason": "NotFound", "code": 404 }),
             ),
         })
+    }
+
+    /// The end of this run, as Ctrl-C makes it.
+    pub(super) fn end(&self) {
+        self.seat.ended.cancel();
+    }
+
+    /// An answer whose body is still to be read.
+    pub(super) async fn open(&self, path: &str, headers: &[(&str, &str)]) -> Response<axum::body::Body> {
+        let request = Request::get(path).header(header::HOST, HOST);
+        let request = request.header(header::AUTHORIZATION, self.bearer());
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     async fn send(
@@ -223,6 +251,7 @@ fn small_cluster(method: &str, path: &str) -> (u16, Value) {
             json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "metadata": metadata("shop", "app") }),
         ),
         ("DELETE", TEMPLATE) => (200, json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" })),
+        ("WATCH", _) => (200, json!([])),
         ("GET", "/api/v1/configmaps" | "/api/v1/namespaces/shop/configmaps") => {
             list(json!([{ "metadata": metadata("shop", "app") }]))
         }
@@ -264,6 +293,11 @@ async fn every_answer_is_as_the_document_says() {
                 _ => "",
             };
             let (code, _, body) = run.send(request, manifest.into()).await;
+            if path.ends_with("/events") {
+                assert_eq!(code, StatusCode::OK, "{body:?}");
+                answered += 1;
+                continue;
+            }
             let body: Value = serde_json::from_slice(&body).unwrap();
             let responses = &operation["responses"];
             let described = responses.get(code.as_str()).unwrap_or(&responses["default"]);
@@ -285,6 +319,7 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/copies?limit=0", 400),
         ("/api/v1/copies?colour=red", 400),
         ("/api/v1/nodes?state=Failed", 400),
+        ("/api/v1/events?after=x&limit=1", 400),
         ("/api/v1/why/pod/shop/app", 400),
         ("/api/v1/why/configmap/shop/absent", 404),
         ("/api/v1/tree/deploy/shop/web", 400),
@@ -361,6 +396,7 @@ async fn every_view_is_a_page_of_its_own_and_says_what_to_do_next() {
         ("/object/configmap/shop/absent", "There is no such thing"),
         ("/restarts", "No workload is asked to restart"),
         ("/policies", "No object violates a policy"),
+        ("/live", "Nothing was reported lately"),
         ("/where?namespaces=shop,web", "namespaces=shop%2Cweb"),
     ] {
         let (_, headers, body) =

@@ -81,7 +81,11 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
 }
 
 /// The row of a rule; `with_copies` are those of which copies are shown.
-pub(super) fn rule_row(survey: &Survey, with_copies: &BTreeSet<&NamespacedName>, rule: &NamespacedName) -> RuleRow {
+pub(super) fn rule_row(
+    survey: &Survey,
+    with_copies: &BTreeSet<&NamespacedName>,
+    rule: &NamespacedName,
+) -> RuleRow {
     let world = &survey.world;
     let row = from_file(survey, OurKind::Rule, rule);
     let Some(facts) = world.rules().get(rule) else { return row };

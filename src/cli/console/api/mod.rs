@@ -12,6 +12,7 @@ mod told;
 use std::sync::Arc;
 
 use axum::{Router, routing::get};
+use serde_json::Value;
 
 use self::operation::{Form, Operation, ROOT, Verb};
 pub(super) use self::{
@@ -21,7 +22,11 @@ pub(super) use self::{
     posted::{checked, planned},
     told::{doctor, tree, why, why_not},
 };
-use super::{seat::Seat, whoami::whoami};
+use super::{
+    feed::{Happening, open},
+    seat::Seat,
+    whoami::whoami,
+};
 use crate::cli::get::What;
 
 /// Every operation.
@@ -153,21 +158,31 @@ fn operations() -> Vec<Operation> {
             &["namespaces"],
             checked,
         ),
-        Operation::handing_on(
+        Operation::responding_with::<Happening, _>(
+            (Verb::Get, "/events"),
+            Form::Events,
+            "What Copyrator reports, as it happens: a stream of five minutes at most",
+            &["namespaces", "after"],
+            |call| async move {
+                let after = call.last_event.as_deref().or(call.asked.after.as_deref());
+                open(&call.seat, &call.asked, after).await
+            },
+        ),
+        Operation::responding_with::<Value, _>(
             (Verb::Get, "/namespaces/{namespace}/templates/{name}"),
             Form::Template,
             "A CopyratorTemplate, as the API server has it",
             &[],
             templates::one,
         ),
-        Operation::handing_on(
+        Operation::responding_with::<Value, _>(
             (Verb::Put, "/namespaces/{namespace}/templates/{name}"),
             Form::Template,
             "Create or change a CopyratorTemplate: a server-side apply as copyrator-console, without force",
             &["dryRun"],
             templates::put,
         ),
-        Operation::handing_on(
+        Operation::responding_with::<Value, _>(
             (Verb::Delete, "/namespaces/{namespace}/templates/{name}"),
             Form::Deleted,
             "Delete a CopyratorTemplate, and with it what it declares",

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::operation::{Form, Operation, ROOT, Verb};
 
 /// The meaning of each parameter.
-const PARAMETERS: [(&str, &str); 8] = [
+const PARAMETERS: [(&str, &str); 9] = [
     (
         "namespaces",
         "The namespaces to look at, separated by commas; without it those of --namespaces, else all that you may see",
@@ -17,6 +17,7 @@ const PARAMETERS: [(&str, &str); 8] = [
     ("policy", "Only violations of this policy"),
     ("limit", "How many rows at most, 1 to 500; 100 without it"),
     ("continue", "Of the page before: where this one begins"),
+    ("after", "The id of an event of a stream before: begin after it; Last-Event-ID says the same"),
     ("dryRun", "All: it is judged, and not stored"),
 ];
 
@@ -81,7 +82,7 @@ fn described(operation: &Operation, schema: Value) -> Value {
         "summary": operation.summary,
         "parameters": parameters.collect::<Vec<_>>(),
         "responses": {
-            "200": { "description": "The answer", "content": content(wrapped(operation.form, schema)) },
+            "200": { "description": "The answer", "content": answered(operation.form, schema) },
             "default": problem,
         },
     });
@@ -94,6 +95,12 @@ fn described(operation: &Operation, schema: Value) -> Value {
                 .push(json!({ "name": "If-Match", "in": "header", "required": false, "description": version,
                 "schema": { "type": "string", "pattern": "^\"?[0-9]+\"?$" } }));
         }
+    }
+    if matches!(operation.form, Form::Events)
+        && let Some(parameters) = all["parameters"].as_array_mut()
+    {
+        parameters.push(json!({ "name": "Last-Event-ID", "in": "header", "required": false,
+            "description": "The id of the last event that was seen", "schema": { "type": "string" } }));
     }
     if operation.verb == Verb::Put {
         all["responses"]["201"] = all["responses"]["200"].clone();
@@ -131,6 +138,16 @@ fn content(schema: Value) -> Value {
     json!({ "application/json": { "schema": schema } })
 }
 
+fn answered(form: Form, schema: Value) -> Value {
+    if !matches!(form, Form::Events) {
+        return content(wrapped(form, schema));
+    }
+    let description = "The data of each message has contentSchema. An event `problem` has a Status, an event `reset` says that what \
+                       came after the id is no longer known: begin without one";
+    json!({ "text/event-stream": { "schema": { "type": "string", "description": description,
+        "contentMediaType": "application/json", "contentSchema": schema } } })
+}
+
 /// With the fields that every answer of its form has.
 fn wrapped(form: Form, schema: Value) -> Value {
     let of = |version: &str, kind: &str| {
@@ -142,7 +159,7 @@ fn wrapped(form: Form, schema: Value) -> Value {
             json!({ "allOf": [of(crate::cli::arguments::output::API_VERSION, kind), schema] })
         }
         Form::Template => of(TEMPLATES, "CopyratorTemplate"),
-        Form::Deleted => json!({ "type": "object", "required": ["apiVersion", "kind"] }),
+        Form::Events | Form::Deleted => json!({ "type": "object", "required": ["apiVersion", "kind"] }),
         Form::List => {
             let mut list = of("v1", "List");
             list["properties"]["items"] = json!({ "type": "array", "items": { "type": "object" } });

@@ -71,6 +71,8 @@ pub(in crate::cli::console) enum Form {
     Template,
     /// What the API server says of what it has deleted.
     Deleted,
+    /// Server-sent events.
+    Events,
 }
 
 /// A request, as operations take it.
@@ -81,6 +83,8 @@ pub(in crate::cli::console) struct Call {
     pub path: BTreeMap<String, String>,
     /// The manifests of the body.
     pub documents: Vec<Document>,
+    /// `Last-Event-ID`: the event after which a stream goes on.
+    pub last_event: Option<String>,
     /// `If-Match`: the resourceVersion that the object must have.
     pub version: Option<String>,
 }
@@ -107,7 +111,7 @@ impl Call {
         let is_name = |name: &String| name.bytes().all(is_plain) && !name.bytes().all(|byte| byte == b'.');
         match path.get("name").filter(|name| !is_name(name)) {
             Some(name) => Err(wrong(format!("{name:?} is not the name of an object"))),
-            None => Ok(Self { seat, asked, path, documents, version: None }),
+            None => Ok(Self { seat, asked, path, documents, last_event: None, version: None }),
         }
     }
 
@@ -155,8 +159,8 @@ impl Operation {
         Self::responding(place, form, (summary, parameters), schema, answer)
     }
 
-    /// An operation that hands on what the API server says.
-    pub(super) fn handing_on<F>(
+    /// An operation whose answer is more than a value of ours: an object of the API server as it is, or a stream of `T`.
+    pub(super) fn responding_with<T, F>(
         place: Place,
         form: Form,
         summary: &'static str,
@@ -164,9 +168,10 @@ impl Operation {
         answer: impl Fn(Call) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
+        T: JsonSchema,
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
-        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<serde_json::Value>();
+        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
         Self::responding(place, form, (summary, parameters), schema, answer)
     }
 
@@ -203,6 +208,8 @@ async fn call(
         return Err(Problem::new(StatusCode::BAD_REQUEST, message));
     }
     let version = version(request.headers())?;
+    let last_event = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+    let last_event = last_event.filter(|id| !id.is_empty()).map(str::to_owned);
     let documents = match verb {
         verb if verb.has_body() => read(&whole(request).await?)?,
         Verb::Delete if !request.body().is_end_stream() => {
@@ -211,7 +218,7 @@ async fn call(
         }
         _ => Vec::new(),
     };
-    Ok(Call { version, ..Call::new(seat, asked, path, documents)? })
+    Ok(Call { last_event, version, ..Call::new(seat, asked, path, documents)? })
 }
 
 /// The resourceVersion of `If-Match`, in quotation marks or without.
@@ -239,7 +246,9 @@ pub(in crate::cli::console) fn read(body: &[u8]) -> Result<Vec<Document>, Proble
 fn respond<T: Serialize>(form: Form, body: &T) -> Response {
     match form {
         Form::Document(kind) => json(output::json(kind, body)),
-        Form::List | Form::Template | Form::Deleted => json(serde_json::to_string(body).unwrap_or_default()),
+        Form::List | Form::Template | Form::Deleted | Form::Events => {
+            json(serde_json::to_string(body).unwrap_or_default())
+        }
     }
 }
 
